@@ -27,7 +27,7 @@ __all__ = ["fill", "packages", "relinked", "unlinked", "write_pages"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Modules below a package that users meet too.
-_MORE_MODULES = ("ingest.profiling", "store.reader", "store.merge")
+_MORE_MODULES = ("ingest.profiling", "store.reader")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",

@@ -12,7 +12,9 @@ from precice_lb.exceptions import DataError
 __all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
 
 # What to use instead.
-_COMMANDS: dict[str, str] = {}
+_COMMANDS: dict[str, str] = {
+    "merge": "precice-lb export --merged copies the ranks of each participant into one file",
+}
 # Each after its command.
 _OPTIONS: dict[str, str] = {
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",

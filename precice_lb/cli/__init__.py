@@ -16,7 +16,7 @@ from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
 from precice_lb.cli.recommend import fit, recommend, report
-from precice_lb.cli.stores import add_readers, check, export, importer, merge, summary
+from precice_lb.cli.stores import add_readers, check, export, importer, summary
 from precice_lb.cli.watch import watch
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "inside",
     "launch",
     "main",
-    "merge",
     "partners",
     "recommend",
     "report",

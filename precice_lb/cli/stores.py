@@ -1,4 +1,4 @@
-"""Subcommands that show, merge, judge and export recorded runs, and that import what others have measured."""
+"""Subcommands that show, judge and export recorded runs, and that import what others have measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
 
-__all__ = ["add_readers", "check", "export", "importer", "merge", "summary"]
+__all__ = ["add_readers", "check", "export", "importer", "summary"]
 
 _NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
 _TABLE = Path("measurements.csv")
@@ -125,32 +125,6 @@ def _no_run(source: Path) -> DataError:
 
 
 @app.command
-def merge(*directories: Stores, force: bool = False, keep_parts: bool = False) -> None:
-    """Merge the files of a participant's ranks into one, with mapping and wait from preCICE's profiling files.
-
-    The files of the ranks are removed once the merged one has been read back and holds the same. A merge that was
-    interrupted loses nothing: run it again. Job scripts call this after the solvers have ended.
-
-    Example: precice-lb merge precice-lb-store
-
-    Parameters
-    ----------
-    force
-        Merge also what looks as if a solver still writes to it, as after a crash.
-    keep_parts
-        Do not remove the files of the ranks.
-    """
-    from precice_lb.ingest.profiling import enrich
-    from precice_lb.store.merge import merge_stores
-
-    for directory in required(directories, "directory of stores"):
-        written = merge_stores(directory, complete=enrich, remove=not keep_parts, force=force)
-        name_files(written)
-        if not written:
-            print(f"nothing left to merge in {directory}")
-
-
-@app.command
 def check(
     *directories: Stores,
     warmup: Warmup = None,
@@ -186,37 +160,52 @@ def check(
 
 @app.command
 def export(
-    *sources: Path, format: Literal["perfetto", "csv"] = "perfetto", output: Output = None, force: bool = False
+    *sources: Path,
+    format: Literal["perfetto", "csv"] | None = None,
+    merged: bool = False,
+    output: Output = None,
+    force: bool = False,
 ) -> None:
-    """Export recorded runs: a trace for ui.perfetto.dev and chrome://tracing, or a table.
+    """Export recorded runs: a trace for ui.perfetto.dev and chrome://tracing, a table, or one file per participant.
 
     Traces have one process per participant and one thread per rank, and name their slices as preCICE does, with their
     time window and coupling iteration. Tables have a row per run, participant, rank, coupling iteration and quantity,
     in seconds. Runs on libprecice are joined with preCICE's own profiling files. For pandas and xarray see
-    precice_lb.export.
+    precice_lb.export. One file per participant in place of one per rank is a store as well, and nothing is removed.
 
     Example: precice-lb export precice-lb-store --output trace.json
 
     Example: precice-lb export precice-lb-store --format csv --output runs.csv
+
+    Example: precice-lb export precice-lb-store --merged --output merged
 
     Parameters
     ----------
     sources
         Directories of stores, searched with everything below them, or store files.
     format
-        perfetto, a trace as JSON; or csv.
+        perfetto, a trace as JSON, which is the default; or csv.
+    merged
+        Copy the ranks of each participant and run into one file.
     output
-        The file to write; by default trace.json or runs.csv.
+        The file to write, or the directory of merged ones; by default trace.json, runs.csv or merged.
     force
-        Replace the file if it is there.
+        Replace what is there; with --merged, copy also what looks as if a solver still writes to it, as after a crash.
     """
-    from precice_lb.export import export_csv, export_trace
+    from precice_lb.export import export_csv, export_merged, export_trace
 
-    path = output or Path(_NAMES[format])
+    if merged and format is not None:
+        raise DataError(f"--format: expected none with --merged, found {format}; leave one of them out")
+    path = output or Path("merged" if merged else _NAMES[format or "perfetto"])
     if path.exists() and not force:
-        raise DataError(f"--output: expected the name of a new file, found {path}; give another, or --force")
-    write, what = (export_trace, "slices") if format == "perfetto" else (export_csv, "rows")
-    count = write(required(sources, "directory of stores"), path)
+        what = "directory" if merged else "file"
+        raise DataError(f"--output: expected the name of a new {what}, found {path}; give another, or --force")
+    required(sources, "directory of stores")
+    if merged:
+        name_files(export_merged(sources, path, force=force))
+        return
+    write, what = (export_csv, "rows") if format == "csv" else (export_trace, "slices")
+    count = write(sources, path)
     print(f"wrote {path}: {count} {what}")
 
 

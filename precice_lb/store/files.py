@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
 from pathlib import Path
 from typing import IO
 
-__all__ = ["lock", "publish", "sync"]
+__all__ = ["lock", "publish"]
 
 
 def publish(draft: Path, target: Path) -> bool:
@@ -25,16 +24,6 @@ def publish(draft: Path, target: Path) -> bool:
         os.rename(draft, target)
     draft.unlink(missing_ok=True)
     return True
-
-
-def sync(path: Path) -> None:
-    """Bring a file or a directory to the disk, where the system can do that."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def lock(path: Path, seconds: float = 0.0) -> IO[str]:

@@ -1,4 +1,4 @@
-"""One file with all ranks of a participant.
+"""One file with all ranks of a participant: reading it, and making one.
 
 ``/ranks`` has one row per rank (`RANK_DTYPE`), ``/initialize`` and ``/metadata`` (JSON text of what differs between
 ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.metadata import METADATA, decode, validate
+from precice_lb.store.metadata import METADATA, decode, encode, validate
 from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
-from precice_lb.store.schema import ADVANCE_DTYPE, TABLES
+from precice_lb.store.schema import ADVANCE_DTYPE, NAME_BYTES, NOT_MEASURED, TABLES, UNITS
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "STARTS", "MergedStore", "aligned_columns", "aligned_meshes"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "aligned_columns", "aligned_meshes", "merged_image"]
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
@@ -50,10 +50,15 @@ RANK_DTYPE = np.dtype(
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, and where its sections begin and how many there are."""
 
-STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts", "cpu": "cpu_starts"}
-"""By table, where the rows of each rank begin, and how many all have, shape (ranks + 1,)."""
+# By table, where the rows of each rank begin, and how many all have, shape (ranks + 1,).
+_STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts", "cpu": "cpu_starts"}
 
 _CALLS = ("window", "iteration", "window_complete")
+
+# Small, and each chunk with a checksum that every reader compares.
+_PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+# A chunk of at most 512 KiB, so that neither one rank nor a few windows of all need the whole file.
+_CHUNK_RANKS, _CHUNK_ROWS = 64, 1024
 
 # A campaign may leave more merged files than a process may have open.
 _MOST_OPEN = 32
@@ -77,11 +82,6 @@ class MergedStore:
 
     def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
         return MergedStore, (self.path,)
-
-    @property
-    def block_ranks(self) -> int:
-        """How many neighbouring ranks, from a multiple of it on, are quickest read together."""
-        return max(int(self._column(name).chunks[0]) for name in ADVANCE_DTYPE.names or ())
 
     @property
     def _file(self) -> h5py.File:
@@ -118,16 +118,12 @@ class MergedStore:
             values: NDArray[Any] = dataset[low:high, rows]
             return values if np.array_equal(ranks, np.arange(low, high)) else values[ranks - low]
 
-    def tables(self, first: int, last: int) -> list[NDArray[np.void]]:
-        """Rows of ``advance`` of neighbouring ranks, by their positions, the last not included."""
-        counts = self.index["rows"][first:last]
-        rows = slice(0, int(counts.max(initial=0)))
-        tables = [np.empty(count, dtype=ADVANCE_DTYPE) for count in counts]
+    def advances(self, position: int) -> NDArray[np.void]:
+        """Rows of ``advance`` of one rank."""
+        table = np.empty(self.index["rows"][position], dtype=ADVANCE_DTYPE)
         for name in ADVANCE_DTYPE.names or ():
-            values = self.column(name, np.arange(first, last), rows)
-            for table, row in zip(tables, values, strict=True):
-                table[name] = row[: len(table)]
-        return tables
+            table[name] = self.column(name, np.array([position]), slice(0, len(table)))[0]
+        return table
 
     def sections(self, position: int) -> NDArray[np.void]:
         """Profiling sections of one rank."""
@@ -137,11 +133,11 @@ class MergedStore:
             return sections
 
     def started(self, table: str, position: int) -> NDArray[np.void]:
-        """Rows of one rank in a table of `STARTS`; none of a store that was merged before there were any."""
-        if STARTS[table] not in self._file:
+        """Rows of one rank in a table of `_STARTS`; none of a store that was merged before there were any."""
+        if _STARTS[table] not in self._file:
             return np.empty(0, TABLES[table])
         with self._told_damage():
-            first, last = self._file[STARTS[table]][position : position + 2]
+            first, last = self._file[_STARTS[table]][position : position + 2]
             rows: NDArray[np.void] = self._file[table][first:last]
             return rows
 
@@ -171,16 +167,6 @@ class MergedStore:
         with self._told_damage():
             tables = [self._file[name][...] for name in MESH_TABLES]
         return recorded_meshes(self.path, *tables)
-
-    def check(self) -> None:
-        """Read everything once, so that HDF5 compares all checksums; an `OSError` where a chunk is another."""
-
-        def read(_: str, item: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(item, h5py.Dataset) and item.chunks is not None and item.size:
-                for chunk in item.iter_chunks():
-                    item[chunk]
-
-        self._file.visititems(read)
 
     @contextmanager
     def _told_damage(self) -> Iterator[None]:
@@ -234,10 +220,10 @@ class MergedRank:
         asked = set(names) & set(MESH_TABLES)
         found = dict(self.store.mesh_tables(self.position, rows_only=asked == {"meshes"})) if asked else {}
         if "advances" in names:
-            found["advances"] = self.store.tables(self.position, self.position + 1)[0]
+            found["advances"] = self.store.advances(self.position)
         if "sections" in names:
             found["sections"] = self.store.sections(self.position)
-        for name in STARTS.keys() & set(names):
+        for name in _STARTS.keys() & set(names):
             found[name] = self.store.started(name, self.position)
         return found
 
@@ -288,3 +274,98 @@ def _merged(group: Sequence[RankStore], table: str) -> MergedStore | None:
     """Find the one merged store that a table of all ranks is still in."""
     found = [store.read for store in group if isinstance(store.read, MergedRank) and table not in store.tables]
     return found[0].store if len(found) == len(group) and len({id(each.store) for each in found}) == 1 else None
+
+
+def merged_image(stores: Sequence[RankStore]) -> bytes:
+    """Make the bytes of the file of all ranks of a participant, in memory: HDF5 cannot cope with a full disk."""
+    ranks = [store.having({}, **store.read([name for name in TABLES if name not in store.tables])) for store in stores]
+    with h5py.File("merged", "w", driver="core", backing_store=False) as file:
+        _write_advances(file.create_group("advances"), [rank.advances for rank in ranks])
+        sections, file["section_names"] = _named([(rank.sections, rank.section_names) for rank in ranks])
+        guesses, file["guess_names"] = _named([(rank.guesses, rank.guess_names) for rank in ranks])
+        counts, file["count_names"] = _named([(rank.counts, rank.count_names) for rank in ranks])
+        parts = {
+            "sections": sections,
+            "guesses": guesses,
+            "counts": counts,
+            "mpi": [rank.mpi for rank in ranks],
+            "cpu": [rank.cpu for rank in ranks],
+            "initialize": [
+                rank.initialize[:1] if len(rank.initialize) else np.zeros(1, TABLES["initialize"]) for rank in ranks
+            ],
+        }
+        ends = {name: np.cumsum([0, *map(len, tables)]) for name, tables in parts.items()}
+        meshes = RecordedMeshes.joined([rank.meshes() for rank in ranks]).arrays()
+        for name, rows in {**{name: np.concatenate(tables) for name, tables in parts.items()}, **meshes}.items():
+            _describe(file.create_dataset(name, data=rows, maxshape=(None,), **_PACKING), TABLES[name])
+        for name, starts in _STARTS.items():
+            file[starts] = ends[name]
+        configurations = list(dict.fromkeys(rank.configuration for rank in ranks))
+        file.create_dataset("configurations", data=configurations, dtype=h5py.string_dtype())
+        index = [
+            (
+                rank.metadata["rank"],
+                len(rank.advances),
+                len(rank.initialize) > 0,
+                configurations.index(rank.configuration),
+                first,
+                last - first,
+            )
+            for rank, first, last in zip(ranks, ends["sections"], ends["sections"][1:], strict=False)
+        ]
+        file["ranks"] = np.array(index, dtype=RANK_DTYPE)
+        _write_metadata(file, [validate(rank.metadata, complete=True) for rank in ranks])
+        file.attrs["format"], file.attrs["format_version"] = FORMAT, FORMAT_VERSION
+        file.flush()
+        image: bytes = file.id.get_file_image()
+    return image
+
+
+def _write_advances(group: h5py.Group, tables: Sequence[NDArray[np.void]]) -> None:
+    """Write one row per rank of each column, or one where all ranks have the same."""
+    _describe(group, ADVANCE_DTYPE)
+    for name in ADVANCE_DTYPE.names or ():
+        empty = NOT_MEASURED if name.endswith("_ns") else 0
+        values = np.full((len(tables), max(map(len, tables))), empty, dtype=ADVANCE_DTYPE[name])
+        for row, table in zip(values, tables, strict=True):
+            row[: len(table)] = table[name]
+        if (values == values[0]).all():
+            values = values[:1]
+        chunks = min(len(values), _CHUNK_RANKS), _CHUNK_ROWS
+        group.create_dataset(name, data=values, maxshape=(None, None), chunks=chunks, **_PACKING)
+
+
+def _named(
+    ranks: Sequence[tuple[NDArray[np.void], Sequence[str]]],
+) -> tuple[list[NDArray[np.void]], NDArray[np.bytes_]]:
+    """Give the names of all ranks one numbering: their rows with it, and the names."""
+    numbers: dict[str, int] = {}
+    renamed = []
+    for rows, names in ranks:
+        rows = rows.copy()
+        if len(rows):
+            known = [numbers.setdefault(name, len(numbers)) for name in names]
+            rows["name"] = np.array(known, dtype=np.int32)[rows["name"]]
+        renamed.append(rows)
+    return renamed, np.array([name.encode()[:NAME_BYTES] for name in numbers], dtype=f"S{NAME_BYTES}")
+
+
+def _write_metadata(file: h5py.File, ranks: Sequence[dict[str, Any]]) -> None:
+    """Write what all ranks have in common as attributes, and the rest as a text of each."""
+    common = {
+        name: value
+        for name, value in ranks[0].items()
+        if all(name in metadata and metadata[name] == value for metadata in ranks)
+    }
+    for name, value in common.items():
+        file.attrs[name] = encode(name, value)
+    different = [
+        json.dumps({name: encode(name, value) for name, value in metadata.items() if name not in common})
+        for metadata in ranks
+    ]
+    file.create_dataset("metadata", data=different, dtype=h5py.string_dtype())
+
+
+def _describe(item: h5py.Group | h5py.Dataset, dtype: np.dtype[Any]) -> None:
+    if dtype.names:
+        item.attrs["units"] = json.dumps({column: UNITS[column] for column in dtype.names})

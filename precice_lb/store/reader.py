@@ -164,12 +164,6 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
     ]
 
 
-def holds(store: RankStore, other: RankStore) -> bool:
-    """Whether a store has every call of ``advance`` that another has, of the same rank of the same launch."""
-    same = _values(store, *_SAME, *_START) == _values(other, *_SAME, *_START) and _agree(store, other)
-    return same and len(other.advances) <= len(store.advances) and _rows_agree(store, other)
-
-
 def _values(store: RankStore, *names: str) -> Hashable:
     return tuple(store.metadata.get(name) for name in names)
 

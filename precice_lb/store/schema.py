@@ -6,8 +6,8 @@ profiling section of the solver with its name in ``/section_names``, ``/guesses`
 rank had a first guess, made by the predictor in ``/guess_names``, ``/counts`` one row per number that the solver gave
 of a feature in ``/count_names``, ``/mpi`` the time in MPI and ``/cpu`` the CPU time within solve by time window,
 ``/meshes`` one row per coupling mesh (see `precice_lb.store.records` for what belongs to it), ``/configuration`` the
-text of ``precice-config.xml``; attributes of the root are the metadata. What `precice_lb.store.merge` makes of many
-such files stands in `precice_lb.store.merged`.
+text of ``precice-config.xml``; attributes of the root are the metadata. The file that `precice_lb.export.export_merged`
+makes of many such files is described in `precice_lb.store.merged`.
 """
 
 from __future__ import annotations

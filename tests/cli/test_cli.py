@@ -286,24 +286,18 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_merged_stores_say_what_their_parts_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_campaign(tmp_path, SPLITS[:2])
-    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    runs, merged = tmp_path / "runs", tmp_path / "merged"
+    write_campaign(runs, SPLITS[:2])
+    assert main(["summary", str(runs), "--format", "json", "--per-rank"]) == 0
     before = capsys.readouterr().out
-    assert main(["merge", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("wrote ") == 4
-    assert len(list(tmp_path.rglob("*.h5"))) == 4
-    assert main(["summary", str(tmp_path), "--format", "json", "--per-rank"]) == 0
+    assert main(["export", str(runs), "--merged", "--output", str(merged)]) == 0
+    written = sorted(merged.rglob("*.h5"))
+    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
+    assert len(written) == 4
+    assert main(["summary", str(merged), "--format", "json", "--per-rank"]) == 0
     assert capsys.readouterr().out == before
-    assert main(["merge", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"nothing left to merge in {tmp_path}\n"
-
-
-def test_merge_can_keep_the_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_campaign(tmp_path, SPLITS[:1])
-    assert main(["merge", str(tmp_path), "--keep-parts"]) == 0
-    assert len(list(tmp_path.rglob("*.h5"))) == 4 + 2
-    capsys.readouterr()
-    assert "expected a directory" in refused(capsys, "merge", tmp_path / "nowhere")
+    assert "--output" in refused(capsys, "export", runs, "--merged", "--output", merged)
+    assert "--format" in refused(capsys, "export", runs, "--merged", "--format", "csv")
 
 
 def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
@@ -338,7 +332,7 @@ IMPORTS = ["precice-profiling", "csv", "precice-events", "ateles-timeinfo", "cas
 
 @pytest.mark.parametrize(
     "command",
-    ["summary", "merge", "calibrate", "recommend", "demo", "at-end", *(f"import {kind}" for kind in IMPORTS)],
+    ["summary", "export", "calibrate", "recommend", "demo", "at-end", *(f"import {kind}" for kind in IMPORTS)],
 )
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command.split(), "--help"]) == 0
@@ -353,7 +347,7 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    for command in ("run", "summary", "merge", "import", "calibrate", "recommend", "demo"):
+    for command in ("run", "summary", "export", "import", "calibrate", "recommend", "demo"):
         assert f" {command} " in done.stdout
 
 
@@ -380,7 +374,7 @@ def test_an_unknown_command_or_option_is_refused(capsys: pytest.CaptureFixture[s
     assert "xml" in refused(capsys, "recommend", table, "--ranks", "24", "--format", "xml")
     assert "several" in refused(capsys, "recommend", table, "--ranks", "several")
     assert "at least one source" in refused(capsys, "recommend", "--ranks", "3")
-    assert "at least one directory" in refused(capsys, "merge")
+    assert "at least one directory" in refused(capsys, "export")
 
 
 @pytest.mark.parametrize(

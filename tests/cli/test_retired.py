@@ -10,6 +10,7 @@ from precice_lb.cli import main
 @pytest.mark.parametrize(
     ("tokens", "instead"),
     [
+        (["merge", "precice-lb-store"], "export --merged"),
         (["partners", "run-1", "run-2", "--fit-constants", "constants.json"], "--constants turn="),
         (["partners", "exports", "--style=hilbert"], "--partition"),
         (["partners", "exports", "--ranks-per-node", "4"], "partners.h5"),

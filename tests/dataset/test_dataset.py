@@ -19,8 +19,8 @@ from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.runs import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export import export_merged
 from precice_lb.recommend.case import case_of, fit_model
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import RankStore
 from precice_lb.watch import Observer
 
@@ -543,8 +543,8 @@ def test_blocks_and_merged_files_agree_with_loops_over_single_calls(data: st.Dat
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rows, "_BLOCK_VALUES", 2 * len(calls))
             found.append(load_runs([name], warmup=0)[0].participants["A"])
-        merge_stores(name)
-        found.append(load_runs([name], warmup=0)[0].participants["A"])
+        export_merged([name], f"{name}-merged")
+        found.append(load_runs([f"{name}-merged"], warmup=0)[0].participants["A"])
     complete = [
         window
         for window in dict.fromkeys(window for window, *_ in calls)

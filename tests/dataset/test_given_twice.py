@@ -13,11 +13,11 @@ from store_helpers import START, row, write_store
 from precice_lb.check import check_runs
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.dataset.samples import distinct
+from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.csv import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.recommend import load_sources
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import read_store, read_stores
 
 SECOND = 1_000_000_000
@@ -53,10 +53,10 @@ def test_a_copy_of_a_store_counts_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_merged_file_and_a_copy_of_its_parts_count_once(tmp_path: Path) -> None:
+def test_a_merged_file_and_two_copies_of_its_parts_count_once(tmp_path: Path) -> None:
     first = plant(tmp_path / "first", {"A": 3, "B": 2})
     shutil.copytree(first, tmp_path / "parts")
-    merge_stores(first)
+    export_merged([first], tmp_path / "merged")
     assert counts(tmp_path) == (1, 1, 1, 1)
     # The merged one is read: waits may have been filled in there.
     assert {store.path.name for store in read_stores([tmp_path])} == {"A-3.merged.h5", "B-2.merged.h5"}
@@ -94,10 +94,9 @@ def test_profiling_files_that_are_imported_twice_count_once(tmp_path: Path) -> N
     import_profiling([source], tmp_path / "one")
     shutil.copytree(source, tmp_path / "moved")
     import_profiling([tmp_path / "moved"], tmp_path / "two")
-    # Into the same directory again, where the first was merged meanwhile.
-    merge_stores(tmp_path / "one")
-    import_profiling([source], tmp_path / "one", metadata={"run": "named"})
-    assert counts(tmp_path / "one", tmp_path / "two") == (1, 1, 1, 1)
+    export_merged([tmp_path / "one"], tmp_path / "one" / "merged")
+    import_profiling([source], tmp_path / "three", metadata={"run": "named"})
+    assert counts(tmp_path / "one", tmp_path / "two", tmp_path / "three") == (1, 1, 1, 1)
 
 
 def test_a_recorded_run_counts_once_beside_its_imported_profiling_files(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.guesses import GUESSED, predictors_of
 from precice_lb.dataset.samples import pooled_iterations
+from precice_lb.export import export_merged
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
@@ -28,7 +29,6 @@ from precice_lb.report.summary_values import summary_csv, summary_dict
 from precice_lb.report.terminal import console, rendered
 from precice_lb.report.watch_view import watch_blocks, watch_facts, watch_line
 from precice_lb.schedule import Schedule
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.schema import GUESS_DTYPE
 from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, watch_run
@@ -78,8 +78,8 @@ def words(blocks: Any) -> str:
 def test_planted_guesses_are_recovered(tmp_path: Path, merged: bool) -> None:
     write_run(tmp_path, "auto", ranks=(1, 2))
     if merged:
-        assert len(merge_stores(tmp_path)) == 2
-    (run,) = load_runs([tmp_path])
+        assert len(export_merged([tmp_path], tmp_path / "merged")) == 2
+    (run,) = load_runs([tmp_path / "merged" if merged else tmp_path])
     assert run.guess == "auto"
     assert set(run.participants["A"].guesses["name"].tolist()) == {""}
     assert run.participants["B"].guesses["name"].tolist()[10:15] == ["hold", "hold", "reduced", "reduced", "reduced"]

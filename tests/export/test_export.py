@@ -20,9 +20,8 @@ from store_helpers import START, row, write_store
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.export import export_csv, export_trace, to_dataframe, to_xarray
-from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.store.merge import merge_stores
+from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe, to_xarray
+from precice_lb.ingest.profiling import import_profiling
 from precice_lb.store.schema import SECTION_DTYPE
 from precice_lb.store.writer import StoreWriter
 
@@ -274,9 +273,9 @@ def test_merged_stores_give_the_same(tmp_path: Path) -> None:
     directory = stores(tmp_path / "stores")
     export_trace([directory], tmp_path / "before.json")
     export_csv([directory], tmp_path / "before.csv")
-    merge_stores(directory, complete=enrich)
-    export_trace([directory], tmp_path / "after.json")
-    export_csv([directory], tmp_path / "after.csv")
+    export_merged([directory], tmp_path / "merged")
+    export_trace([tmp_path / "merged"], tmp_path / "after.json")
+    export_csv([tmp_path / "merged"], tmp_path / "after.csv")
     for name in ("json", "csv"):
         assert (tmp_path / f"before.{name}").read_bytes() == (tmp_path / f"after.{name}").read_bytes()
 

@@ -178,10 +178,9 @@ def test_a_merged_store_keeps_its_meshes_and_leaves_no_small_files(
     monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
     _run(start, {"Left": 3, "Right": 2})
     _, before, _ = read_store_meshes([tmp_path / "store"])
-    assert main(["merge", str(tmp_path / "store")]) == 0
-    _, after, regions = read_store_meshes([tmp_path / "store"])
-    files = [path.name for path in (tmp_path / "store").rglob("*") if path.is_file() and path.suffix != ".lock"]
-    assert sorted(files) == ["Left-3.merged.h5", "Right-2.merged.h5"]
+    assert main(["export", str(tmp_path / "store"), "--merged", "--output", str(tmp_path / "merged")]) == 0
+    _, after, regions = read_store_meshes([tmp_path / "merged"])
+    assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["Left-3.merged.h5", "Right-2.merged.h5"]
     assert after["Hot"].points("").tolist() == before["Hot"].points("").tolist()
     assert list(regions) == ["Hot"]
 

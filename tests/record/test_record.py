@@ -27,7 +27,6 @@ from record_helpers import (
 from precice_lb.ingest.profiling import enrich
 from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import find_stores, read_store
 
 SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
@@ -402,9 +401,6 @@ def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) 
     stores = rank_stores(tmp_path / "1")
     assert {store.path.suffix for store in stores.values()} == {".h5" if library == "h5py" else ".spool"}
     assert {(store.metadata["finished"], len(store.advances)) for store in stores.values()} == {(True, WINDOWS)}
-    merged = merge_stores(tmp_path / "1" / "precice-lb-store")
-    assert [path.name for path in merged] == ["A-1.merged.h5", "B-1.merged.h5"]
-    assert len(find_stores([tmp_path / "1"])) == 2
 
 
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:

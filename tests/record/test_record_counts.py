@@ -15,12 +15,12 @@ from store_helpers import PARALLEL, metadata
 
 from precice_lb.dataset import load_runs
 from precice_lb.embedded import Participant
+from precice_lb.export import export_merged
 from precice_lb.record import notes
 from precice_lb.record.backend import Backend
 from precice_lb.record.counts import Counts
 from precice_lb.record.participant import recording_class
 from precice_lb.record.recorder import Recorder
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.writer import StoreWriter
@@ -51,8 +51,8 @@ def test_every_rank_s_counts_are_kept_and_merged(tmp_path: Path, mpiexec: str, b
     assert [(each["window"], each["count"]) for each in porous] == [(w, max(w - 2, 0)) for w in (1, 3, 4, 5, 6, 7, 8)]
     for merged in (False, True):
         if merged:
-            merge_stores(tmp_path)
-        (run,) = load_runs([tmp_path])
+            export_merged([tmp_path], tmp_path / "merged")
+        (run,) = load_runs([tmp_path / "merged" if merged else tmp_path])
         part = run.participants["A"]
         assert {name: each.tolist() for name, each in part.rank_counts.items()} == {"cells": [6, 5], "porous": [6, 10]}
         assert part.rank_vertices.tolist() == run.participants["B"].rank_vertices.tolist() == [6, 5]
@@ -140,7 +140,7 @@ def test_without_recording_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
     assert_fine(run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded"))
-    paths = merge_stores(tmp_path / "precice-lb-store")
+    paths = export_merged([tmp_path / "precice-lb-store"], tmp_path / "merged")
     for path in paths:
         with h5py.File(path, "a") as file:
             for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts", "cpu", "cpu_starts"):
@@ -148,5 +148,5 @@ def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
     for path in paths:
         (store,) = MergedStore(path).stores
         assert (len(store.counts), store.count_names, len(store.mpi), len(store.cpu)) == (0, (), 0, 0)
-    (run,) = load_runs([tmp_path])
+    (run,) = load_runs([tmp_path / "merged"])
     assert run.participants["A"].rank_counts == {}

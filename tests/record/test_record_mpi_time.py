@@ -12,8 +12,8 @@ from record_helpers import SOLVER, assert_fine, caller, environment, rank_stores
 from store_helpers import PARALLEL, metadata
 
 from precice_lb.dataset import load_runs
+from precice_lb.export import export_merged
 from precice_lb.record.recorder import Recorder
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.writer import StoreWriter
 
@@ -71,8 +71,8 @@ def test_planted_waits_of_real_ranks_are_found(tmp_path: Path, mpiexec: str, bac
     assert abs(solve[1] - solve[0]) < 10 * MS
     assert 12 * MS < busy[1] - busy[0] < 28 * MS
     before = [each["mpi_ns"] for each in (stores["A", 0].mpi, stores["A", 1].mpi)]
-    merge_stores(tmp_path / "1")
-    (run,) = load_runs([tmp_path / "1"], warmup=1)
+    export_merged([tmp_path / "1"], tmp_path / "merged")
+    (run,) = load_runs([tmp_path / "merged"], warmup=1)
     expected = [column[1:].mean() * 1e-9 for column in before]
     assert run.participants["A"].rank_mpi == pytest.approx(expected)
 

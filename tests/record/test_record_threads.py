@@ -10,9 +10,9 @@ from record_helpers import SOLVER, assert_fine, rank_stores, run_pair
 from store_helpers import PARALLEL, metadata, row, write_store
 
 from precice_lb.dataset import load_runs
+from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
 from precice_lb.record.recorder import Recorder
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.writer import StoreWriter
 
@@ -61,8 +61,8 @@ def test_merging_keeps_threads_and_cpu_time(tmp_path: Path) -> None:
         calls = [row(window, 0.5, 0.1, 0.1) for window in range(1, 6)]
         write_store(tmp_path, calls, "A", rank, 3, cpu=cpu, threads=4)
     (before,) = load_runs([tmp_path], warmup=1)
-    assert len(merge_stores(tmp_path)) == 1
-    (after,) = load_runs([tmp_path], warmup=1)
+    assert len(export_merged([tmp_path], tmp_path / "merged")) == 1
+    (after,) = load_runs([tmp_path / "merged"], warmup=1)
     for part in (before.participants["A"], after.participants["A"]):
         assert (part.ranks, part.threads, part.cores) == (3, 4, 12)
         np.testing.assert_allclose(part.rank_cpu, 0.35 + np.arange(3))

@@ -25,8 +25,8 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
+from precice_lb.export import export_merged
 from precice_lb.store import rank_file
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import aligned_columns
 from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
 from precice_lb.store.reader import find_stores, read_runs, read_store
@@ -208,8 +208,6 @@ def test_a_spool_beside_the_hdf5_file_made_of_it_counts_once(tmp_path: Path) -> 
     assert len(find_stores([tmp_path])) == 2
     ((group,),) = read_runs([tmp_path])
     assert [store.metadata["finished"] for store in group] == [True]
-    assert len(merge_stores(tmp_path, force=True)) == 1
-    assert [path.name for path in find_stores([tmp_path])] == ["A-1.merged.h5"]
 
 
 def test_rows_of_killed_ranks_are_read_once_to_group_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -540,11 +538,11 @@ def test_columns_of_ranks_that_agree_are_read_at_once(tmp_path: Path) -> None:
     assert aligned_columns([*group, read_store(find_stores([tmp_path / "other"])[0])]) is None
 
 
-def test_stores_of_the_first_version_are_read_and_merged(tmp_path: Path) -> None:
+def test_stores_of_the_first_version_are_read_and_exported(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "data" / "store-1", tmp_path / "store")
 
-    def check() -> None:
-        ((group,),) = read_runs([tmp_path])
+    def check(directory: Path) -> None:
+        ((group,),) = read_runs([directory])
         assert [store.metadata["rank"] for store in group] == [0, 1]
         assert [store.metadata["finished"] for store in group] == [True, False]
         for rank, store in enumerate(group):
@@ -556,7 +554,6 @@ def test_stores_of_the_first_version_are_read_and_merged(tmp_path: Path) -> None
             assert store.metadata["degrees_of_freedom"] == {"A": 1e6}
             assert store.metadata["warmup_windows"] == 2
 
-    check()
-    merge_stores(tmp_path, force=True)
-    assert len(find_stores([tmp_path])) == 1
-    check()
+    check(tmp_path)
+    assert len(export_merged([tmp_path], tmp_path / "merged", force=True)) == 1
+    check(tmp_path / "merged")

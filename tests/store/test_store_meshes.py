@@ -10,10 +10,10 @@ import pytest
 from store_helpers import PARALLEL, contents, metadata, row, rows
 
 from precice_lb.exceptions import StoreError
+from precice_lb.export import export_merged
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.merged import aligned_meshes
-from precice_lb.store.reader import RankStore, find_stores, read_runs, read_store
+from precice_lb.store.reader import RankStore, read_runs, read_store
 from precice_lb.store.records import RecordedMeshes
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.writer import StoreWriter
@@ -70,9 +70,8 @@ def test_meshes_come_back_from_ranks_and_from_a_merged_file(tmp_path: Path, poin
     ((group,),) = read_runs([tmp_path])
     digests = [contents(store) for store in group]
     assert told(aligned_meshes(group)) == expected
-    merge_stores(tmp_path)
-    assert len(find_stores([tmp_path])) == 1
-    ((group,),) = read_runs([tmp_path])
+    assert len(export_merged([tmp_path], tmp_path / "merged")) == 1
+    ((group,),) = read_runs([tmp_path / "merged"])
     assert [contents(store) for store in group] == digests
     assert told(aligned_meshes(group)) == expected
     assert told(aligned_meshes(group[1:3])) == {key: value for key, value in expected.items() if key[0] in (1, 2)}
@@ -107,12 +106,12 @@ def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> 
 def test_damaged_meshes_are_one_error_and_the_times_are_read(tmp_path: Path, merged: bool) -> None:
     path = write(tmp_path, 0, 1, notes(0))
     if merged:
-        (path,) = merge_stores(tmp_path)
+        (path,) = export_merged([tmp_path], tmp_path / "merged")
     with h5py.File(path, "a") as file:
         kept = file["coordinates"][:-2]
         del file["coordinates"]
         file["coordinates"] = kept
-    ((group,),) = read_runs([tmp_path])
+    ((group,),) = read_runs([path])
     assert len(group[0].advances) == 1
     with pytest.raises(StoreError, match=f"{path.name}: expected .* mesh"):
         aligned_meshes(group)

@@ -27,6 +27,7 @@ from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import Drift
 from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.enrich import WaitsTail
@@ -36,7 +37,6 @@ from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
-from precice_lb.store.merge import merge_stores
 from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
@@ -303,8 +303,8 @@ def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
     for _ in grow(tmp_path, [30]):
         pass
     before = watch_run(tmp_path)
-    merge_stores(tmp_path)
-    after = watch_run(tmp_path)
+    export_merged([tmp_path], tmp_path / "merged")
+    after = watch_run(tmp_path / "merged")
     assert [each.compute_seconds for each in after.participants] == [
         each.compute_seconds for each in before.participants
     ]
@@ -315,7 +315,7 @@ def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
     """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
     for done in grow(tmp_path, [8, 22]):
         if done == 8:
-            merge_stores(tmp_path, force=True, remove=False)
+            export_merged([tmp_path], tmp_path / "merged", force=True)
         if done == 30:
             merged = [path for path in find_stores([tmp_path]) if path.name.endswith(".merged.h5")]
             assert [path.name for path in merged] == ["A-2.merged.h5", "B-2.merged.h5"]

@@ -125,7 +125,7 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
         if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
             problems.append(
                 f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
-                "directory of its own, or merge its stores before the next one"
+                "directory of its own, or copy its stores with precice-lb export --merged before the next one"
             )
             continue
         return profile, _zero_of(store, profile)

@@ -1,0 +1,348 @@
+"""One file per participant: it holds what the ranks' files hold, nothing else changes, and reading stays lazy."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import platform
+import shutil
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
+
+from precice_lb.dataset import load_runs
+from precice_lb.exceptions import DataError, StoreError
+from precice_lb.export import export_merged
+from precice_lb.store.merged import MergedStore, aligned_columns, merged_image
+from precice_lb.store.metadata import METADATA
+from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
+from precice_lb.store.records import RankStore
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    COUNT_DTYPE,
+    GUESS_DTYPE,
+    INITIALIZE_DTYPE,
+    MPI_DTYPE,
+    SECTION_DTYPE,
+)
+from precice_lb.store.writer import StoreWriter
+
+
+def fill(directory: Path, participant: str = "A", ranks: int = 4, windows: int = 20, **more: object) -> None:
+    for rank in range(ranks):
+        generator = np.random.default_rng(rank)
+        table = [row(w, *generator.uniform(0.01, 0.02, 2), 0.001 * generator.uniform()) for w in range(1, windows + 1)]
+        write_store(directory, table, participant, rank, ranks, hostname=f"node{rank // 2}", **more)
+
+
+def by_rank(directory: Path) -> list[RankStore]:
+    return sorted(read_stores([directory]), key=lambda store: (store.metadata["participant"], store.metadata["rank"]))
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    paths = [path for path in directory.rglob("*") if path.is_file()]
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_the_copy_holds_what_the_ranks_files_hold_and_these_stay(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "merged"
+    more = {"degrees_of_freedom": {"A": 1e6}, "parameters": {"order": [1, 2]}, "run": "r", "receives_data": True}
+    fill(source, "A", 5, **more)
+    fill(source, "B", 1, **more)
+    before = files(source)
+    written = export_merged([source], target)
+    assert written == [target / "A-5.merged.h5", target / "B-1.merged.h5"]
+    assert files(source) == before
+    assert sorted(files(target)) == ["A-5.merged.h5", "B-1.merged.h5"]
+    copies = by_rank(target)
+    assert [contents(store) for store in copies] == [contents(store) for store in by_rank(source)]
+    assert copies[0].interval_unix_ns == by_rank(source)[0].interval_unix_ns
+    ((new,), (reference,)) = load_runs([target]), load_runs([source])
+    for name in ("A", "B"):
+        np.testing.assert_array_equal(
+            new.participants[name].compute_seconds, reference.participants[name].compute_seconds
+        )
+    # Given together each rank counts once, and is read where all are.
+    assert [contents(store) for store in by_rank(tmp_path)] == [contents(store) for store in copies]
+    assert {store.path for store in by_rank(tmp_path)} == set(written)
+    assert [export_merged([target], tmp_path / "again"), files(tmp_path / "again")] == [
+        [tmp_path / "again" / path.name for path in written],
+        files(target),
+    ]
+
+
+def killed(directory: Path, lengths: list[int], **more: object) -> None:
+    """Spools of ranks that came as far as this, the second not even through ``initialize``."""
+    for rank, count in enumerate(lengths):
+        writer = StoreWriter(directory, metadata(rank=rank, size=len(lengths), **more), PARALLEL)
+        if rank != 1:
+            writer.write_initialize(np.array([(500, 1000, -1, -1)], dtype=INITIALIZE_DTYPE))
+        writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
+        writer._spool.close()
+
+
+def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
+    killed(tmp_path / "store", [7, 0, 9])
+    export_merged([tmp_path / "store"], tmp_path / "merged", force=True)
+    stores = by_rank(tmp_path / "merged")
+    assert [store.advances.tobytes() for store in stores] == [
+        store.advances.tobytes() for store in by_rank(tmp_path / "store")
+    ]
+    assert [len(store.initialize) for store in stores] == [1, 0, 1]
+    assert aligned_columns(stores) is None
+    columns = aligned_columns([stores[0], stores[2]])
+    assert columns is not None
+    assert columns.values["solve_ns"][:, 0].tolist() == [100_000_000, 2_100_000_000]
+    assert columns.window.tolist() == list(range(1, 8))
+
+
+def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """Ranks of different lengths shared columns; version 1 had digests, and the first ones no tables but sections."""
+    killed(tmp_path / "store", [7, 0, 9])
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged", force=True)
+    expected = [(store.advances.tobytes(), store.initialize.tobytes()) for store in by_rank(tmp_path / "store")]
+    with h5py.File(path, "a") as file:
+        for name in ("window", "iteration", "begin_ns", "advance_ns", "computed_dt", "window_complete"):
+            longest = file["advances"][name][2:]
+            del file["advances"][name]
+            file["advances"][name] = longest
+        for name in ("guesses", "counts", "mpi", "cpu", "meshes"):
+            del file[name]
+        for name in ("guess_names", "guess_starts", "count_names", "count_starts", "mpi_starts", "cpu_starts"):
+            del file[name]
+        for version in (2, 1):
+            file.attrs["format_version"] = version
+            file.flush()
+    stores = by_rank(path.parent)
+    assert [(store.advances.tobytes(), store.initialize.tobytes()) for store in stores] == expected
+    assert [(len(store.guesses), store.guess_names, len(store.mpi)) for store in stores] == [(0, (), 0)] * 3
+    columns = aligned_columns([stores[0], stores[2]])
+    assert columns is not None
+    assert columns.window.tolist() == list(range(1, 8))
+
+
+_NS = st.integers(-(2**63), 2**63 - 1)
+_ROW = st.tuples(
+    st.integers(1, 2**62), st.integers(0, 2**31 - 1), _NS, _NS, _NS, _NS, _NS, st.floats(width=64), st.booleans()
+)
+
+
+@given(st.lists(st.lists(_ROW, max_size=5), min_size=1, max_size=4))
+def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, tables: list) -> None:
+    path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
+    stores = [
+        RankStore(
+            Path("A-0-4.h5"),
+            metadata(rank=rank, size=4, attempt=1, finished=True, pid=rank, parameters={"x": rank // 2}),
+            PARALLEL + " " * (rank % 2),
+            {
+                "advances": np.array(table, dtype=ADVANCE_DTYPE),
+                "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE_DTYPE),
+                "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTION_DTYPE),
+                "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
+                "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESS_DTYPE),
+                "guess_names": np.array([f"{rank % 2}".encode(), b"hold"][: 3 - rank], dtype="S9"),
+                "counts": np.array([(k + 1, k, k / 3) for k in range(rank)], dtype=COUNT_DTYPE),
+                "count_names": np.array([f"{(rank + k) % 3}".encode() for k in range(rank)], dtype="S9"),
+                "mpi": np.array([(k + 1, 10 * rank + k) for k in range(3 - rank)], dtype=MPI_DTYPE),
+            },
+        )
+        for rank, table in enumerate(tables)
+    ]
+    path.write_bytes(merged_image(stores))
+    merged = MergedStore(path)
+    assert [contents(store) for store in merged.stores] == [contents(store) for store in stores]
+    merged.close()
+
+
+def test_reading_by_rank(tmp_path: Path) -> None:
+    fill(tmp_path / "store", ranks=70, windows=30)
+    ((ranks,),) = read_runs([tmp_path / "store"])
+    whole = aligned_columns(ranks)
+    assert whole is not None
+    export_merged([tmp_path / "store"], tmp_path / "merged")
+    ((group,),) = read_runs([tmp_path / "merged"])
+    columns = aligned_columns([group[3], group[66], group[10]], ["wait_ns"])
+    assert columns is not None
+    assert columns.window.tolist() == list(range(1, 31))
+    assert list(columns.values) == ["wait_ns"]
+    np.testing.assert_array_equal(columns.values["wait_ns"], whole.values["wait_ns"][[3, 66, 10]])
+    everything = aligned_columns(group)
+    assert everything is not None
+    for name, values in whole.values.items():
+        np.testing.assert_array_equal(everything.values[name], values)
+    np.testing.assert_array_equal(everything.window, whole.window)
+    copy = pickle.loads(pickle.dumps(group[5]))
+    np.testing.assert_array_equal(copy.advances, ranks[5].advances)
+    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, ranks[5].advances)
+
+
+def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "store", ranks=3)
+    export_merged([tmp_path / "store"], tmp_path / "merged")
+    asked: list[str] = []
+    real = h5py.Dataset.__getitem__
+
+    def logged(dataset: h5py.Dataset, *arguments: object, **more: object) -> object:
+        asked.append(str(dataset.name))
+        return real(dataset, *arguments, **more)
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", logged)
+    ((group,),) = read_runs([tmp_path / "merged"])
+    assert not [name for name in asked if name.startswith("/advances")]
+    asked.clear()
+    aligned_columns(group, ["wait_ns"])
+    assert set(asked) == {f"/advances/{name}" for name in ("window", "iteration", "window_complete", "wait_ns")}
+
+
+def test_store_directories_stay_apart(tmp_path: Path) -> None:
+    """Two runs at the same time are told apart by them; two in one directory get a number."""
+    for number, name in enumerate(("one/store", "two/store")):
+        fill(tmp_path / "runs" / name, ranks=2, pid=number)
+    fill(tmp_path / "runs" / "two" / "store", ranks=2, started_unix_ns=metadata()["started_unix_ns"] + 10**12)
+    (tmp_path / "runs" / "two" / "solution.h5").write_bytes(b"not ours")
+    export_merged([tmp_path / "runs" / name for name in ("one", "two")], tmp_path / "merged")
+    expected = ["one/store/A-2.merged.h5", "two/store/A-2.2.merged.h5", "two/store/A-2.merged.h5"]
+    assert sorted(files(tmp_path / "merged")) == expected
+    assert len(load_runs([tmp_path / "merged"])) == 3
+
+
+def test_of_a_rank_with_more_windows_than_its_copy_the_longer_one_counts(tmp_path: Path) -> None:
+    """As where the copy was made while the run went on."""
+    table = [row(window, 0.1 + 0.001 * window, 0.2, 0.1) for window in range(1, 31)]
+    write_store(tmp_path / "earlier", table[:20])
+    export_merged([tmp_path / "earlier"], tmp_path / "store" / "merged")
+    write_store(tmp_path / "store", table)
+    (store,) = read_stores([tmp_path / "store"])
+    assert len(store.advances) == 30
+
+
+def test_a_participant_that_still_writes_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path / "store", "A", 2)
+    alive = {"hostname": platform.node(), "pid": os.getpid(), "started_unix_ns": time.time_ns()}
+    writer = StoreWriter(tmp_path / "store", metadata("B", 0, 3, **alive), PARALLEL)
+    with pytest.raises(StoreError, match=rf"participant 'B' to have ended, found that process {os.getpid()} still"):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+    assert len(export_merged([tmp_path / "store"], tmp_path / "forced", force=True)) == 2
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
+    writer.close(finished=True, ended_unix_ns=time.time_ns())
+    # A participant of which ranks are missing is copied as far as it goes.
+    assert len(export_merged([tmp_path / "store"], tmp_path / "merged")) == 2
+
+
+def test_on_another_host_silence_tells(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path / "store", metadata(hostname="elsewhere", pid=1), PARALLEL)
+    table = rows([row(1, 0.1, 0.2, 0.0), row(2, 0.1, 0.2, 0.0)])
+    table["begin_ns"] = 0, 100 * 10**9
+    writer.append(table)
+    writer._spool.close()
+    with pytest.raises(StoreError, match=r"host elsewhere did not close it and wrote to it \d+ s ago; export when"):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+    os.utime(writer.path, times=(time.time(), time.time() - 4000))
+    with pytest.raises(StoreError, match="did not close"):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+    os.utime(writer.path, times=(time.time(), time.time() - 13000))
+    assert len(export_merged([tmp_path / "store"], tmp_path / "merged")) == 1
+
+
+def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="found nothing there"):
+        export_merged([tmp_path / "nowhere"], tmp_path / "merged")
+    fill(tmp_path / "store", ranks=2)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"A-2.merged.h5: expected a file that can be written, found File exists"):
+        export_merged([tmp_path / "store"], tmp_path / "file")
+    damaged = find_stores([tmp_path / "store"])[0]
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    with pytest.raises(StoreError, match=f"{damaged}: expected a store"):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "store", ranks=2)
+    real = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        real(path, content[:2000])
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+    assert files(tmp_path / "merged") == {}
+
+
+def test_a_byte_that_the_disk_changes_is_seen(tmp_path: Path) -> None:
+    fill(tmp_path / "store", ranks=3)
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
+    with h5py.File(path) as file:
+        chunk = file["advances/solve_ns"].id.get_chunk_info(0)
+    content = bytearray(path.read_bytes())
+    content[chunk.byte_offset + chunk.size // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=f"{path.name}: expected rows with the checksums they were written with"):
+        print(read_stores([path])[0].advances)
+
+
+@pytest.mark.parametrize("kind", ["text", "truncated", "version", "part"])
+def test_what_is_no_merged_store_is_refused_with_its_name(tmp_path: Path, kind: str) -> None:
+    fill(tmp_path / "store", ranks=2)
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
+    expected = "expected a merged store"
+    if kind == "text":
+        path.write_text("nothing")
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:-500])
+    elif kind == "version":
+        with h5py.File(path, "a") as file:
+            file.attrs["format_version"] += 1
+        expected = "found 'precice-lb-merged' and 3"
+    else:
+        shutil.copy(write_store(tmp_path / "other", []), path)
+        expected = "found 'precice-lb-store' and 1"
+    with pytest.raises(StoreError) as caught:
+        read_runs([path])
+    assert str(caught.value).startswith(str(path))
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_merged_file_is_not_the_store_of_a_rank(tmp_path: Path) -> None:
+    fill(tmp_path / "store", ranks=2)
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
+    with pytest.raises(StoreError, match="found 'precice-lb-merged'"):
+        read_store(path)
+
+
+def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:
+    for number in range(35):
+        fill(tmp_path / "store" / f"{number}", ranks=2, pid=number)
+    export_merged([tmp_path / "store"], tmp_path / "merged")
+    before = len(os.listdir("/proc/self/fd"))
+    stores = read_stores([tmp_path / "merged"])
+    assert len(stores) == 70
+    tables = [store.advances for store in stores]
+    assert len(os.listdir("/proc/self/fd")) - before <= 32
+    assert len({table.tobytes() for table in tables}) == 2
+
+
+def test_keys_of_a_later_version_are_kept_and_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cores of a rank, added within format 1, differ between ranks: an earlier reader knows no such key."""
+    for rank, cpus in enumerate(("0-1", "2,4")):
+        write_store(tmp_path / "store", [row(1, 0.1, 0.1, 0.0)], "A", rank, 2, cpus=cpus)
+        write_store(tmp_path / "store", [row(1, 0.1, 0.1, 0.0)], "B", rank, 2, cpus="8-15")
+    export_merged([tmp_path / "store"], tmp_path / "merged")
+    for place in ("store", "merged"):
+        assert [store.metadata.get("cpus") for store in by_rank(tmp_path / place)] == ["0-1", "2,4", "8-15", "8-15"]
+        with monkeypatch.context() as before:
+            before.delitem(METADATA, "cpus")
+            assert [store.metadata.get("cpus") for store in by_rank(tmp_path / place)] == [None] * 4
