@@ -111,12 +111,7 @@ LAUNCHERS = Registry(
 
 READERS = Registry(
     "precice_lb.readers",
-    {
-        "csv": "precice_lb.ingest.csv:import_files",
-        "precice-events": "precice_lb.ingest.events:import_files",
-        "ateles-timeinfo": "precice_lb.ingest.timeinfo:import_files",
-        "case": "precice_lb.ingest.case:import_files",
-    },
+    {"csv": "precice_lb.ingest.csv:import_files"},
 )
 """Functions from paths, and options by keyword, to `precice_lb.dataset.Measurements`: the formats of ``import``."""
 

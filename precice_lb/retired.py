@@ -11,9 +11,13 @@ from precice_lb.exceptions import DataError
 
 __all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
 
+_TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
 _COMMANDS: dict[str, str] = {
     "merge": "precice-lb export --merged copies the ranks of each participant into one file",
+    "import precice-events": _TO_CSV,
+    "import ateles-timeinfo": _TO_CSV,
+    "import case": _TO_CSV,
 }
 # Each after its command.
 _OPTIONS: dict[str, str] = {

@@ -31,7 +31,7 @@ def import_measurements(kind: str, paths: Sequence[str | Path], **options: Any) 
     kind : str
         One of `READERS`.
     paths : sequence of path
-        The files (for ``case``: folders).
+        The files.
     **options
         What the format's reader takes; None stands for not given.
 

@@ -13,14 +13,15 @@ from typing import IO, Any
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.layouts import row_layouts
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.files import finite, one_line, whole_number
 from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 from precice_lb.layout import Layouts
 from precice_lb.names import checked_name
 
-__all__ = ["checked_number", "import_files", "read_csv", "read_frame", "read_rows", "write_csv"]
+__all__ = ["checked_number", "import_files", "read_csv", "read_frame", "read_rows", "whole_number", "write_csv"]
 
 _DELIMITERS = ",;\t"
+# Beyond this a float no longer holds every whole number.
+_LARGEST = 2**53
 _Lines = list[tuple[int, list[str]]]
 
 
@@ -98,7 +99,7 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([header, *rows])
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: expected a place to write measurements to, found: {one_line(error)}") from error
+        raise DataError(f"{path}: expected a place to write measurements to, found: {_one_line(error)}") from error
 
 
 def _cell(value: object) -> object:
@@ -118,7 +119,7 @@ def read_rows(
         with path.open(newline="", encoding="utf-8-sig") as file:
             return _rows(str(path), *_parsed(str(path), file, columns, optional))
     except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path}: expected a readable CSV file, found: {one_line(error)}") from error
+        raise DataError(f"{path}: expected a readable CSV file, found: {_one_line(error)}") from error
 
 
 def _rows(
@@ -208,7 +209,7 @@ def _check_header(where: str, header: list[str], columns: Sequence[str], optiona
 
 def checked_number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
     """Read a finite number that is ``right``, which ``wanted`` says in words."""
-    value = finite(text)
+    value = _finite(text)
     if value is None or not right(value):
         remedy = "; write a decimal point" if "," in text else ""
         raise DataError(f"{where}: expected {wanted} in column {column}, found {text!r}{remedy}")
@@ -219,3 +220,29 @@ def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: 
     """Take a number out of the row; NaN if the column is missing or the cell empty."""
     text = row.pop(column, "")
     return checked_number(where, column, text, f"{wanted} or nothing", right) if text else math.nan
+
+
+def whole_number(text: str) -> int | None:
+    """Read a whole number; None if it is none, or too large for a float to hold."""
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if abs(value) <= _LARGEST else None
+
+
+def _finite(text: str) -> float | None:
+    """Read a finite number; None if it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _one_line(error: Exception) -> str:
+    """Say in one line what an exception says."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"a byte at position {error.start} that is not UTF-8 text"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.layouts import measured_layouts
 from precice_lb.dataset.samples import distinct
-from precice_lb.dataset.series import spread_of
 from precice_lb.dataset.versions import convergence_remarks
 from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout
 from precice_lb.names import key_of
 
-__all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join", "steady_cost"]
+__all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join"]
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
@@ -111,14 +110,6 @@ def join(samples: Iterable[Sample]) -> Measurements:
         tables, spread, None, {}, iterations, tuple(sources), parameters,
         versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts),
     )  # fmt: skip
-
-
-def steady_cost(costs: NDArray[np.float64], resolution: float) -> tuple[float, float]:
-    """Reduce the cost of the windows of a run to its median and the standard error of that."""
-    if len(costs) < 2:
-        return float(np.median(costs)), math.nan
-    median = float(np.median(costs))
-    return median, float(np.fmax(spread_of(costs).error * median, resolution / math.sqrt(12)))
 
 
 def _check_parameters(name: str, entries: Sequence[Sample]) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.csv import checked_number, read_rows
-from precice_lb.ingest.files import whole_number
+from precice_lb.ingest.csv import checked_number, read_rows, whole_number
 from precice_lb.inside.records import RankLoad
 from precice_lb.plural import plural
 

@@ -11,6 +11,9 @@ from precice_lb.cli import main
     ("tokens", "instead"),
     [
         (["merge", "precice-lb-store"], "export --merged"),
+        (["import", "precice-events", "EventLog.json"], "CSV"),
+        (["import", "ateles-timeinfo", "timeinfo"], "CSV"),
+        (["import", "case", "folder"], "CSV"),
         (["partners", "run-1", "run-2", "--fit-constants", "constants.json"], "--constants turn="),
         (["partners", "exports", "--style=hilbert"], "--partition"),
         (["partners", "exports", "--ranks-per-node", "4"], "partners.h5"),
