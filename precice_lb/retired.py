@@ -24,6 +24,7 @@ _OPTIONS: dict[str, str] = {
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
+    "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
 }
 STUDY_KEYS: tuple[str, ...] = ()
 CAMPAIGN_KEYS: tuple[str, ...] = ()

@@ -12,9 +12,6 @@ from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from precice_lb.dataset import CoupledRun
     from precice_lb.inside import Cells, RankLoad
     from precice_lb.inside.counts import Counts
@@ -28,7 +25,6 @@ def inside(
     participant: str | None = None,
     features: str | None = None,
     sections: str | None = None,
-    mpi_report: list[str] | None = None,
     counts: Path | None = None,
     seconds: Path | None = None,
     mesh: Path | None = None,
@@ -59,8 +55,6 @@ def inside(
         What was counted, apart by commas: cells,porous; by default all that was.
     sections
         Profiling sections of the solver, apart by commas, that are work without waiting.
-    mpi_report
-        mpiP's report of a run, whose time in MPI is no work: FILE where there is one run, else RUN=FILE for each.
     counts
         What each rank held: a CSV table with the columns rank, feature, count and, of several runs, run.
     seconds
@@ -88,8 +82,7 @@ def inside(
             raise DataError("--seconds: expected tables of counts and seconds or stores, found both; give one of them")
         runs, participant = _runs(stores, participant)
         given = _counted(runs, participant, chosen, counts, mesh, partition)
-        reports = _reports([run.name for run in runs if participant in run.participants], mpi_report or [])
-        loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=given, reports=reports)
+        loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=given)
     elif counts is None or seconds is None:
         found = "--counts alone" if counts else "--seconds alone" if seconds else "neither"
         raise DataError(
@@ -160,23 +153,6 @@ def _counted(
     if mesh is None or counts is not None:
         raise DataError("--partition: expected --mesh, whose cells it shares out, and no --counts; give these")
     return _partitioned(runs, participant, read_cells(mesh, features), partition)
-
-
-def _reports(runs: Sequence[str], texts: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Read mpiP's reports by run."""
-    from precice_lb.inside.mpip import read_mpi_report
-
-    found = {}
-    for text in texts:
-        run, sign, path = text.rpartition("=")
-        if not sign and len(runs) == 1:
-            run = runs[0]
-        if run not in runs:
-            raise DataError(
-                f"--mpi-report: expected RUN=FILE with a run ({', '.join(runs)}), found {text!r}; name the run"
-            )
-        found[run] = read_mpi_report(path)
-    return found
 
 
 def _partitioned(runs: Sequence[CoupledRun], participant: str, cells: Cells, partition: str) -> dict[str, Counts]:

@@ -25,7 +25,7 @@ _Busy: TypeAlias = Callable[[CoupledRun, ParticipantRun], Values]
 _WAYS = (
     "record the solver on one rank with as many meshes of other counts as there are features (nothing waits there), "
     "name its profiling sections with --sections, record it with PRECICE_LB_MPI_TIME=1 if it calls MPI through mpi4py, "
-    "or give the report of a PMPI library with --mpi-report"
+    "or give tables with --counts and --seconds"
 )
 
 
@@ -36,13 +36,12 @@ def loads_of_runs(
     *,
     sections: Sequence[str] = (),
     counts: Mapping[str, Counts] | None = None,
-    reports: Mapping[str, Values] | None = None,
 ) -> list[RankLoad]:
     """Find what each rank of a participant held in each run, and how long it was busy with it.
 
     Busy seconds are found in the first of these ways that there is: solve time of runs on one rank, if these alone tell
-    the features apart; the solver's profiling sections, if named; solve time without time in MPI, recorded or from a
-    report. Where `INTERFACE` is a feature, the rank's own mapping is added as far as it was measured.
+    the features apart; the solver's profiling sections, if named; solve time without recorded time in MPI.
+    Where `INTERFACE` is a feature, the rank's own mapping is added as far as it was measured.
 
     Parameters
     ----------
@@ -57,8 +56,6 @@ def loads_of_runs(
     counts : mapping of str to tuple
         By name of the run, or ``""`` for all runs with that many ranks: names of features, and how much of each every
         rank held, shape (ranks, features). They replace what was recorded of the same feature.
-    reports : mapping of str to ndarray, shape (ranks,)
-        By name of the run, seconds that each rank spent in MPI in the whole of it; spread over its windows.
 
     Returns
     -------
@@ -89,7 +86,7 @@ def loads_of_runs(
     elif sections:
         way = "sections", _in_sections(tuple(sections))
     else:
-        way = "mpi", _without_mpi(reports or {})
+        way = "mpi", _without_mpi
     basis, busy = way
     loads = []
     for run, table in zip(used, tables, strict=True):
@@ -176,32 +173,21 @@ def _in_sections(names: tuple[str, ...]) -> _Busy:
     return busy
 
 
-def _without_mpi(reports: Mapping[str, Values]) -> _Busy:
-    def busy(run: CoupledRun, part: ParticipantRun) -> Values:
-        if run.name in reports:
-            inside = np.asarray(reports[run.name], dtype=np.float64) / len(part.windows)
-            if len(inside) != part.ranks:
-                raise DataError(
-                    f"run {run.name}: expected time in MPI of the {plural(part.ranks, 'rank')} of {part.participant}, "
-                    f"found a report of {plural(len(inside), 'rank')}; give the report of this run"
-                )
-        else:
-            # On one rank nothing waits.
-            inside = np.zeros(1) if part.ranks == 1 else part.rank_mpi
-        if not np.isfinite(inside).all():
-            raise DataError(
-                f"run {run.name}: expected a way to keep waiting of {part.participant}'s ranks for each other out of "
-                f"their solve time, found none; {_WAYS}"
-            )
-        seconds = part.rank_solve - inside
-        if (seconds < 0).any():
-            raise DataError(
-                f"run {run.name}: expected less time in MPI than solve time, found more on {part.participant}'s "
-                f"{_listed(np.flatnonzero(seconds < 0))}; give the report of this run, without preCICE's own calls"
-            )
-        return seconds
-
-    return busy
+def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Values:
+    # On one rank nothing waits.
+    inside = np.zeros(1) if part.ranks == 1 else part.rank_mpi
+    if not np.isfinite(inside).all():
+        raise DataError(
+            f"run {run.name}: expected a way to keep waiting of {part.participant}'s ranks for each other out of "
+            f"their solve time, found none; {_WAYS}"
+        )
+    seconds = part.rank_solve - inside
+    if (seconds < 0).any():
+        raise DataError(
+            f"run {run.name}: expected less time in MPI than solve time, found more on {part.participant}'s "
+            f"{_listed(np.flatnonzero(seconds < 0))}; record the run again"
+        )
+    return seconds
 
 
 def _listed(ranks: NDArray[np.intp]) -> str:

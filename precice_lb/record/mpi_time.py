@@ -85,11 +85,11 @@ def _mpi_time() -> MpiTime | None:
     module = sys.modules.get("mpi4py.MPI")
     # Importing it here would start MPI, which is the solver's to do.
     if module is None:
-        warn_once("time in MPI is not recorded: this solver does not use mpi4py; give a PMPI library's report instead")
+        warn_once("time in MPI is not recorded: this solver does not use mpi4py; see a PMPI library's report instead")
         return None
     unseen = next((name for name in _UNSEEN if name in sys.modules), None)
     if unseen is not None:
-        warn_once(f"time in MPI is not recorded: {unseen} calls MPI by itself; give a PMPI library's report instead")
+        warn_once(f"time in MPI is not recorded: {unseen} calls MPI by itself; see a PMPI library's report instead")
         return None
     try:
         return _installed(module)

@@ -14,6 +14,7 @@ from precice_lb.cli import main
         (["import", "precice-events", "EventLog.json"], "CSV"),
         (["import", "ateles-timeinfo", "timeinfo"], "CSV"),
         (["import", "case", "folder"], "CSV"),
+        (["inside", "precice-lb-store", "--mpi-report", "solver.mpiP"], "--seconds"),
         (["partners", "run-1", "run-2", "--fit-constants", "constants.json"], "--constants turn="),
         (["partners", "exports", "--style=hilbert"], "--partition"),
         (["partners", "exports", "--ranks-per-node", "4"], "partners.h5"),

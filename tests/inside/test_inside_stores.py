@@ -78,25 +78,3 @@ def test_cells_of_a_mesh_with_its_partition_are_counts(
     assert told["imbalance_after"] < told["imbalance"]
     assert main([*command[:4], "--partition", "rank"]) == 2
     assert "--partition: expected --mesh" in capsys.readouterr().err
-
-
-def test_reports_of_time_in_mpi_belong_to_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], mpiexec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Of a power of two ranks each applies the operation that waits.
-    fluid, porous = (10.0, 3.0, 8.0, 5.0), (1.0, 4.0, 2.0, 1.0)
-    held = [{"fluid": some, "porous": other} for some, other in zip(fluid, porous, strict=True)]
-    (run,) = _runs(tmp_path / "stores", [held], mpiexec)
-    work = np.array([sum(COSTS[name] * count for name, count in each.items()) for each in held])
-    waits = (work.max() - work) * len(run.participants["A"].windows)
-    asked = []
-    monkeypatch.setattr("precice_lb.inside.mpip.read_mpi_report", lambda path: asked.append(path) or waits)
-    command = ["inside", str(tmp_path / "stores"), "--participant", "A", "--format", "json", "--mpi-report"]
-    for text in ("plate.mpiP", "0=plate.mpiP"):
-        assert main([*command, text]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told["basis"] == "solve time without time in MPI"
-        assert {name: cost["seconds"] for name, cost in told["costs"].items()} == pytest.approx(COSTS, rel=0.05)
-    assert asked == ["plate.mpiP"] * 2
-    assert main([*command, "1=plate.mpiP"]) == 2
-    assert "--mpi-report: expected RUN=FILE with a run (0), found '1=plate.mpiP'" in capsys.readouterr().err
