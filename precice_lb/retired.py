@@ -31,7 +31,18 @@ CAMPAIGN_KEYS: tuple[str, ...] = ()
 
 
 def refuse_retired(tokens: Sequence[str]) -> None:
-    """Refuse a retired command or option, with what to use instead."""
+    """Refuse a retired command or option, with what to use instead.
+
+    Parameters
+    ----------
+    tokens
+        The words of a command line after the program's name.
+
+    Raises
+    ------
+    DataError
+        Where one of them, before ``--``, was retired.
+    """
     words = list(tokens[: tokens.index("--")] if "--" in tokens else tokens)
     for command, instead in _COMMANDS.items():
         if words[: command.count(" ") + 1] == command.split():
@@ -44,7 +55,17 @@ def refuse_retired(tokens: Sequence[str]) -> None:
 
 
 def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> None:
-    """Take retired keys, dotted and through lists, out of what a file says, and name those that said something."""
+    """Take retired keys out of what a file says, and name those that said something.
+
+    Parameters
+    ----------
+    values
+        What the file says; changed in place.
+    keys
+        The keys, dotted and through lists.
+    path
+        The file, for the message on standard error.
+    """
     if names := [key for key in keys if _drop(values, key.split("."))]:
         print(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", file=sys.stderr)
 
