@@ -18,7 +18,6 @@ from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
-from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
@@ -105,8 +104,6 @@ def run_campaign(
                 if not begun:
                     begun = True
                     runs.check_room()
-                    for mismatch in mpi_mismatches(study, launcher):
-                        tell(Event("warning", f"warning: {mismatch}"))
                 number = len(state.finished) + len(failed) + (turns is None)
                 run = _try(runs, proposal, tell, number, design.total)
                 if turns is None and run.outcome != "finished":
@@ -172,7 +169,7 @@ class Event:
 
     Attributes
     ----------
-    kind : {"started", "warning", "resumed", "run started", "run finished", "ended"}
+    kind : {"started", "resumed", "run started", "run finished", "ended"}
         What has happened.
     text : str
         That in one line, which is also the event as text.
@@ -188,7 +185,7 @@ class Event:
         Of a run that ended: whether there is more to say than that it ended well.
     """
 
-    kind: Literal["started", "warning", "resumed", "run started", "run finished", "ended"]
+    kind: Literal["started", "resumed", "run started", "run finished", "ended"]
     text: str
     run: RunRecord | None = None
     number: int = 0

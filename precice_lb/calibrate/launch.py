@@ -23,7 +23,6 @@ from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, 
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
-from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
@@ -170,7 +169,7 @@ def start_split(
     launcher.check(plan.tasks)
     if _has_many_nodes(launcher):
         _require_network(study)
-    for doubt in (*mpi_mismatches(study, launcher), *_without_mpi(launcher, plan)):
+    for doubt in _without_mpi(launcher, plan):
         warn(f"warning: {doubt}")
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from precice_lb.calibrate.campaign import Event, Report, logged, print_event
-from precice_lb.calibrate.solver_mpi import mpi_mismatches
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
@@ -63,8 +62,6 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
             chain.write(decision)
             if not is_checked:
                 chain.runs.check_room()
-                for mismatch in mpi_mismatches(study, chain.runs.launcher):
-                    tell(Event("warning", f"warning: {mismatch}"))
                 is_checked = True
             record = chain.enter(decision)
             tell(segment_begun(chain, record))
