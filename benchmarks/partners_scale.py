@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, connected_ranks, make_mesh
 from precice_lb.partners.level2 import needed_vertices
-from precice_lb.partners.partition import bisection, repartition
+from precice_lb.partners.meshes import bisection, repartition
 
 ALL_PAIRS = 30_000
 FINE, FINE_RANKS = 2_962_176, (9216, 3072)

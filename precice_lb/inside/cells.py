@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import Cells
-from precice_lb.partners.partition import read_ranks
+from precice_lb.partners.meshes import read_ranks
 from precice_lb.partners.sources import read_meshio
 
 __all__ = ["CELLS", "counts_of", "rank_of_cells", "read_cells"]

@@ -18,8 +18,6 @@ from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["check_boxes", "connected_ranks", "overlapping_pairs", "scaled_boxes"]
-
 _FANOUT = 4
 _BLOCK = 2**18
 # How bounds grow: of lower and of upper ones.

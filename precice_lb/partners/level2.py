@@ -22,8 +22,6 @@ from precice_lb.partners.links import Link, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh
 from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
 
-__all__ = ["Needs", "needed_vertices"]
-
 _MAPPINGS = (
     "nearest-neighbor",
     "nearest-neighbor-gradient",

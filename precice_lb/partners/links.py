@@ -16,8 +16,6 @@ from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, Element, Exchange, ReceivedMesh
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = ["Link", "LinkMapping", "check_meshes", "links_of", "receiver_boxes"]
-
 _KERNELS = ("rbf", "rbf-global-direct", "rbf-global-iterative", "rbf-pum-direct")
 _PARTITIONED = ("rbf", "rbf-pum-direct")
 # preCICE 3.4, mapping/impl/BasisFunctions.hpp: Gaussian::cutoffThreshold.

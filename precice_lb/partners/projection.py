@@ -17,8 +17,6 @@ from scipy.spatial import cKDTree
 
 from precice_lb.partners.level1 import overlapping_pairs
 
-__all__ = ["CellIndex", "cluster_radius", "nearest_cells", "vertices_used"]
-
 _ZERO = 1e-14
 # Relative difference of distances that rounding may make.
 _SAME = 1e-12

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.partners import partners_report, write_pairs
-from precice_lb.partners.advice import reason
-from precice_lb.partners.stores import meshes_of_run, run_with_meshes
+from precice_lb.partners.report import reason
+from precice_lb.partners.sources import meshes_of_run, run_with_meshes
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import attempted, json_text, write_files

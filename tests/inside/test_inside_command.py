@@ -13,7 +13,7 @@ from inside_helpers import FEATURES, SECONDS, only, planted
 
 from precice_lb.cli import main
 from precice_lb.inside.records import RankLoad
-from precice_lb.partners.partition import read_ranks
+from precice_lb.partners.meshes import read_ranks
 
 
 def _tables(directory: Path, loads: Sequence[RankLoad]) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from precice_lb.inside.records import Cells
 from precice_lb.inside.weighted import PARTITIONERS, whole_weights
 from precice_lb.inside.write import partition_files
-from precice_lb.partners.partition import read_ranks
+from precice_lb.partners.meshes import read_ranks
 
 
 def _grid(width: int, height: int) -> Cells:

@@ -22,8 +22,8 @@ from precice_lb.partners import (
     partners_report,
     read_exports,
 )
-from precice_lb.partners.advice import advise, reason
-from precice_lb.partners.partition import bisection, refined, repartition
+from precice_lb.partners.meshes import bisection, refined, repartition
+from precice_lb.partners.report import advise, reason
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables, write_partners
 

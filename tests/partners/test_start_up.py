@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from precice_lb.partners import CostModel, StartUpCounts
-from precice_lb.partners.start_up import start_up
+from precice_lb.partners.analysis import start_up
 
 
 def test_a_model_counts_steps_vertices_and_files_as_stated() -> None:
