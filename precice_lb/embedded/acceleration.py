@@ -1,22 +1,32 @@
-"""Relaxation of the coupling data between the iterations of a time window: constant, or with Aitken's factor.
+"""How the iterations of a time window converge sooner: constant relaxation, Aitken's factor, quasi-Newton (IQN-ILS).
 
 preCICE's ``acceleration/Acceleration.cpp``, ``ConstantRelaxationAcceleration.cpp``, ``AitkenAcceleration.cpp`` and
 ``impl/ResidualSumPreconditioner.cpp``.
+
+IQN-ILS, interface quasi-Newton with an inverse least-squares Jacobian, is preCICE's
+``acceleration/BaseQNAcceleration.cpp``, ``IQNILSAcceleration.cpp`` and ``time/TimeGrids.cpp``. Where its
+``impl/QRFactorization.cpp`` updates Q and R as columns come and go, with one sum over the ranks for each product, every
+iteration factorises anew here: each rank its rows, the primary rank what these leave. J. Degroote,
+K.-J. Bathe and J. Vierendeels, Performance of a new partitioned procedure versus a monolithic procedure in
+fluid-structure interaction, Computers & Structures 87 (2009) 793; for waveforms: B. Rüth et al., Quasi-Newton waveform
+iteration for partitioned surface-coupled multiphysics applications, International Journal for Numerical Methods in
+Engineering 122 (2021) 5236.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
+from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE
-
-__all__ = ["Acceleration", "AccelerationSettings", "Aitken"]
 
 Array = NDArray[np.float64]
 
@@ -150,3 +160,177 @@ class Aitken(Acceleration):
         if self._iteration:
             self._preconditioner.complete_window()
         self._iteration = 0
+
+
+def triangle(matrix: Array, intra: IntraComm) -> Array:
+    """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
+    own = _triangle(matrix)
+    if not intra.is_parallel:
+        return own
+    parts = [part for (part,) in intra.gather([own])]
+    return intra.broadcast([_triangle(np.concatenate(parts))] if parts else [])[0]
+
+
+def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:
+    """Columns of a matrix with factor R of which each brings something new after those before it, which are newer.
+
+    ``QR1`` compares that part with the norm of the matrix, ``QR2`` with that of the column; so does ``QR3``, which only
+    saves preCICE work.
+    """
+    kept = list(range(factor.shape[1]))
+    while len(kept) > 1:
+        new = _triangle(factor[:, kept])
+        norms = np.linalg.norm(new, axis=0)
+        parts = np.zeros(len(kept))
+        parts[: len(new)] = np.abs(np.diag(new))
+        small = np.flatnonzero(parts <= limit * (np.linalg.norm(norms) if filtering == "QR1" else norms))
+        if not len(small):
+            break
+        # Those after it depend on less without it.
+        del kept[small[0]]
+    return kept
+
+
+def _triangle(matrix: Array) -> Array:
+    factor: Any = np.linalg.qr(matrix, mode="r")
+    return np.asarray(factor, dtype=np.float64)
+
+
+class QuasiNewton(Acceleration):
+    """IQN-ILS.
+
+    ``V`` holds differences of residuals of the primary data and ``W`` those of the values of all data, newest column
+    first; ``_columns`` counts how many of them are from each time window, the current one first. ``_times`` are those
+    of the first time window's samples of each data, moved along with the window.
+    """
+
+    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        super().__init__(settings, data, intra)
+        self._v: list[Array] = []
+        self._w: list[Array] = []
+        self._columns: deque[int] = deque([0])
+        self._rows = int(intra.total(np.array([float(sum(one.entries for one in self._primary))]))[0])
+        self._first_iteration = True
+        self._first_window = True
+        self._old_values = np.zeros(0)
+        self._deleted = 0
+        self._dropped = 0
+
+    def log_entries(self) -> dict[str, int]:
+        """Columns in use, and those that the filter or the limits took away."""
+        return {
+            "QNColumns": sum(self._columns),
+            "DeletedQNColumns": self._deleted,
+            "DroppedQNColumns": self._dropped,
+        }
+
+    def _take(self, window_start: float) -> Array:
+        """Read the iteration from the coupling data; returns the values of all data."""
+        residuals = self._residuals()
+        if self._first_window and self._first_iteration:
+            # The times of the samples are known from here on.
+            self._times = [np.array(one.field.waveform.times) for one in self._data]
+        if self._first_iteration:
+            self._move_times_to_window()
+        samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
+        values = np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
+        if not self._first_iteration:
+            self._add_column(residuals - self._old_residuals, values - self._old_values)
+        self._old_residuals, self._old_values = residuals, values
+        return values
+
+    def _move_times_to_window(self) -> None:
+        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
+            new = one.field.waveform.times
+            if len(old) == 1:
+                self._times[number] = np.array(new[-1:])
+            else:
+                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
+
+    def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
+        return [
+            (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
+        ]
+
+    def _add_column(self, residuals: Array, values: Array) -> None:
+        count = sum(self._columns)
+        shift = count == self._settings.max_columns or count > self._rows
+        self._v.insert(0, residuals)
+        self._w.insert(0, values)
+        if not self._columns:
+            self._columns.append(0)
+        self._columns[0] += 1
+        if shift:
+            self._remove(count)
+            self._dropped += 1
+
+    def accelerate(self, window_start: float) -> None:
+        """Take a quasi-Newton step, or relax where there is nothing to take it from."""
+        values = self._take(window_start)
+        if self._first_iteration and self._first_window:
+            self._relax(self._settings.relaxation, window_start)
+            self._first_iteration = False
+            return
+        self._preconditioner.update(self._old_residuals)
+        if self._first_iteration:
+            self._deleted = self._dropped = 0
+        solved = self._solve()
+        step = np.column_stack([np.zeros((len(values), 0)), *self._w]) @ solved
+        if np.isnan(self._intra.total(np.array([np.vdot(step, step)]))[0]):
+            raise CouplingError(
+                "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
+                "same data in succeeding iterations, or not restore checkpoints? Otherwise raise the filter's limit"
+            )
+        self._store(values + step, window_start)
+        self._first_iteration = False
+
+    def _store(self, values: Array, window_start: float) -> None:
+        position = 0
+        for one, times in self._after(window_start):
+            one.field.waveform.trim_after(window_start)
+            for time in times:
+                sample = values[position : position + one.entries].reshape(-1, one.field.components)
+                one.field.waveform.put(float(time), sample)
+                position += one.entries
+
+    def _solve(self) -> Array:
+        """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""
+        weighted = np.column_stack([*self._v, self._old_residuals]) * self._preconditioner.weights[:, np.newaxis]
+        factor = triangle(weighted, self._intra)
+        if not np.isfinite(factor).all():
+            return np.full(len(self._w), np.nan)
+        kept = independent_columns(factor[:, :-1], self._settings.filter, self._settings.filter_limit)
+        for column in reversed(range(len(self._v))):
+            if column not in kept:
+                self._remove(column)
+                self._deleted += 1
+        return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
+
+    def _remove(self, column: int) -> None:
+        del self._v[column], self._w[column]
+        seen = 0
+        for window, count in enumerate(self._columns):
+            seen += count
+            if seen > column:
+                self._columns[window] -= 1
+                if self._columns[window] == 0:
+                    del self._columns[window]
+                return
+
+    def converged(self, window_start: float) -> None:
+        """Take up the last iteration's column and drop those of time windows that are too old."""
+        self._take(window_start)
+        # Twice, as in preCICE: windows of a single iteration leave no column.
+        for _ in range(2):
+            if self._columns and self._columns[0] == 0:
+                self._columns.popleft()
+        if not self._first_iteration:
+            self._first_window = False
+        if not self._first_window:
+            self._preconditioner.complete_window()
+        if len(self._columns) > self._settings.windows_reused:
+            oldest = self._columns.pop()
+            self._dropped += oldest
+            del self._v[-oldest:], self._w[-oldest:]
+        self._columns.appendleft(0)
+        self._first_iteration = True

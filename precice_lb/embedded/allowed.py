@@ -20,8 +20,6 @@ from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationEr
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
 
-__all__ = ["check_supported"]
-
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+")
 _REAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 

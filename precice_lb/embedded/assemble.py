@@ -7,19 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken
-from precice_lb.embedded.coupling import Scheme
+from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken, QuasiNewton
+from precice_lb.embedded.communication import Appointment
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
-from precice_lb.embedded.quasi_newton import QuasiNewton
-from precice_lb.embedded.rendezvous import Appointment
-from precice_lb.embedded.schemes import Composition, ParallelScheme, SerialScheme
+from precice_lb.embedded.schemes import Composition, ParallelScheme, Scheme, SerialScheme
 from precice_lb.precice_xml.elements import Reader
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
 from precice_lb.precice_xml.records import Mapping as MeshMapping
-
-__all__ = ["Parts", "assemble", "elements_of", "mapped_data", "schemes_of", "watched_place"]
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from precice_lb.exceptions import BackendError, ConfigurationError, UnsupportedConfigurationError
 
-__all__ = ["CouplingError", "RefusedConfigurationError", "ShapeError", "UnknownToBackendError", "refused"]
-
 
 class CouplingError(BackendError, RuntimeError):
     """A call that preCICE would refuse, or a partner that is lost.

@@ -22,8 +22,6 @@ from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.mesh import Mesh
 from precice_lb.precice_xml import Configuration
 
-__all__ = ["Profiler", "Table", "WatchPoint"]
-
 
 class Profiler:
     """Events of one rank, kept in memory and written in blocks, as the ``<profiling>`` of the configuration says."""

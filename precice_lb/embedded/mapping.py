@@ -19,8 +19,6 @@ from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, gather
 from precice_lb.embedded.timeline import TOLERANCE
 
-__all__ = ["KERNELS", "MappedField", "Mapping", "NearestNeighbour", "RadialBasis", "nearest_neighbours"]
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

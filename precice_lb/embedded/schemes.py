@@ -1,19 +1,261 @@
-"""When a coupling scheme exchanges what, in preCICE's program order, and all schemes of one participant together.
+"""Coupling schemes at one participant: windows, iterations and when these have converged; who exchanges what when.
 
-preCICE's ``cplscheme/SerialCouplingScheme.cpp``, ``ParallelCouplingScheme.cpp``, ``MultiCouplingScheme.cpp`` and
-``CompositionalCouplingScheme.cpp``.
+preCICE's ``cplscheme/BaseCouplingScheme.cpp`` with the measures in ``cplscheme/impl``, ``SerialCouplingScheme.cpp``,
+``ParallelCouplingScheme.cpp``, ``MultiCouplingScheme.cpp`` and ``CompositionalCouplingScheme.cpp``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 
-from precice_lb.embedded.coupling import Action, Scheme
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.embedded.acceleration import Acceleration
+from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.m2n import Links
-from precice_lb.embedded.mesh import CouplingData, Field
+from precice_lb.embedded.files import Table
+from precice_lb.embedded.mesh import CouplingData, Field, Links
+from precice_lb.embedded.timeline import TOLERANCE, Clock
+from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
 
-__all__ = ["Composition", "ParallelScheme", "SerialScheme"]
+#: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
+FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}
+
+
+class Action(enum.Enum):
+    """What a solver has to ask for, and do, before it goes on."""
+
+    INITIALIZE_DATA = "requires_initial_data"
+    WRITE_CHECKPOINT = "requires_writing_checkpoint"
+    READ_CHECKPOINT = "requires_reading_checkpoint"
+
+
+class Scheme(ABC):
+    """One participant's side of a coupling.
+
+    ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
+    ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
+    name, in the order of preCICE. `measures` and `make_acceleration` are for the one that judges; it accelerates once
+    the meshes are known.
+    """
+
+    def __init__(
+        self,
+        described: CouplingScheme,
+        participant: str,
+        partners: Sequence[str],
+        data: Mapping[tuple[str, str], CouplingData],
+        measures: Sequence[ConvergenceMeasure],
+        make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None,
+    ) -> None:
+        self.is_implicit = described.is_implicit
+        self.window_complete = False
+        self._participant = participant
+        self._controller = described.judge
+        self.first = participant != self._controller
+        self._sends_first = self.first != described.is_serial
+        #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.
+        self.keeps_window_start = described.is_serial and not self.first
+        self._partners = sorted(partners)
+        self._window_from_first = described.window_size_from_first
+        self._next_window_seconds = None if self._window_from_first else described.time_window_size
+        self.clock = Clock(self._next_window_seconds, described.max_time)
+        self._max_windows = np.inf if described.max_time_windows is None else described.max_time_windows
+        self._window = 1
+        self._data = list(data.values())
+        ways = {(e.source, e.target, data[e.mesh, e.data]) for e in described.exchanges if (e.mesh, e.data) in data}
+        self.sends = {to: [one for one in self._data if (participant, to, one) in ways] for to in self._partners}
+        self.receives = {by: [one for one in self._data if (by, participant, one) in ways] for by in self._partners}
+        self._measures = [(measure, data[measure.mesh, measure.data]) for measure in measures]
+        self._max_iterations = np.inf if described.max_iterations is None else described.max_iterations
+        self._make_acceleration = make_acceleration
+        self._has_converged = False
+        self._iteration = 1
+        self._total_iterations = 1
+        self._acceleration: Acceleration | None = None
+        #: Converged values of the data that are guessed, the newest first.
+        self._history: dict[CouplingData, deque[NDArray[np.float64]]] = {}
+        self._links: Links
+        self._iterations_log: Table | None = None
+        self._convergence_log: Table | None = None
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether there is anything left to simulate."""
+        return self._max_windows >= self._window and not self.clock.at_end
+
+    @property
+    def max_step(self) -> float:
+        """Largest step that stays in this time window (simulated seconds), 0 after the end."""
+        return self.clock.until_window_end if self.is_ongoing else 0.0
+
+    def add_step(self, seconds: float) -> bool:
+        """Step forward by what the solver computed; True at the end of the time window, which it may not leave."""
+        if self.clock.window_seconds is None and seconds >= float(np.finfo(np.float64).max):
+            raise CouplingError(
+                "advance() cannot be called with the largest number there is: this participant prescribes the time "
+                'window size (method="first-participant"), so it has to choose its own time step'
+            )
+        if self.max_step - seconds < -TOLERANCE:
+            raise CouplingError(
+                f"expected a time step of at most {self.max_step:g} in advance(), found {seconds:g}, which exceeds "
+                "what is left of this time window: let the solver take dt = min(solver_dt, get_max_time_step_size())"
+            )
+        self.clock.progress_by(seconds)
+        return self.clock.at_window_end
+
+    def initialize(self, links: Links) -> None:
+        """Exchange what ``initialize`` exchanges; the primary rank starts the logs of implicit schemes."""
+        self._links = links
+        for each in self.receives.values():
+            for data in each:
+                data.field.waveform.put(self.clock.time, np.zeros((data.field.mesh.size, data.field.components)))
+        if self.is_implicit:
+            for data in self._data:
+                data.store_iteration()
+            if self._make_acceleration is not None:
+                self._acceleration = self._make_acceleration(self._accelerated_data(), links.intra)
+            if links.intra.is_primary:
+                more = [] if self._acceleration is None else self._acceleration.log_entries()
+                columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
+                self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
+                if not self.first:
+                    columns = ["TimeWindow", "Iteration", *(measure.header for measure, _ in self._measures)]
+                    self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
+        self._exchange_initial()
+
+    def guess_first(self, kind: str) -> None:
+        """Start time windows from now on from an extrapolation of those before; initial values count as one.
+
+        Both sides do it to the data that they start a time window with: the reader, who gets the guess, and the one
+        that judges, for whom it is the iteration before the first.
+        """
+        received = [one for each in self.receives.values() for one in each]
+        both = (*self.receives.values(), *self.sends.values())
+        initial = [one for each in both if _of_interest(each, initial=True) for one in each]
+        for one in received if self.first else self._accelerated_data():
+            known = [one.field.waveform.last] if one in initial else []
+            self._history[one] = deque(known, len(FIRST_GUESSES[kind]))
+
+    def first_exchange(self) -> None:
+        """First phase of ``advance``."""
+        self.window_complete = False
+        if self.clock.at_window_end:
+            self._window += 1
+            self._exchange_first()
+
+    def second_exchange(self) -> Action | None:
+        """Second phase: at its end, the next time window has begun or this one begins again; returns what to do."""
+        if not self.clock.at_window_end:
+            return None
+        self._exchange_second()
+        action = None
+        if self.is_implicit:
+            if self._has_converged:
+                if self._iterations_log is not None:
+                    more = [] if self._acceleration is None else self._acceleration.log_entries().values()
+                    converged = int(self._iteration < self._max_iterations)
+                    row = [self._window - 1, self._total_iterations, self._iteration, converged, *more]
+                    self._iterations_log.write(row)
+                action = Action.WRITE_CHECKPOINT if self.is_ongoing else None
+            else:
+                action = Action.READ_CHECKPOINT
+                self._window -= 1
+            self._total_iterations += 1
+            self._iteration = 1 if self._has_converged else self._iteration + 1
+        self.window_complete = not self.is_implicit or self._has_converged
+        if self.window_complete:
+            self.clock.complete_window()
+        else:
+            self.clock.repeat_window()
+        self.clock.window_seconds = self._next_window_seconds
+        if self._history and self.window_complete and self.is_ongoing:
+            self._guess()
+        return action
+
+    def _guess(self) -> None:
+        end = self.clock.ahead(self.clock.until_window_end)
+        weights = {len(each): each for each in FIRST_GUESSES.values()}
+        for data, history in self._history.items():
+            history.appendleft(data.field.waveform.last)
+            guess = np.tensordot(weights[len(history)], np.array(history), 1)
+            data.previous.put(end, guess)
+            if any(data in each for each in self.receives.values()):
+                data.field.waveform.put(end, guess)
+
+    def _exchange_initial(self) -> None:
+        if self._sends_first:
+            self._send(initial=True)
+        self._receive(self.clock.time, initial=True)
+        if not self._sends_first:
+            self._send(initial=True)
+
+    @abstractmethod
+    def _exchange_first(self) -> None: ...
+
+    @abstractmethod
+    def _exchange_second(self) -> None: ...
+
+    def _accelerated_data(self) -> Sequence[CouplingData]:
+        return self._data
+
+    def _send(self, *, initial: bool = False) -> None:
+        for partner, data in self.sends.items():
+            if _of_interest(data, initial):
+                self._links.send_data(partner, data)
+
+    def _receive(self, time: float, *, initial: bool = False) -> None:
+        for partner, data in self.receives.items():
+            if _of_interest(data, initial):
+                for one in data:
+                    if one in self._history:
+                        # The guess, or the last iteration, whose time may differ by rounding.
+                        one.field.waveform.trim_after(self.clock.window_start)
+                self._links.receive_data(partner, data, time)
+
+    def _finish_iteration(self) -> None:
+        for data in self._data:
+            if self._has_converged or not self.is_implicit:
+                # The next time window starts with the sample at the end of this one.
+                data.field.waveform.clear_except_last()
+            data.store_iteration()
+
+    def _iterate(self) -> None:
+        """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
+        residuals, judged = self._measure()
+        self._has_converged = (bool(judged) and all(judged)) or self._iteration == self._max_iterations
+        if self._convergence_log is not None:
+            self._convergence_log.write([self._window - 1, self._iteration, *residuals])
+        if self._acceleration is not None:
+            with self._links.profiler.event("accelerate"):
+                if self._has_converged:
+                    self._acceleration.converged(self.clock.window_start)
+                else:
+                    self._acceleration.accelerate(self.clock.window_start)
+
+    def _measure(self) -> tuple[list[float], list[bool]]:
+        """Residual of each measure, and whether it has converged, from 2-norms of its data's change and values."""
+        squares = []
+        for _, data in self._measures:
+            now = data.field.waveform.last
+            change = now - data.previous.last
+            squares += [np.vdot(change, change), np.vdot(now, now)]
+        norms = np.sqrt(self._links.intra.total(np.array(squares))).tolist() if squares else []
+        residuals, judged = [], []
+        for (measure, _), difference, norm in zip(self._measures, norms[::2], norms[1::2], strict=True):
+            scale = norm if measure.kind == "relative" else 1.0
+            residuals.append(float("inf") if scale <= TOLERANCE else difference / scale)
+            judged.append(difference <= scale * measure.limit)
+        return residuals, judged
+
+
+def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:
+    # One initialized data of a direction takes all of that direction with it.
+    return bool(data) and (not initial or any(one.initialize for one in data))
 
 
 class ParallelScheme(Scheme):

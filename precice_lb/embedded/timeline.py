@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TOLERANCE", "Clock", "Waveform"]
-
 Array = NDArray[np.float64]
 
 #: Two times closer than this (seconds) are the same: preCICE's ``math::NUMERICAL_ZERO_DIFFERENCE``.
