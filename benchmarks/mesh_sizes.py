@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from regret_parts.evaluate import evaluate
 from regret_parts.levels import planted_levels
 
 from precice_lb.models import make_learner
-from precice_lb.models.evaluate import evaluate
 
 Array = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ _COMMANDS: dict[str, str] = {
     "import precice-events": _TO_CSV,
     "import ateles-timeinfo": _TO_CSV,
     "import case": _TO_CSV,
+    "fit": "benchmarks/regret.py compares learners by what decisions cost, and recommend decides by the best of them",
 }
 # Each after its command.
 _OPTIONS: dict[str, str] = {

@@ -15,7 +15,7 @@ from precice_lb.cli.guess_try import guess_try
 from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
-from precice_lb.cli.recommend import fit, recommend, report
+from precice_lb.cli.recommend import recommend, report
 from precice_lb.cli.stores import add_readers, check, export, importer, summary
 from precice_lb.cli.watch import watch
 
@@ -31,7 +31,6 @@ __all__ = [
     "completion",
     "demo",
     "export",
-    "fit",
     "guess_app",
     "guess_check",
     "guess_patch",

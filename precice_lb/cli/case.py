@@ -91,7 +91,7 @@ class Case:
     inside: list[Path] | None = None
     spent_core_hours: float | None = None
     warmup: Warmup = None
-    learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}; precice-lb fit compares them.")] = None
+    learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}.")] = None
     learner_parameters: list[str] | None = None
     seed: int = 0
 

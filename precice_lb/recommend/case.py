@@ -15,7 +15,7 @@ from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.base import learners_of_parameters, new_learner
 from precice_lb.models.measurements import widened_errors
 
-__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "is_numeric", "learner_name", "predicted", "rows_of_case"]
+__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "learner_name", "predicted", "rows_of_case"]
 
 Values = Mapping[str, float | str | None]
 Array = NDArray[np.float64]
@@ -77,7 +77,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
                         "as was asked for."
                     )
-            elif varies and is_numeric(values) and _knows_parameters(learner):
+            elif varies and _is_numeric(values) and _knows_parameters(learner):
                 modelled[column] = _number(name, column, value)
                 low, high = float(values.min()), float(values.max())
                 if not low <= modelled[column] <= high:
@@ -123,7 +123,7 @@ def _is_of_case(run: MeasuredRun, given: Values) -> bool:
 
 
 def _missing(name: str, column: str, values: NDArray[Any]) -> str:
-    example = f"{values.max():g}" if is_numeric(values) else str(values[-1])
+    example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
     return (
         f"{name}: expected a value of {column} to recommend for, as it varies between measurements ({_range(values)}), "
         f"found none; say --parameter {column}={example} (in Python parameters={{{column!r}: ...}}), or {column}=any "
@@ -151,13 +151,13 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
     if same.any():
         return np.asarray(same)
     remedy = "measure there, or name a measured value"
-    if is_numeric(values) and len(np.unique(values)) > 1:
+    if _is_numeric(values) and len(np.unique(values)) > 1:
         others = ", ".join(learners_of_parameters())
         remedy = f"{learner_name(learner)} knows ranks alone: choose one of {others} as learner, or a measured value"
     raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
 
 
-def is_numeric(values: NDArray[Any]) -> bool:
+def _is_numeric(values: NDArray[Any]) -> bool:
     """Whether values of a parameter are numbers, all of them finite."""
     return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
 

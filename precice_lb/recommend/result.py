@@ -20,7 +20,7 @@ from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Alternative, FailedSplit, Payback, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 
-__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "printed", "versions_text"]
+__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "versions_text"]
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
@@ -329,10 +329,10 @@ def _describe(model: Any) -> dict[str, Any]:
     formula = formula_of(model)
     if formula is None:
         return {"estimator": kind}
-    return {"estimator": kind, "formula": formula.to_dict(), **printed(formula)}
+    return {"estimator": kind, "formula": formula.to_dict(), **_printed(formula)}
 
 
-def printed(formula: Expression) -> dict[str, str | None]:
+def _printed(formula: Expression) -> dict[str, str | None]:
     """Print a formula in each language; None for an expression that only a machine would read to its end."""
     python = formula.python()
     return {

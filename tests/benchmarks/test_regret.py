@@ -21,6 +21,7 @@ from regret_parts import oracle as oracle_module  # noqa: E402
 from regret_parts.archive import Archive  # noqa: E402
 from regret_parts.contest import Contest  # noqa: E402
 from regret_parts.decide import LEVEL, Score, Split, choose, decide, proportional, regret, score  # noqa: E402
+from regret_parts.evaluate import evaluate  # noqa: E402
 from regret_parts.families import FAMILIES, Solver  # noqa: E402
 from regret_parts.levels import planted_levels  # noqa: E402
 from regret_parts.oracle import Oracle  # noqa: E402
@@ -31,7 +32,6 @@ from regret_parts.simulate import Result, simulate  # noqa: E402
 from regret_parts.statistics import describe, paired_ratio  # noqa: E402
 from regret_parts.unseen import UNSEEN  # noqa: E402
 
-from precice_lb.models.evaluate import evaluate  # noqa: E402
 from precice_lb.recommend import recommend_split  # noqa: E402
 
 DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
@@ -367,6 +367,15 @@ def test_planted_levels_are_those_of_the_thesis() -> None:
     assert 196 in X[X[:, 1] == 8, 0]
     assert (X[:, 0] <= 8 ** X[:, 1]).all()
     assert np.log(y / truth).std() == pytest.approx(0.03, rel=0.15)
+
+
+def test_a_learner_is_judged_by_what_it_had_not_seen() -> None:
+    ranks = np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0])
+    seconds = 0.5 + 60 / ranks
+    good = evaluate("bayes", ranks[:, None], seconds, ranks >= 64)
+    assert good.smape < 15
+    assert (good.coverage, good.not_positive) == (1.0, 0)
+    assert evaluate("bayes", ranks[:, None], np.where(ranks >= 64, 60.0, seconds), ranks >= 64).coverage == 0
 
 
 @pytest.mark.slow("statistics")

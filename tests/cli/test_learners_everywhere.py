@@ -252,13 +252,6 @@ def test_the_end_of_a_run_recommends(campaign: Path) -> None:
     _sound(json.loads(written[0].read_text()))
 
 
-@every_learner
-def test_fit_prints_the_formula(learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {"Fluid": np.array([(p, seconds("Fluid", p)) for p in (2, 4, 6, 8, 12, 16)])}
-    assert main(["fit", str(write_csv(tmp_path / "times.csv", rows)), "--learner", learner]) == 0
-    assert f"{learner}: " in capsys.readouterr().out
-
-
 # --- what fails is one warning ----------------------------------------------------------------------------------------
 
 
