@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from precice_lb.export import export_csv as export_csv
     from precice_lb.export import export_trace as export_trace
     from precice_lb.export import to_dataframe as to_dataframe
-    from precice_lb.export import to_xarray as to_xarray
     from precice_lb.recommend import recommend_split as recommend_split
     from precice_lb.split import optimize_split as optimize_split
     from precice_lb.watch import watch_run as watch_run
@@ -33,7 +32,6 @@ _OWN = {
     "recommend_split": "precice_lb.recommend",
     "optimize_split": "precice_lb.split",
     "to_dataframe": "precice_lb.export",
-    "to_xarray": "precice_lb.export",
     "watch_run": "precice_lb.watch",
 }
 _ROOMS = ("export", "partners", "watch")

@@ -26,6 +26,8 @@ _OPTIONS: dict[str, str] = {
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
+    "recommend --verify": "the line optimum says what is proven of the split",
+    "report --verify": "the line optimum says what is proven of the split",
 }
 STUDY_KEYS: tuple[str, ...] = ()
 CAMPAIGN_KEYS: tuple[str, ...] = ()

@@ -66,8 +66,6 @@ class Case:
         List splits whose window is at most this share longer than the best one's: 0.05 is 5 %.
     level
         Level of the intervals, between 0 and 1.
-    verify
-        Also compare the optimum for the mean curves with all splits, where they are at most a few millions.
     inside
         What precice-lb inside -o wrote for a participant that will run in balance: recommend for that.
     spent_core_hours
@@ -87,7 +85,6 @@ class Case:
     prefer: str | None = None
     within: float = 0.05
     level: float = 0.8
-    verify: Annotated[bool, Parameter(negative=())] = False
     inside: list[Path] | None = None
     spent_core_hours: float | None = None
     warmup: Warmup = None
@@ -111,7 +108,7 @@ class Case:
             "spent_core_hours": self.spent_core_hours,
         }
         given = {key: value for key, value in words.items() if value is not None}
-        return given | {"level": self.level, "verify": self.verify, "random_state": self.seed}
+        return given | {"level": self.level, "random_state": self.seed}
 
 
 def _option(key: str) -> str:

@@ -1,9 +1,8 @@
-"""Runs as tidy tables: CSV, a DataFrame of pandas, a Dataset of xarray."""
+"""Runs as tidy tables: CSV, a DataFrame of pandas."""
 
 from __future__ import annotations
 
 import csv
-import importlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,9 +17,8 @@ from precice_lb.store.records import RankStore
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
 
-__all__ = ["COLUMNS", "QUANTITIES", "export_csv", "to_dataframe", "to_xarray"]
+__all__ = ["COLUMNS", "QUANTITIES", "export_csv", "to_dataframe"]
 
 QUANTITIES = {
     "solve": "time of the solver between two calls of advance",
@@ -98,7 +96,12 @@ def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
     DataError
         If pandas is not installed.
     """
-    pandas = _required("pandas")
+    try:
+        import pandas
+    except ImportError as error:
+        raise DataError(
+            "expected pandas to export tables, found it is not installed; pip install precice_lb[export]"
+        ) from error
     tables = list(_tables(exported_runs(sources)))
     joined = {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
     frame: pd.DataFrame = pandas.DataFrame(joined)
@@ -106,56 +109,6 @@ def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
         frame[name] = frame[name].astype("category")
     frame.attrs = {"units": {"seconds": "s"}, "quantities": dict(QUANTITIES)}
     return frame
-
-
-def to_xarray(sources: Sequence[str | Path]) -> xr.Dataset:
-    """Read runs as arrays of xarray over run, participant, rank and time window.
-
-    Parameters
-    ----------
-    sources : sequence of path
-        Store files, or directories that are searched with everything below them.
-
-    Returns
-    -------
-    xarray.Dataset
-        Each of `QUANTITIES` in seconds per time window, all coupling iterations together, with the dimensions run,
-        participant, rank and window; NaN where not measured and where a run has no such rank or window. ``iterations``,
-        ``ranks`` and ``threads`` (of each rank) are counts; the coordinate ``version`` is a text.
-        Attributes hold units and meanings.
-
-    Raises
-    ------
-    StoreError
-        If a source holds no store, or a file cannot be read as one.
-    DataError
-        If xarray is not installed.
-    """
-    _required("xarray")
-    frame = to_dataframe(sources)
-    keys, runs = ["run", "participant", "rank", "window"], frame["run"].unique().tolist()
-    frame = frame.astype(dict.fromkeys(["run", "participant", "version", "quantity"], object))
-    each = frame.set_index([*keys, "iteration", "quantity"])["seconds"].unstack("quantity").groupby(keys)
-    # What one iteration did not measure is not known of the window.
-    seconds = each.sum().where(each.count().eq(each.size(), axis=0))
-    dataset: xr.Dataset = seconds[list(QUANTITIES)].to_xarray()
-    of_run = frame.groupby(["run", "participant"])
-    counts = {
-        "iterations": ("coupling iterations", each.size().groupby(["run", "participant", "window"]).max()),
-        "ranks": ("number of ranks", of_run["ranks"].first()),
-        "threads": ("threads of each rank", of_run["threads"].first()),
-    }
-    for name, text in QUANTITIES.items():
-        dataset[name].attrs = {"units": "s", "long_name": text}
-    for name, (text, values) in counts.items():
-        dataset[name] = values.to_xarray().fillna(0)
-        dataset[name].attrs = {"units": "1", "long_name": text}
-    for name in ("ranks", "threads"):
-        dataset[name] = dataset[name].astype(np.int64)
-    dataset.coords["version"] = of_run["version"].first().to_xarray().fillna("")
-    dataset.attrs = {"title": "seconds per time window of coupled preCICE simulations", "source": "precice_lb"}
-    dataset = dataset.reindex(run=runs, rank=np.arange(int(dataset["rank"].max()) + 1))
-    return dataset
 
 
 def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
@@ -192,13 +145,3 @@ def _iterations(store: RankStore) -> Columns:
         "iteration": rows["iteration"][starts].astype(np.int64),
         **seconds,
     }
-
-
-def _required(name: str) -> Any:
-    """Import an optional library."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise DataError(
-            f"expected {name} to export tables, found it is not installed; pip install precice_lb[export]"
-        ) from error

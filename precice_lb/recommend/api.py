@@ -94,7 +94,6 @@ def recommend_split(
     parameter: Mapping[str, float | str | None] | None = None,
     prefer: Prefer | None = None,
     within: float | None = None,
-    verify: bool = False,
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
     failed: Sequence[Mapping[str, int] | FailedSplit] = (),
@@ -138,8 +137,6 @@ def recommend_split(
         List splits whose window is at most this share longer than the best one's, such as 0.05. This or ``prefer``
         adds the plan: that list, and window time against core-hours over all budgets; and where the coupling is serial,
         by name or in its file, what a parallel one would give.
-    verify : bool
-        Compare the optimum for the mean curves with all splits, where they are at most a few millions.
     instead : Schedule, optional
         Another coupling of the same participants, to say what it would give.
     spent_core_hours : float, optional
@@ -228,7 +225,7 @@ def recommend_split(
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
     watts = watts_of(energy, names) if prefer == "energy" else None
-    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, verify, watts)
+    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, watts)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
@@ -275,7 +272,6 @@ def recommend_split(
         used=used,
         gap=decision.gap,
         proof=decision.found.bound if is_model else "",
-        verified=decision.found.verified if is_model else "",
         plan=plan,
         instead=None if instead is None or not is_model else instead_of(problem, instead, split, window),
         payback=paid_back(core_hours, problem, used, window, alternatives),

@@ -58,7 +58,6 @@ class Question:
     # As of `precice_lb.recommend.recommend_split`.
     prefer: Prefer | None
     within: float | None
-    verify: bool
     # By participant, where energy is preferred.
     watts: Mapping[str, float] | None = None
 
@@ -129,7 +128,7 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
         chosen = tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
-    found = problem.optimum(budget, verify=question.verify)
+    found = problem.optimum(budget)
     split = problem.improved(found.split, budget)
     typical = expected.own(split)
     windows = expected.seconds(typical)

@@ -193,9 +193,9 @@ class SplitProblem:
             "constraints": self.limits.constraints,
         }
 
-    def optimum(self, budget: int, *, verify: bool = False) -> SplitResult:
+    def optimum(self, budget: int) -> SplitResult:
         """Find the best split for the mean curves, exactly."""
-        return optimize_split(self.times, budget, verify=verify, **self.words)
+        return optimize_split(self.times, budget, **self.words)
 
     def improved(self, start: Mapping[str, int], budget: int) -> dict[str, int]:
         """Search for the least mean window time over the drawn curves, from the optimum for the mean ones."""

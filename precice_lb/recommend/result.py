@@ -84,8 +84,8 @@ class Recommendation:
     gap : float
         By what share of the least possible mean window time this one is above it, at most. The optimum for the mean
         curves is below the mean window time of any split (a maximum of sums is convex), so it proves that.
-    proof, verified : str
-        What proves that optimum, and what it was compared with where that was asked for; in words.
+    proof : str
+        What proves that optimum, in words.
     plan : Plan or None
         Splits that are nearly as good, and window time against core-hours, where asked for and models are used.
     instead : Alternative or None
@@ -132,7 +132,6 @@ class Recommendation:
     used: dict[str, int] = field(default_factory=dict)
     gap: float = math.nan
     proof: str = ""
-    verified: str = ""
     plan: Plan | None = None
     instead: Alternative | None = None
     payback: Payback | None = None
@@ -244,7 +243,6 @@ class Recommendation:
                 "used": self.used,
                 "gap": self.gap,
                 "proof": self.proof,
-                "verified": self.verified or None,
                 "plan": self.plan.to_dict() if self.plan else None,
                 "instead": {key: getattr(self.instead, key) for key in ("schedule", "split", "window_seconds", "gain")}
                 if self.instead

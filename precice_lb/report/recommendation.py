@@ -168,8 +168,6 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iter
         if recommendation.gap < 5e-4:
             text = "no split has a shorter mean window time"
         yield "optimum", f"{text} ({recommendation.proof})"
-    if recommendation.verified:
-        yield "verified", f"for the mean curves, {recommendation.verified}"
     if recommendation.plan is not None:
         curve, unit = recommendation.plan.tradeoff, recommendation.counted
         text = f"beyond {curve.knee.budget} {unit} more of them begin to pay less"

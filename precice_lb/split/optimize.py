@@ -12,7 +12,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, split_of, without_excluded
-from precice_lb.split.sampled import MAXIMUM_SPLITS, best_of_all, count_splits, solve_samples
+from precice_lb.split.sampled import solve_samples
 from precice_lb.split.solve import Solver
 
 __all__ = ["SplitResult", "near_optimal_splits", "optimize_split"]
@@ -47,8 +47,6 @@ class SplitResult:
     limits
         Scalability limits: ranks from which on a participant gets no faster by any more that the budget admits, where
         there is such a number.
-    verified
-        What `optimize_split` was asked to verify, in words; empty if it was not asked.
     """
 
     split: dict[str, int]
@@ -61,7 +59,6 @@ class SplitResult:
     versions: dict[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
     limits: dict[str, int] = field(default_factory=dict)
-    verified: str = ""
 
 
 def optimize_split(
@@ -73,7 +70,6 @@ def optimize_split(
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
-    verify: bool = False,
 ) -> SplitResult:
     """Find the split with the shortest time window, exactly.
 
@@ -102,8 +98,6 @@ def optimize_split(
         Ranks that a participant gets at most.
     constraints
         Everything else that machine and users demand.
-    verify
-        Compare with all splits where there are at most a few millions.
 
     Returns
     -------
@@ -115,7 +109,7 @@ def optimize_split(
     InfeasibleError
         If no split satisfies budget and constraints: with those that clash, or the smallest budget that would do.
     ModelError
-        If times are missing, not finite or not positive; if `verify` finds a better split, which is a defect.
+        If times are missing, not finite or not positive.
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
@@ -128,7 +122,7 @@ def optimize_split(
         proof += f"; {len(parts)} sets of splits, without those excluded, were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return result_of(problem, split, seconds, gap, proof, _verified(parts, seconds, gap) if verify else "")
+    return result_of(problem, split, seconds, gap, proof)
 
 
 def _solved(problem: Problem) -> tuple[Split, float, float, str]:
@@ -141,9 +135,7 @@ def _solved(problem: Problem) -> tuple[Split, float, float, str]:
     return split_of(curves, choice), solver.seconds(curves, choice), solution.bound, solution.proof
 
 
-def result_of(
-    problem: Problem, split: Split, seconds: float, gap: float, proof: str, verified: str = ""
-) -> SplitResult:
+def result_of(problem: Problem, split: Split, seconds: float, gap: float, proof: str) -> SplitResult:
     """Say everything about a split."""
     schedule, chosen = problem.schedule, problem.at(split)
     samples = {name: o.seconds[:, at] for name, (o, at) in chosen.items()}
@@ -163,23 +155,7 @@ def result_of(
         versions={name: version for name, (version, _) in split.items() if version},
         used=used,
         limits={n: int(o.ranks[fastest[n]]) for n, (o, _) in chosen.items() if fastest[n] + 1 < len(o.ranks)},
-        verified=verified,
     )
-
-
-def _verified(parts: Sequence[Problem], seconds: float, gap: float) -> str:
-    count = sum(map(count_splits, parts))
-    if count * parts[0].samples > MAXIMUM_SPLITS:
-        return f"not compared with all splits: {count:.3g} are too many"
-    every = [best_of_all(part) for part in parts]
-    best, split, _ = min(every, key=lambda each: each[0])
-    compared = sum(each[2] for each in every)
-    if seconds > best * (1 + gap) * (1 + 1e-9):
-        found = ", ".join(f"{name} {ranks}" for name, (_, ranks) in split.items())
-        raise ModelError(
-            f"expected no split below {seconds!r} s, found {best!r} s at {found}; please report this defect"
-        )
-    return f"none of {compared} splits is shorter"
 
 
 # With samples so many times the splits asked for are compared, from those best for the mean times.

@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 from precice_lb.split.problem import Curve, Options, Problem, Split, split_of, uses_at
 from precice_lb.split.solve import Solver, descend
 
-__all__ = ["MAXIMUM_SPLITS", "best_of_all", "count_splits", "solve_samples"]
+__all__ = ["solve_samples"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: More splits, times the samples of the times, than this are not compared.
+# More splits, times the samples of the times, than this are not compared.
 MAXIMUM_SPLITS = 4_000_000
 _CHUNK = 100_000
 
 
-def count_splits(problem: Problem) -> int:
+def _count_splits(problem: Problem) -> int:
     """Count the splits that bounds admit, whether they fit together or not."""
     return sum(math.prod(len(o.ranks) for o in own) for own in product(*problem.options.values()))
 
 
-def best_of_all(problem: Problem) -> tuple[float, Split, int]:
+def _best_of_all(problem: Problem) -> tuple[float, Split, int]:
     """Compare all splits that fit (Schröder 2019, section 1.3.1): mean seconds of the best, the best, and how many."""
     best, chosen, count = np.inf, {}, 0
     for own in product(*problem.options.values()):
@@ -41,7 +41,7 @@ def best_of_all(problem: Problem) -> tuple[float, Split, int]:
             if not len(indices):
                 continue
             count += len(indices)
-            seconds = mean_windows(problem, own, indices)
+            seconds = _mean_windows(problem, own, indices)
             at = int(np.argmin(seconds))
             if seconds[at] < best:
                 best = float(seconds[at])
@@ -49,7 +49,7 @@ def best_of_all(problem: Problem) -> tuple[float, Split, int]:
     return best, chosen, count
 
 
-def mean_windows(problem: Problem, own: tuple[Options, ...], indices: Integers) -> Floats:
+def _mean_windows(problem: Problem, own: tuple[Options, ...], indices: Integers) -> Floats:
     """Mean seconds per window over the samples, for splits as indices of shape (splits, participants)."""
     costs = {o.name: o.seconds[:, indices[:, i]] for i, o in enumerate(own)}
     return np.asarray(problem.schedule.window_seconds(costs).mean(axis=0))
@@ -74,8 +74,8 @@ def solve_samples(problem: Problem) -> tuple[Split, float, float, str]:
         splits.append(split_of(curves, solution.choice))
     bound = float(np.mean(bounds))
     about = f"the {problem.samples} samples' own optima have a mean of {bound:.6g} s"
-    if count_splits(problem) * problem.samples <= MAXIMUM_SPLITS:
-        seconds, split, count = best_of_all(problem)
+    if _count_splits(problem) * problem.samples <= MAXIMUM_SPLITS:
+        seconds, split, count = _best_of_all(problem)
         return split, seconds, bound, f"none of all {count} splits is shorter; {about}"
     mean = problem.curves()
     splits.append(split_of(mean, solver.solve(mean).choice))
@@ -102,12 +102,12 @@ def _starts(problem: Problem, own: tuple[Options, ...], splits: list[Split]) -> 
         ]
     )
     indices = indices[problem.layout.fits(uses_at(own, indices))]
-    seconds = mean_windows(problem, own, indices)
+    seconds = _mean_windows(problem, own, indices)
     starts = [indices[np.argmin(seconds)], indices[0]]
     return starts[:1] if np.array_equal(*starts) else starts
 
 
 def _descended(problem: Problem, own: tuple[Options, ...], start: Integers) -> tuple[float, Split]:
     curves = [Curve(o.ranks, o.uses, o.seconds[0], o.version) for o in own]
-    found, seconds = descend(curves, problem.layout, lambda indices: mean_windows(problem, own, indices), start)
+    found, seconds = descend(curves, problem.layout, lambda indices: _mean_windows(problem, own, indices), start)
     return seconds, {o.name: (o.version, int(o.ranks[i])) for o, i in zip(own, found, strict=True)}

@@ -1,4 +1,4 @@
-"""Exports: traces that keep the rules of the Trace Event Format, tidy tables, pandas and xarray."""
+"""Exports: traces that keep the rules of the Trace Event Format, tidy tables, pandas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from store_helpers import START, row, write_store
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe, to_xarray
+from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.store.schema import SECTION_DTYPE
 from precice_lb.store.writer import StoreWriter
@@ -244,29 +244,10 @@ def test_threads_and_versions_tell_runs_apart(tmp_path: Path) -> None:
         write_store(
             tmp_path / str(number), [row(1, 0.1, 0.2, 0.1)], **more, **({"version": version} if version else {})
         )
-    frame, data = to_dataframe([tmp_path]), to_xarray([tmp_path])
+    frame = to_dataframe([tmp_path])
     assert {*zip(frame.run, frame.ranks, frame.threads, frame.version, strict=True)} == {
         ("0", 1, 4, "cpu"), ("1", 1, 8, ""),
     }  # fmt: skip
-    assert data.threads.sel(participant="A").values.tolist() == [4, 8]
-    assert data.version.sel(participant="A").values.tolist() == ["cpu", ""]
-
-
-def test_arrays_have_units_and_know_what_is_missing(tmp_path: Path) -> None:
-    stores(tmp_path / "one", run="one")
-    table = [row(w, 0.1, 0.2, None, None, iteration=i, complete=i == 2) for w in (1, 2) for i in (1, 2)]
-    write_store(tmp_path / "two", table, "A", run="two", started_unix_ns=START + 10**13, backend="libprecice")
-    data = to_xarray([tmp_path])
-    assert dict(data.sizes) == {"run": 2, "participant": 2, "rank": 2, "window": 10}
-    assert all(data[name].attrs["units"] in ("s", "1") for name in data.data_vars)
-    assert float(data.solve.sel(run="one", participant="A", rank=1, window=7)) == pytest.approx(0.4)
-    assert float(data.solve.sel(run="two", participant="A", rank=0, window=2)) == pytest.approx(0.2)
-    assert np.isnan(data.wait.sel(run="two")).all()
-    assert np.isnan(data.solve.sel(run="two", participant="B")).all()
-    assert data.iterations.sel(run="two", participant="A").values.tolist() == [2, 2, *[0] * 8]
-    # Each rank has as many: they do not add up.
-    assert data.iterations.sel(run="one", participant="A").values.tolist() == [1] * 10
-    assert data.ranks.sel(run="one").values.tolist() == [2, 2]
 
 
 def test_merged_stores_give_the_same(tmp_path: Path) -> None:
@@ -304,12 +285,10 @@ def test_the_command_writes_either_and_replaces_nothing(
         to_dataframe([tmp_path / "missing"])
 
 
-def test_without_the_libraries_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = stores(tmp_path / "stores")
-    for name, function in (("pandas", to_dataframe), ("xarray", to_xarray)):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(DataError, match=rf"expected {name} .*pip install precice_lb\[export\]"):
-            function([directory])
+def test_without_pandas_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(DataError, match=r"expected pandas .*pip install precice_lb\[export\]"):
+        to_dataframe([stores(tmp_path / "stores")])
 
 
 def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) -> None:
@@ -317,7 +296,7 @@ def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) 
     code = (
         "import sys, precice_lb, precice_lb.cli\n"
         f"precice_lb.cli.main(['export', {str(directory)!r}, '--output', {str(tmp_path / 'trace.json')!r}])\n"
-        "assert not {'pandas', 'xarray', 'sklearn', 'matplotlib'} & set(sys.modules)"
+        "assert not {'pandas', 'sklearn', 'matplotlib'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -203,8 +203,7 @@ def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     generator = np.random.default_rng(1)
     times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
-    result = optimize_split(times, 100, schedule=Schedule.serial("ABC"), verify=True)
-    assert "splits is shorter" in result.verified
+    result = optimize_split(times, 100, schedule=Schedule.serial("ABC"))
     assert "by a linear relaxation" in result.bound
     monkeypatch.undo()
     best = optimize_split(times, 100, schedule=Schedule.serial("ABC"))
@@ -228,9 +227,10 @@ def test_numbers_of_very_different_size_are_no_trouble() -> None:
     generator = np.random.default_rng(3)
     scales = {"A": 1e-9, "B": 1.0, "C": 1e-3}
     for factor in (1e-12, 1.0, 1e12):
-        times = {n: factor * s / np.arange(1, 151) ** 2 * generator.uniform(1, 2, 150) for n, s in scales.items()}
+        times = {n: factor * s / np.arange(1, 61) ** 2 * generator.uniform(1, 2, 60) for n, s in scales.items()}
         for schedule in (Schedule.serial("ABC"), SCHEDULES["serial chain"]):
-            assert "splits is shorter" in optimize_split(times, 150, schedule=schedule, verify=True).verified
+            best = best_by_brute_force(times, 60, schedule, 1, 58)
+            assert optimize_split(times, 60, schedule=schedule).window_seconds == pytest.approx(best, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("coupling", ["parallel", "serial"])

@@ -13,7 +13,6 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split, solve
-from precice_lb.split import optimize as door
 
 RANKS = np.arange(1, 2001)
 TIMES = {"A": 900.0 / RANKS, "B": 300.0 / RANKS}
@@ -222,17 +221,3 @@ def test_descent_under_samples_finds_what_all_splits_give(schedule: Schedule, mo
     assert "descent" in found.bound
     assert found.window_seconds == pytest.approx(every.window_seconds, rel=1e-6)
     assert found.gap == pytest.approx(every.gap, abs=1e-4)
-
-
-def test_verifying_compares_with_all_splits(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = optimize_split(TIMES, 60, schedule=IN_TURNS, verify=True)
-    assert result.verified == f"none of {60 * 59 // 2} splits is shorter"
-    assert optimize_split(TIMES, 60, schedule=IN_TURNS).verified == ""
-    huge = optimize_split(
-        {n: (lambda p: 1.0 / p) for n in "ABCD"}, 10_000, schedule=Schedule.parallel("ABCD"), verify=True
-    )
-    assert huge.verified.startswith("not compared")
-    # It would notice a wrong answer.
-    monkeypatch.setattr(door, "best_of_all", lambda problem: (0.5 * result.window_seconds, {"A": ("", 1)}, 1))
-    with pytest.raises(ModelError, match="report this defect"):
-        optimize_split(TIMES, 60, schedule=IN_TURNS, verify=True)

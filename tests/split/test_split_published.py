@@ -121,7 +121,7 @@ def test_totounferoush_pulse_at_11520_ranks() -> None:
         return 4.8e3 * p**-1.25 * np.log(p) ** 2 + 1.3e5 * p**-1.5 * np.log(p) ** -1
 
     budget, schedule = 11_520, Schedule.parallel(["inner", "outer"])
-    result = optimize_split({"inner": inner, "outer": outer}, budget, schedule=schedule, minimum_ranks=16, verify=False)
+    result = optimize_split({"inner": inner, "outer": outer}, budget, schedule=schedule, minimum_ranks=16)
     assert result.split["inner"] == pytest.approx(4019, rel=0.01)
     assert result.split["outer"] == pytest.approx(7501, rel=0.01)
     assert sum(result.split.values()) == budget
