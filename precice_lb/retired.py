@@ -29,7 +29,7 @@ _OPTIONS: dict[str, str] = {
     "recommend --verify": "the line optimum says what is proven of the split",
     "report --verify": "the line optimum says what is proven of the split",
 }
-STUDY_KEYS: tuple[str, ...] = ()
+STUDY_KEYS: tuple[str, ...] = ("runs.design",)
 CAMPAIGN_KEYS: tuple[str, ...] = ()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice, pairwise, product
+from itertools import islice, product
 from random import Random
 
 import numpy as np
@@ -30,8 +30,6 @@ __all__ = [
     "Split",
     "allowed_counts",
     "allowed_splits",
-    "doubling_splits",
-    "grid_splits",
     "space_filling_splits",
     "split_key",
 ]
@@ -114,40 +112,6 @@ def allowed_splits(splits: NDArray[np.int64], names: Sequence[str], allow: Allow
             counts = np.asarray(allow[name], dtype=np.int64)
             column[:] = counts[np.maximum(np.searchsorted(counts, column, side="right") - 1, 0)]
     return np.asarray(columns.T)
-
-
-def grid_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
-    """Divide the budget in even steps: with two participants and five splits into 1:5, 2:4, 3:3, 4:2 and 5:1.
-
-    Of more than two participants the finest grid with no more than ``count`` splits is taken.
-    """
-    n = len(bounds)
-    parts = n
-    while math.comb(parts, n - 1) <= count and parts < budget:
-        parts += 1
-    found = []
-    for cuts in combinations(range(1, parts), n - 1):
-        edges = [round(budget * cut / parts) for cut in (0, *cuts, parts)]
-        found.append([high - low for low, high in pairwise(edges)])
-    return _within(found, bounds, budget, allow)
-
-
-def doubling_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:
-    """Double the ranks of all participants up to their equal share of the budget, as in scaling tests."""
-    share = max(budget // len(bounds), 1)
-    found = [[share >> step] * len(bounds) for step in range(count)]
-    return _within(found, bounds, budget, allow)[::-1]
-
-
-def _within(splits: Iterable[Sequence[int]], bounds: Bounds, budget: int, allow: Allow | None) -> list[Split]:
-    """Move splits into the bounds and to allowed counts, and leave out those that then exceed the budget."""
-    low, high = np.array(list(bounds.values()), dtype=np.int64).T
-    moved = allowed_splits(np.clip(np.array(list(splits), dtype=np.int64), low, high), list(bounds), allow or {})
-    return [
-        dict(zip(bounds, split, strict=True))
-        for split in dict.fromkeys(map(tuple, moved.tolist()))
-        if sum(split) <= budget
-    ]
 
 
 def space_filling_splits(bounds: Bounds, budget: int, count: int, allow: Allow | None = None) -> list[Split]:

@@ -1,4 +1,4 @@
-"""The design that a study asks for: adaptive, from what its runs have measured so far, or fixed beforehand."""
+"""The design that a study asks for: adaptive, from what its runs have measured so far, or the splits that it names."""
 
 from __future__ import annotations
 
@@ -6,22 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from precice_lb.calibrate.design import (
-    FixedDesign,
-    Proposal,
-    Split,
-    doubling_splits,
-    grid_splits,
-    space_filling_splits,
-    split_key,
-)
+from precice_lb.calibrate.design import FixedDesign, Proposal, Split, space_filling_splits, split_key
 from precice_lb.calibrate.design_adaptive import CalibrationDesign
 from precice_lb.calibrate.design_versions import VersionsDesign
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, fits, fitted
+from precice_lb.calibrate.versions import chosen, combinations_of, fits
 from precice_lb.dataset import CoupledRun, Measurements
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
@@ -33,37 +25,21 @@ __all__ = ["AdaptiveDesign", "design_of", "schedule_of"]
 
 # Splits that do not fit on the nodes are passed over, so many at most.
 _UNFIT = 64
-_FIXED = {
-    "space-filling": (space_filling_splits, "space-filling design,"),
-    "grid": (grid_splits, "grid,"),
-    "doubling": (doubling_splits, "one per doubling,"),
-}
 
 
 def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | VersionsDesign:
-    """Return the design of a study, with its campaign's directory: its own splits, or what ``runs.design`` says."""
-    runs, combinations = study.runs, combinations_of(study)
-    if any(combinations) and study.splits is None and runs.design == "adaptive":
-        return VersionsDesign([(each, AdaptiveDesign(chosen(study, each), directory, each)) for each in combinations])
-    if any(combinations):
-        fixed = [(each, _fixed(chosen(study, each), len(combinations))) for each in combinations]
-        splits = (with_versions(split, versions) for versions, found in fixed for split in found.splits)
-        return FixedDesign(tuple(splits), fixed[0][1].reason)
-    if study.splits is None and runs.design == "adaptive":
-        return AdaptiveDesign(study, directory)
-    return _fixed(study)
-
-
-def _fixed(study: Study, parts: int = 1) -> FixedDesign:
-    """Give the splits that a study names, or those of its design for one of so many combinations of versions."""
-    runs = study.runs
+    """Return the design of a study, with its campaign's directory: its own splits, or an adaptive one."""
+    combinations = combinations_of(study)
     if study.splits is not None:
-        return FixedDesign(study.splits, "split of the study,")
-    splits_of, reason = _FIXED[runs.design]
-    found = splits_of(study.bounds, study.budget.ranks, runs.maximum // parts, study.allow)
-    # Where nodes of several kinds are not full, two may come to be the same.
-    own = {split_key(split): split for split in (fitted(study, each) for each in found) if split is not None}
-    return FixedDesign(tuple(own.values()), reason)
+        splits = (
+            with_versions(split, versions)
+            for versions in combinations
+            for split in chosen(study, versions).splits or ()
+        )
+        return FixedDesign(tuple(splits), "split of the study,")
+    if any(combinations):
+        return VersionsDesign([(each, AdaptiveDesign(chosen(study, each), directory, each)) for each in combinations])
+    return AdaptiveDesign(study, directory)
 
 
 class AdaptiveDesign:

@@ -192,8 +192,8 @@ def _check_meshes(study: Study) -> None:
         for name in mesh.environment:
             if name in RUN_VARIABLES:
                 raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
-    if study.meshes and (study.runs.splits is not None or study.runs.design != "adaptive"):
-        raise StudyError("meshes: smaller meshes belong to an adaptive design: leave out runs.splits and runs.design")
+    if study.meshes and study.runs.splits is not None:
+        raise StudyError("meshes: smaller meshes belong to an adaptive design: leave out runs.splits")
     small = sum(mesh.runs for mesh in study.meshes)
     if small >= study.runs.maximum:
         raise StudyError(

@@ -107,7 +107,6 @@ class RunsSection(Section):
     windows: Annotated[int, Field(ge=1)] = 12
     warmup_windows: Annotated[int, Field(ge=0)] = 2
     time_limit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
-    design: Literal["adaptive", "space-filling", "grid", "doubling"] = "adaptive"
     maximum: Annotated[int, Field(ge=1, le=100)] = 5
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -118,11 +117,6 @@ class RunsSection(Section):
     beside: bool = False
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
-
-    @field_validator("design", mode="before")
-    @classmethod
-    def _earlier_name(cls, design: object) -> object:
-        return "space-filling" if design == "spread" else design
 
 
 class ChainSection(Section):

@@ -17,7 +17,6 @@ from precice_lb.calibrate.version_sections import KindSection, VersionSection
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
-from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints, optimize_split
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ __all__ = [
     "combinations_of",
     "constraints_of",
     "fits",
-    "fitted",
     "identity_of",
     "machine_of",
     "names_of",
@@ -235,17 +233,6 @@ def fits(study: Study, split: Mapping[str, int]) -> bool:
     except InfeasibleError:
         return False
     return True
-
-
-def fitted(study: Study, split: Mapping[str, int]) -> dict[str, int] | None:
-    """Return the nearest split that finds its nodes and gives nobody more; None where there is none."""
-    if fits(study, split):
-        return dict(split)
-    budget, constraints = constraints_of(study)
-    try:
-        return Limits(budget, {name: low for name, (low, _) in study.bounds.items()}, split, constraints).nearest(split)
-    except InfeasibleError:
-        return None
 
 
 def names_of(study: Study) -> list[str]:

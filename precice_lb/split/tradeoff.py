@@ -12,7 +12,6 @@ import numpy as np
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.named import Coupling
-from precice_lb.split.composition import best_of_every_budget, composition_of
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of, without_excluded
 from precice_lb.split.solve import Solver
@@ -137,9 +136,8 @@ def tradeoff_curve(
     budget
         The largest budget.
     budgets
-        Those to look at. Without it all of them where the window time is made of sums and maxima of the participants'
-        seconds and there are at most 4096 (by dynamic programming), and wherever there are at most 64; else 64 of them
-        in equal ratios.
+        Those to look at. Without it all of them where the slowest participant sets the window time and there are at
+        most 4096, and wherever there are at most 64; else 64 of them in equal ratios.
 
     Returns
     -------
@@ -168,8 +166,6 @@ def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _C
         choices = _one_by_one(problem, curves, sorted({each for each in budgets if each >= smallest}))
     elif problem.schedule.is_maximum and len(problem.machine.capacity) == 1 and budget <= _SWEPT:
         choices = _sweep(problem, curves)
-    elif (dynamic := _all_budgets(problem, curves)) is not None:
-        choices = dynamic
     else:
         ladder = np.unique(np.geomspace(smallest, budget, min(BUDGETS, budget - smallest + 1)).round().astype(int))
         ladder = np.arange(smallest, budget + 1) if budget - smallest < BUDGETS else ladder
@@ -180,21 +176,6 @@ def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _C
 def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> list[_Gapped]:
     found = [Solver(problem, budget, quick=True).solve(curves) for budget in budgets]
     return [(one.choice, max(one.seconds / one.bound - 1.0, 0.0)) for one in found]
-
-
-def _all_budgets(problem: Problem, curves: Curves) -> list[_Gapped] | None:
-    """Solve for every budget at once; None where coupling, machine or the number of budgets are not made for it."""
-    machine, schedule = problem.machine, problem.schedule
-    if len(machine.capacity) > 1 or problem.constraints.shared:
-        return None
-    # In whole nodes all uses are multiples of a node, so that there are few steps.
-    steps = [machine.capacity_of(1)[0], *(np.gcd.reduce(c.uses[:, 0]) for own in curves.values() for c in own)]
-    unit = int(np.gcd.reduce(np.array([step for step in steps if step > 0])))
-    largest = int(machine.capacity[0]) // unit
-    if largest > _SWEPT or (composition := composition_of(schedule)) is None:
-        return None
-    weights = [schedule.weights[name] for name in problem.names]
-    return [(choice, 0.0) for choice in best_of_every_budget(composition, curves, weights, unit, largest)]
 
 
 def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:

@@ -10,7 +10,7 @@ from calibrate_helpers import CONFIGURATION, write_case, write_study
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import CampaignResult, Study, read_study
-from precice_lb.calibrate.design import Proposal, doubling_splits, grid_splits
+from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord
@@ -240,41 +240,3 @@ def test_meshes_that_make_no_sense_are_refused(tmp_path: Path, extra: str, messa
     write_case(tmp_path)
     with pytest.raises(StudyError, match=message):
         read_study(write_study(tmp_path, extra=extra))
-
-
-def test_fixed_designs_stay_available(tmp_path: Path) -> None:
-    for number, (kind, splits) in enumerate(
-        (
-            ("grid", [{"Left": p, "Right": 32 - p} for p in (5, 11, 16, 21, 27)]),
-            ("doubling", [{"Left": p, "Right": p} for p in (1, 2, 4, 8, 16)]),
-        )
-    ):
-        design = design_of(study_of(tmp_path / str(number), f'design = "{kind}"'), tmp_path)
-        asked = []
-        while (proposal := design.ask(asked)) is not None:
-            asked.append(proposal.split)
-        assert asked == splits
-    assert design_of(study_of(tmp_path / "spread", 'design = "spread"\nmaximum = 3'), tmp_path).total == 3
-    machine = study_of(
-        tmp_path / "machine", 'design = "space-filling"', extra="[machine]\nmultiple = { Left = 8, Right = 3 }"
-    )
-    design, asked = design_of(machine, tmp_path), []
-    while (proposal := design.ask(asked)) is not None:
-        asked.append(proposal.split)
-    assert len(asked) == 5
-    assert all(split["Left"] % 8 == split["Right"] % 3 == 0 and sum(split.values()) <= 32 for split in asked)
-    with pytest.raises(StudyError, match="design"):
-        study_of(tmp_path / "bad", 'design = "random"')
-
-
-def test_grids_and_doublings_obey_the_bounds() -> None:
-    bounds = {"A": (4, 64), "B": (1, 20), "C": (1, 64)}
-    for splits in (grid_splits(bounds, 64, 10), doubling_splits(bounds, 64, 10)):
-        assert 1 <= len(splits) <= 10
-        assert len({tuple(split.values()) for split in splits}) == len(splits)
-        for split in splits:
-            assert all(low <= split[name] <= high for name, (low, high) in bounds.items())
-            assert sum(split.values()) <= 64
-    assert grid_splits({"A": (1, 8)}, 8, 3) == [{"A": 8}]
-    # What bounds raise above the budget, even by one rank, is left out.
-    assert grid_splits({"A": (3, 8), "B": (1, 8)}, 8, 7)[:2] == [{"A": 3, "B": 5}, {"A": 4, "B": 4}]

@@ -88,22 +88,18 @@ def test_a_node_gets_no_more_threads_than_it_has_cores(
     assert not fits(one, {"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
 
 
-@pytest.mark.parametrize("design", ["adaptive", "space-filling"])
 @pytest.mark.parametrize("right", ['threads = "free"', "threads = 8", "threads = 8\nranks_per_node = 2", VERSIONS])
-def test_every_design_finds_splits_on_kinds_of_nodes(tmp_path: Path, design: str, right: str) -> None:
+def test_the_design_finds_splits_on_kinds_of_nodes(tmp_path: Path, right: str) -> None:
     is_versions = "versions" in right
-    study = study_of(
-        tmp_path, CPU + GPU, cores=192, runs=f'design = "{design}"', **{"versions" if is_versions else "right": right}
-    )
+    study = study_of(tmp_path, CPU + GPU, cores=192, **{"versions" if is_versions else "right": right})
     proposal = design_of(study, tmp_path).ask([])
     assert proposal is not None
     chosen(study, proposal.versions).require_split(proposal.split)
 
 
-@pytest.mark.parametrize("design", ["adaptive", "space-filling"])
-def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path, design: str) -> None:
+def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     kinds = CPU.replace("nodes = 4", "nodes = 8").replace("48", "36") + SMALL
-    study = study_of(tmp_path, kinds, cores=324, right='kind = "small"', runs=f'design = "{design}"')
+    study = study_of(tmp_path, kinds, cores=324, right='kind = "small"')
     assert study.bounds == {"Left": (1, 288), "Right": (1, 36)}
     proposal = design_of(study, tmp_path).ask([])
     assert proposal is not None

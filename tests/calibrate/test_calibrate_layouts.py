@@ -161,12 +161,9 @@ def test_a_chain_starts_with_threads(tmp_path: Path) -> None:
         read_study(write_study(tmp_path, right=FREE, extra=chain % "2x1"))
 
 
-@pytest.mark.parametrize("design", ["space-filling", "grid", "doubling", "adaptive"])
-def test_every_design_asks_for_cores_that_there_are(tmp_path: Path, design: str) -> None:
+def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
     write_case(tmp_path)
-    path = write_study(
-        tmp_path, left="threads = 2", right="pairs = [[1, 1], [1, 5], [2, 4]]", runs=f'design = "{design}"'
-    )
+    path = write_study(tmp_path, left="threads = 2", right="pairs = [[1, 1], [1, 5], [2, 4]]")
     study = read_study(change(path, "ranks = 4", "cores = 16"))
     asked = design_of(study, tmp_path)
     tried: list[dict[str, int]] = []

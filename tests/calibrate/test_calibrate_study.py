@@ -106,8 +106,6 @@ def test_earlier_words_of_a_study_are_read_with_the_same_meaning(tmp_path: Path)
     assert before == now
     assert before.identity() == now.identity()
     assert before.identity()["meshes"] == [{"parameters": {"cells": 1.0}, "environment": {}}]
-    spread = read_study(write_study(tmp_path, runs='design = "spread"'))
-    assert spread == read_study(write_study(tmp_path, runs='design = "space-filling"'))
     with pytest.raises(StudyError, match="parameters: unknown key"):
         read_study(write_study(tmp_path, extra=f"[parameter]\ncells = 1\n{earlier}"))
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from calibrate_helpers import write_case, write_study
+
+from precice_lb.calibrate import read_study
 from precice_lb.cli import main
 
 
@@ -28,3 +32,17 @@ def test_retired_commands_and_options_say_what_to_use_instead(
     assert "was retired; " in error
     assert instead in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("table", "key"), [('[runs]\ndesign = "grid"', "runs.design")])
+def test_retired_keys_of_a_study_are_named_and_ignored(
+    tmp_path: Path, table: str, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path)
+    expected = read_study(path)
+    assert capsys.readouterr().err == ""
+    head, _, line = table.partition("\n")
+    path.write_text(path.read_text().replace(head, f"{head}\n{line}"))
+    assert read_study(path) == expected
+    assert capsys.readouterr().err == f"precice-lb: {path}: {key}: retired, and so ignored\n"

@@ -10,7 +10,6 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, near_optimal_splits, optimize_split, tradeoff, tradeoff_curve
-from precice_lb.split.composition import Composition, composition_of
 
 CHAIN = Schedule.from_config(
     parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("serial-explicit", "BC")]))
@@ -151,76 +150,3 @@ def test_nodes_are_charged_whole() -> None:
     curve = tradeoff_curve(times, 12, schedule=Schedule.serial("AB"), constraints=constraints)
     assert [point.budget for point in curve.points] == list(range(1, 13))
     assert [point.cores for point in curve.points] == [48 * nodes for nodes in range(1, 13)]
-
-
-def _coupling(names: str, *schemes: tuple[str, str], iterations: float = 1) -> Schedule:
-    text = configuration(names, [scheme(*s) for s in schemes])
-    return Schedule.from_config(parse_configuration(text), dict.fromkeys(names, iterations))
-
-
-BESIDE = _coupling("ABCD", ("serial-explicit", "AB"), ("serial-explicit", "BC"), ("parallel-explicit", "BD"))
-ORDERED = _coupling(
-    "ABCD", ("serial-implicit", "AB"), ("serial-explicit", "AD"), ("serial-explicit", "BC"), iterations=2
-)
-
-
-def test_sums_and_maxima_are_recognised() -> None:
-    for schedule, kinds in [
-        (Schedule.parallel("ABC"), {False}),
-        (Schedule.serial("ABC"), {True}),
-        (BESIDE, {True, False}),
-        (_coupling("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=3), {True, False}),
-    ]:
-        found = composition_of(schedule)
-        assert found is not None
-        names = schedule.participants
-        costs = np.random.default_rng(1).exponential(1.0, (200, len(names)))
-
-        def evaluate(part: Composition, costs: np.ndarray = costs, schedule: Schedule = schedule) -> np.ndarray:
-            if not part.parts:
-                return costs[:, part.index] * schedule.weights[schedule.participants[part.index]]
-            values = [evaluate(one) for one in part.parts]
-            return values[0] + values[1] if part.is_sum else np.maximum(*values)
-
-        seen = {True: False, False: False}
-        pending = [found]
-        while pending:
-            part = pending.pop()
-            pending += part.parts
-            if part.parts:
-                seen[part.is_sum] = True
-        assert {kind for kind, there in seen.items() if there} == kinds
-        assert sorted(found.members()) == list(range(len(names)))
-        expected = schedule.window_seconds({name: costs[:, i] for i, name in enumerate(names)})
-        np.testing.assert_allclose(evaluate(found), expected, rtol=1e-9)
-
-
-def test_what_is_no_such_mixture_is_not_taken_for_one() -> None:
-    # max(A + B, B + C, C + D): B stands beside neither in the same rows.
-    chain = _coupling("ABCD", ("serial-explicit", "AB"), ("serial-explicit", "BC"), ("serial-explicit", "CD"))
-    costs = dict(zip("ABCD", (1.0, 2.0, 3.0, 4.0), strict=True))
-    assert float(chain.window_seconds(costs)) == pytest.approx(7.0)
-    assert composition_of(chain) is None
-    # Windows with two and with three iterations: the mean of two maxima.
-    assert (
-        composition_of(_coupling("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=2.4)) is None
-    )
-    # Program order makes a sum of what looks like a mixture.
-    found = composition_of(ORDERED)
-    assert found is not None
-    assert found.is_sum
-    assert all(part.is_sum or not part.parts for part in found.parts)
-
-
-@pytest.mark.parametrize("constraints", [None, Constraints(unit="nodes", cores_per_node=3, whole_nodes=True)])
-def test_all_budgets_at_once_are_those_one_by_one(constraints: Constraints | None) -> None:
-    random = np.random.default_rng(6)
-    ranks = np.arange(1, 301)
-    times = {n: random.uniform(5, 40) / ranks * random.uniform(1, 1.4, 300) + 0.01 * ranks for n in "ABCD"}
-    budget = 100
-    curve = tradeoff_curve(times, budget, schedule=BESIDE, constraints=constraints)
-    assert len(curve.points) > 30
-    for one in range(4, budget + 1, 12):
-        point = [p for p in curve.points if p.budget <= one][-1]
-        alone = optimize_split(times, one, schedule=BESIDE, constraints=constraints)
-        assert point.window_seconds == pytest.approx(alone.window_seconds, rel=1e-9)
