@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from precice_lb.split.problem import Curve, Options, Problem, Split, split_of, uses_at
 from precice_lb.split.solve import Solver, descend
 
-__all__ = ["solve_samples"]
+__all__ = ["best_of_all", "solve_samples"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -32,7 +32,7 @@ def _count_splits(problem: Problem) -> int:
     return sum(math.prod(len(o.ranks) for o in own) for own in product(*problem.options.values()))
 
 
-def _best_of_all(problem: Problem) -> tuple[float, Split, int]:
+def best_of_all(problem: Problem) -> tuple[float, Split, int]:
     """Compare all splits that fit (Schröder 2019, section 1.3.1): mean seconds of the best, the best, and how many."""
     best, chosen, count = np.inf, {}, 0
     for own in product(*problem.options.values()):
@@ -75,7 +75,7 @@ def solve_samples(problem: Problem) -> tuple[Split, float, float, str]:
     bound = float(np.mean(bounds))
     about = f"the {problem.samples} samples' own optima have a mean of {bound:.6g} s"
     if _count_splits(problem) * problem.samples <= MAXIMUM_SPLITS:
-        seconds, split, count = _best_of_all(problem)
+        seconds, split, count = best_of_all(problem)
         return split, seconds, bound, f"none of all {count} splits is shorter; {about}"
     mean = problem.curves()
     splits.append(split_of(mean, solver.solve(mean).choice))
