@@ -65,7 +65,7 @@ def draw_regret(learners: dict[str, Any], path: Path) -> None:
     axes.set_xticks(range(len(BUDGETS)), BUDGETS)
     axes.set_xlabel("budget of ranks, beside the largest count that was read")
     axes.set_ylabel("mean regret (%)")
-    figure.legend(loc="outside upper center", ncols=6, fontsize="small", frameon=False)
+    figure.legend(loc="outside upper center", ncols=5, fontsize="small", frameon=False)
     figure.savefig(path, dpi=160)
 
 

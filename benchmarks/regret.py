@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--noise", type=float, nargs="+", default=[0.05], help="relative standard deviation")
     parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
     parser.add_argument("--block", type=int, default=1, help="learners see so many times as many ranks, and budgets")
-    parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, unseen, or not smooth")
+    parser.add_argument("--families", choices=SETS, default="known", help="known to the oracle, or unseen")
     contestants = (*LEARNERS, *PEERS)
     parser.add_argument("--learners", nargs="+", choices=contestants, default=DEFAULT, help="who takes part")
     parser.add_argument("--extrap", metavar="PYTHON", help="Python of an environment with extrap 4.2.5")

@@ -119,14 +119,12 @@ LEARNERS = Registry(
     "precice_lb.learners",
     {
         "bayes": "precice_lb.models.bayes:BayesRegressor",
-        "shape": "precice_lb.models.shape:ShapeRegressor",
         "pmnf": "precice_lb.models.pmnf:PMNFRegressor",
         "epmnf": "precice_lb.models.epmnf:EPMNFRegressor",
         "piecewise": "precice_lb.models.piecewise:PiecewiseRegressor",
         "interpolation": "precice_lb.models.interpolation:InterpolationRegressor",
         "neural": "precice_lb.models.neural:NeuralRegressor",
         "factorized": "precice_lb.models.factorized:FactorizedRegressor",
-        "gaussian-process": "precice_lb.models.gaussian_process:GaussianProcessRegressor",
     },
 )
 """Subclasses of `precice_lb.models.Learner`."""

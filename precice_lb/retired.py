@@ -30,7 +30,7 @@ _OPTIONS: dict[str, str] = {
     "report --verify": "the line optimum says what is proven of the split",
 }
 STUDY_KEYS: tuple[str, ...] = ("runs.design",)
-CAMPAIGN_KEYS: tuple[str, ...] = ()
+CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process")
 
 
 def refuse_retired(tokens: Sequence[str]) -> None:
@@ -68,6 +68,7 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
         The keys, dotted and through lists.
     path
         The file, for the message on standard error.
+    Keys are dotted and go through lists; ``key=value`` is a retired value of a key that stays.
     """
     if names := [key for key in keys if _drop(values, key.split("."))]:
         print(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", file=sys.stderr)
@@ -76,6 +77,7 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
 def _drop(value: Any, key: list[str]) -> bool:
     if isinstance(value, list):
         return sum(_drop(item, key) for item in value) > 0
-    if not isinstance(value, dict) or key[0] not in value:
+    name, _, retired = key[0].partition("=")
+    if not isinstance(value, dict) or name not in value or (retired and value[name] != retired):
         return False
-    return _drop(value[key[0]], key[1:]) if key[1:] else bool(value.pop(key[0]))
+    return _drop(value[name], key[1:]) if key[1:] else bool(value.pop(name))

@@ -18,7 +18,6 @@ from regret_parts.contest import Contest
 from regret_parts.decide import Score
 from regret_parts.families import FAMILIES, Family
 from regret_parts.unseen import UNSEEN
-from regret_parts.wrong import WRONG
 
 __all__ = ["SETS", "Outcome", "Result", "simulate"]
 
@@ -28,8 +27,8 @@ Outcome = dict[str, Score]
 Task = tuple[Family, int, float, tuple[str, ...], range]
 Work = Callable[[list[Task]], list[Outcome]]
 
-#: Sets of families: those that the oracle knows, others, and those that no smooth curve fits.
-SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN, "wrong": WRONG}
+#: Sets of families: those that the oracle knows, and others.
+SETS: dict[str, tuple[Family, ...]] = {"known": FAMILIES, "unseen": UNSEEN}
 
 #: Pairs at a time for a process, and between two writings of an archive.
 CHUNK, WRITTEN = 5, 100

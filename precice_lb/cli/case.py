@@ -57,7 +57,7 @@ class Case:
     parameter
         The case to recommend for, where measurements have columns for further parameters, such as level=8 of a mesh: a
         value for each that varies, or any where it makes no difference. Learners of several parameters (bayes, epmnf,
-        neural, factorized, gaussian-process) learn from all rows, the others from those of that value.
+        neural, factorized) learn from all rows, the others from those of that value.
     prefer
         time (default: the whole budget, where it helps), cost (fewest core-hours), energy (fewest joules, where Slurm
         reported what a campaign's jobs consumed), or the weight of time from 0 to 1: at 0.5 one percent of time is

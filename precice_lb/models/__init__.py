@@ -6,11 +6,10 @@ Learners see arrays only; they do not know where measurements come from.
 
 from __future__ import annotations
 
-from precice_lb.models.base import CurveLearner, Learner, make_learner, model_from_dict
+from precice_lb.models.base import CurveLearner, Learner, make_learner
 from precice_lb.models.formula import Formula, Term
 from precice_lb.models.hypotheses import LOSSES
 from precice_lb.models.pmnf import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, EQ_5_1_J, PMNFRegressor
-from precice_lb.models.shape import ShapeRegressor
 from precice_lb.models.validity import valid_range
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
@@ -26,9 +25,7 @@ __all__ = [
     "Formula",
     "Learner",
     "PMNFRegressor",
-    "ShapeRegressor",
     "Term",
     "make_learner",
-    "model_from_dict",
     "valid_range",
 ]

@@ -6,7 +6,6 @@ A learner's module is imported when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,27 +17,19 @@ from sklearn.utils.validation import check_is_fitted
 from precice_lb.exceptions import ModelError
 from precice_lb.models.formula import Expression
 from precice_lb.models.measurements import check_level, check_measurements, check_points
-from precice_lb.plain import plain
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 __all__ = [
     "CurveLearner",
     "Learner",
-    "array",
     "learners_of_parameters",
     "make_learner",
-    "model_from_dict",
     "new_learner",
     "quantiles",
 ]
 
 Array = NDArray[np.float64]
 Self = TypeVar("Self", bound="Learner")
-
-FORMAT_VERSION = 1
-
-#: Reads arrays of stored models.
-array: Callable[[Any], Array] = partial(np.asarray, dtype=np.float64)
 
 
 class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,16 +40,14 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     arrays and sets ``formula_``, and ``_interval``; or, where it is no formula, ``_predict`` and `formula` too.
     """
 
-    #: Name in the registry and in stored models.
+    #: Name in the registry.
     learner_name: ClassVar[str]
-    #: Earlier names of parameters, which studies and stored models may have.
+    #: Earlier names of parameters.
     former_names: ClassVar[Mapping[str, str]] = {}
     #: Whether every curve is positive, finite and of a shape that run times have, by construction.
     always_valid: ClassVar[bool] = False
     #: Whether it models parameters of the case beside the ranks; others refuse them.
     several_parameters: ClassVar[bool] = False
-    #: What is stored of a fitted model, attributes without their last underscore, each with what reads it.
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
     formula_: Any
 
@@ -83,7 +72,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         points, seconds, errors = check_measurements(X, y, standard_error)
         self._check_columns(points)
         self._fit(points, seconds, errors)
-        self._prepare()
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -124,34 +112,15 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         formula: Expression = self.formula_
         return formula
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give parameters and what was learned as plain JSON types."""
-        self._require_fitted()
-        return {
-            "format": "precice-lb-model",
-            "format_version": FORMAT_VERSION,
-            "learner": self.learner_name,
-            "parameters": {key: plain(value) for key, value in self.get_params(deep=False).items()},
-            "state": {name: plain(getattr(self, f"{name}_")) for name in self.learned},
-        }
-
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         """Learn from points (n, d) and seconds (n,) with standard errors (n,), 0 where unknown."""
         raise NotImplementedError
-
-    def _prepare(self) -> None:
-        """Make what follows from what is stored, after fitting and after reading."""
 
     def _predict(self, points: Array) -> Array:
         return np.asarray(self.formula_(points if points.shape[1] > 1 else points[:, 0]), dtype=np.float64)
 
     def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         raise NotImplementedError
-
-    @classmethod
-    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
-        """Bring what earlier versions stored to what is stored now."""
-        return state
 
     def _positive_for(self) -> str:
         """Say what parameters have to be positive for, if they have to."""
@@ -262,35 +231,3 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
     if parameters:
         raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
     return clone(learner)
-
-
-def model_from_dict(data: Mapping[str, Any]) -> Learner:
-    """Give a fitted model of what a learner's ``to_dict`` gave.
-
-    Parameters
-    ----------
-    data : mapping
-        JSON types.
-
-    Raises
-    ------
-    ModelError
-        Not a stored model, of an unknown learner or version, or incomplete.
-    """
-    name = data.get("learner")
-    if name not in LEARNERS:
-        raise ModelError(f"expected a stored model of one of {', '.join(LEARNERS)}, found {name!r}")
-    if data.get("format") != "precice-lb-model" or data.get("format_version") != FORMAT_VERSION:
-        raise ModelError(
-            f"expected a precice-lb-model of format version {FORMAT_VERSION}, "
-            f"found {data.get('format')!r} version {data.get('format_version')!r}"
-        )
-    try:
-        learner = make_learner(str(name), **data["parameters"])
-        state = learner._upgraded(data["state"])
-        for attribute, read in learner.learned.items():
-            setattr(learner, f"{attribute}_", read(state[attribute]))
-        learner._prepare()
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"a stored {name} model is incomplete: {error}") from error
-    return learner

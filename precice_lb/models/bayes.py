@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import CurveLearner, array, quantiles
+from precice_lb.models.base import CurveLearner, quantiles
 from precice_lb.models.bayes_family import Prior, Shapes, Sizes, prior_sample, reference_ranks, size_choices
 from precice_lb.models.bayes_likelihood import (
     Discrepancy,
@@ -75,17 +75,6 @@ class BayesRegressor(CurveLearner):
     former_names: ClassVar[Mapping[str, str]] = {"members": "particles", "noise_spread": "noise_scale"}
     always_valid: ClassVar[bool] = True
     several_parameters: ClassVar[bool] = True
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        # Rank count to which the prior is relative.
-        "reference": float,
-        # What parameters do, where there are any, and what the curves do not explain.
-        "sizes": Sizes.from_dict,
-        "discrepancy": Discrepancy.from_dict,
-        # Of each particle standard normal variables (4, with parameters 9 and one for each), ln of the seconds of what
-        # falls at the reference, relative noise, and how far it bends up beyond the measured ranks.
-        **dict.fromkeys(("z", "log_scale", "noise", "bends", "ranks"), array),
-    }
-
     particles: int = 512
     noise: float = 0.04
     noise_scale: float = 1.0
@@ -111,6 +100,7 @@ class BayesRegressor(CurveLearner):
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._check_parameters()
         self.ranks_ = points[:, 0]
+        # To which the prior is relative.
         self.reference_ = reference_ranks(self.ranks_)
         logarithmic, undecided = size_choices(points)
         best = self._try_sizes(points, seconds, errors, logarithmic)
@@ -121,6 +111,8 @@ class BayesRegressor(CurveLearner):
             best = max(best, self._try_sizes(points, seconds, errors, other), key=lambda each: each.evidence)
         rng = np.random.default_rng(self.random_state)
         self.sizes_ = best.sizes
+        # Of each particle standard normal variables (4, with parameters 9 and one for each), ln of the seconds of what
+        # falls at the reference, relative noise, and how far it bends up beyond the measured ranks.
         self.z_ = mix(best.z, lambda z: best.likelihood(best.shapes(z)), rng) if best.sizes else best.z
         self.log_scale_, self.noise_, weights = best.likelihood.draw(best.shapes(self.z_), rng)
         self.bends_ = ndtri((rng.permutation(self.particles) + 0.5) / self.particles)
@@ -190,12 +182,6 @@ class BayesRegressor(CurveLearner):
         for name in self.prior or {}:
             if name not in known:
                 raise ModelError(f"expected constants of the prior out of {', '.join(known)}, found {name!r}")
-
-    @classmethod
-    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
-        if "deviations" in state:
-            state = {**state, "discrepancy": state["deviations"], "bends": state["deviations"]["bends"]}
-        return state
 
 
 class _Posterior(NamedTuple):

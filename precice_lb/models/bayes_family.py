@@ -29,17 +29,14 @@ section 3.4, scales a model by the ratio of mesh sizes and then corrects it by a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import array
 
 __all__ = ["ONE_SIZE", "Prior", "Shapes", "Sizes", "prior_sample", "reference_ranks", "size_choices"]
 
@@ -133,13 +130,6 @@ class Sizes:
         centre = np.linalg.lstsq(plane, np.log(seconds), rcond=None)[0][2:]
         # What does not grow with the size flattens the plane, by up to half where small cases hardly scale.
         return cls(chosen, reference, width, centre, 0.5 + 0.5 * np.abs(centre))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Sizes:
-        """Read what was stored; the scale was called spread."""
-        data = {"scale": data.get("spread"), **data}
-        values = (array(data[name]) for name in ("reference", "width", "centre", "scale"))
-        return cls(np.asarray(data["logarithmic"], dtype=np.bool_), *values)
 
     def __len__(self) -> int:
         return len(self.centre)

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.models.base import array
 from precice_lb.models.bayes_family import Prior, Sizes, prior_sample
 
 __all__ = [
@@ -89,11 +87,6 @@ class Discrepancy:
         """Logarithms at points (m, 1 + k) of all or of some, shape (n, m)."""
         features = fourier_features(self.frequencies, points, sizes)
         return np.asarray(self.weights[chosen] @ features.T, dtype=np.float64)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Discrepancy:
-        """Read what was stored."""
-        return cls(array(data["frequencies"]), array(data["weights"]))
 
 
 def bend(bends: Array, octaves: Array, prior: Prior) -> Array:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
         raise ModelError(
             f"expected {LEAST_VALUES} or more values of column {column} of X measured with all other columns alike, "
             f"found {len(found)}: the measurements are no full grid, and this column varies only together with others; "
-            "measure along it, or use the learner 'bayes', 'gaussian-process' or 'neural'"
+            "measure along it, or use the learner 'bayes' or 'neural'"
         )
     return found, means
 
@@ -150,12 +150,6 @@ class EPMNFRegressor(NormalFormLearner):
 
     learner_name: ClassVar[str] = "epmnf"
     several_parameters: ClassVar[bool] = True
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        **NormalFormLearner.learned,
-        # Exponents of the terms found for each parameter alone; empty after an exhaustive search.
-        "single_terms": lambda stored: tuple(tuple((float(i), float(j)) for i, j in own) for own in stored),
-    }
-
     n_terms: int = 2
     exponents: Sequence[float] = EQ_5_1_I
     log_exponents: Sequence[float] = EQ_5_1_J
@@ -262,11 +256,6 @@ class EPMNFRegressor(NormalFormLearner):
 
     def _better(self, loss: float, least: float) -> bool:
         return least > NO_LOSS and loss < least * (1 - self.least_gain)
-
-    @classmethod
-    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
-        # The triangle had a row for the constant.
-        return {"centre": [0.0], "level_variance": 0.0, **state}
 
     def _positive_for(self) -> str:
         return "their logarithms"

@@ -11,10 +11,9 @@ the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +21,7 @@ from scipy.optimize import OptimizeResult, least_squares
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner, Self, array
+from precice_lb.models.base import Learner, Self
 from precice_lb.models.factors import Form, power_law
 from precice_lb.models.formula import Formula, names_of, term_of
 
@@ -68,17 +67,6 @@ class FactorizedRegressor(Learner):
     learner_name: ClassVar[str] = "factorized"
     former_names: ClassVar[Mapping[str, str]] = {"slope_spread": "slope_scale"}
     several_parameters: ClassVar[bool] = True
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        # Rows for ln W and ln C: the constant, then the slope for each column of X in ln(x) about the centre, its mean
-        # (where the size is a level, of ln N); and the covariance of the free ones, of columns that were varied.
-        **dict.fromkeys(("log_coefficients", "centre", "covariance"), array),
-        "free": partial(np.asarray, dtype=np.bool_),
-        "level": bool,
-        "degrees_of_freedom": int,
-        # ln a of the fractions; factor's logarithm and exponent of surfaces over elements per rank.
-        "extra": array,
-        "surface": array,
-    }
     # A sum of two powers falls, then rises, whatever their exponents.
     always_valid: ClassVar[bool] = True
 
@@ -139,8 +127,11 @@ class FactorizedRegressor(Learner):
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
         ends = [self._fitted(points, seconds, scale, level) for level in self._choices(points)]
         form, best, measured = min(ends, key=lambda end: float(end[1].cost))
+        # Of each column of X the mean of ln(x) (where the size is a level, of ln N), and whether it was varied; the
+        # factor's logarithm and the exponent of surfaces over elements per rank.
         self.level_, self.centre_, self.free_, self.surface_ = form.level, form.centre, form.free, form.surface
         slopes = 2 + 2 * int(form.free.sum())
+        # ln a of the fractions; then rows for ln W and ln C: the constant, then the slope for each column.
         self.extra_ = best.x[slopes:]
         self.log_coefficients_ = np.zeros((2, 1 + points.shape[1]))
         self.log_coefficients_[:, np.append(True, self.free_)] = best.x[:slopes].reshape(2, -1)
@@ -148,6 +139,7 @@ class FactorizedRegressor(Learner):
         squares = float(np.square(best.fun[:measured]).sum())
         self.degrees_of_freedom_ = 2 + max(measured - 2, 0)
         self.covariance_ = np.linalg.pinv(best.jac.T @ best.jac) * (2 + squares) / self.degrees_of_freedom_
+        self.formula_ = self._as_formula()
 
     def predict(self, X: ArrayLike, *, surface: ArrayLike | None = None) -> Array:
         """Seconds at each row of X.
@@ -188,11 +180,6 @@ class FactorizedRegressor(Learner):
         variance = np.einsum("in,ij,jn->n", jacobian, self.covariance_, jacobian)
         half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom_)) * np.sqrt(np.maximum(variance, 0.0))
         return np.exp(np.clip(total - half, -600.0, 600.0)), np.exp(np.clip(total + half, -600.0, 600.0))
-
-    @classmethod
-    def _upgraded(cls, state: dict[str, Any]) -> dict[str, Any]:
-        # Of cubes, in D dimensions: `_prepare` puts in what they are.
-        return {"level": False, "extra": [], "surface": [0.0, math.nan], **state}
 
     def _positive_for(self) -> str:
         return "their powers"
@@ -270,9 +257,7 @@ class FactorizedRegressor(Learner):
         kept = np.concatenate([[True], self.free_])
         return np.concatenate([self.log_coefficients_[:, kept].ravel(), self.extra_])
 
-    def _prepare(self) -> None:
-        if np.isnan(self.surface_[1]):
-            self.surface_ = np.array([0.0, (self.dimensions - 1) / self.dimensions])
+    def _as_formula(self) -> Formula:
         d = len(self.centre_)
         powers, factors = (1.0, self.surface_[1]), (0.0, self.surface_[0])
         terms = []
@@ -287,9 +272,7 @@ class FactorizedRegressor(Learner):
             exponents[column, 0] += 1.0
             terms.append((coefficient, exponents))
         bases = tuple(2.0**self.dimensions * (self.level_ and place == self.size_column) for place in range(d))
-        self.formula_ = Formula(
-            tuple(term_of(*term) for term in terms), names=names_of(d), bases=bases if d > 1 else ()
-        )
+        return Formula(tuple(term_of(*term) for term in terms), names=names_of(d), bases=bases if d > 1 else ())
 
     def _check_parameters(self, points: Array) -> None:
         d = points.shape[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -157,30 +156,6 @@ class Formula(Expression):
             self.log_base, f"math.log({{}}, {self.log_base!r})"
         )
         return self._join(" * ", [repr(abs(float(t.coefficient))) for t in self.terms], log, "**{}")
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Formula:
-        """Give a formula of what ``to_dict`` gave.
-
-        Parameters
-        ----------
-        data : mapping
-            JSON types.
-
-        Raises
-        ------
-        ModelError
-            Not a formula.
-        """
-        try:
-            terms = tuple(
-                term_of(t["coefficient"], [(t["exponent"], t["log_exponent"]), *t.get("others", ())])
-                for t in data["terms"]
-            )
-            names = tuple(str(name) for name in data.get("names", ("p",)))
-            return cls(terms, float(data["log_base"]), names, tuple(float(base) for base in data.get("bases", ())))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"expected a formula with log_base and terms, found {data!r:.80}") from error
 
     def _bases(self) -> tuple[float, ...]:
         return self.bases + (0.0,) * (len(self.names) - len(self.bases))

@@ -173,7 +173,7 @@ def make_folds(points: Array, folds: int | None, needed: int, terms: str) -> lis
     if folds is not None and not 2 <= folds <= m:
         raise ModelError(f"expected 2 to {m} folds for {m} measurements, found {folds!r}")
     if m < 2:
-        raise ModelError("expected at least 2 measurements for cross-validation, found 1; use the learner 'shape'")
+        raise ModelError("expected at least 2 measurements for cross-validation, found 1; use the learner 'bayes'")
     tests = np.array_split(np.arange(m), m if folds is None else folds)
     labels = np.unique(points, axis=0, return_inverse=True)[1].ravel()
     smallest = min(len(np.unique(np.delete(labels, test))) for test in tests)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from precice_lb.models.base import CurveLearner, array
+from precice_lb.models.base import CurveLearner
 from precice_lb.models.measurements import measured_points
 from precice_lb.models.piecewise import Piece, PiecewiseFormula
 
@@ -28,16 +28,12 @@ class InterpolationRegressor(CurveLearner):
     """
 
     learner_name: ClassVar[str] = "interpolation"
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        "formula": PiecewiseFormula.from_dict,
-        # Measured rank counts, rising, the median seconds there, and their relative standard errors.
-        **dict.fromkeys(("ranks", "seconds", "errors"), array),
-    }
     always_valid: ClassVar[bool] = True
     #: Whether nothing may be recommended outside of the measured ranks.
     measured_only: ClassVar[bool] = True
 
     formula_: PiecewiseFormula
+    # Measured rank counts, rising, the median seconds there, and their relative standard errors.
     ranks_: Array
     seconds_: Array
     errors_: Array

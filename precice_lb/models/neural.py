@@ -7,7 +7,7 @@ without the logarithm neither learned how time depends on the mesh level.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner, array
+from precice_lb.models.base import Learner
 from precice_lb.models.formula import Expression, names_of
 
 __all__ = ["NeuralRegressor"]
@@ -52,12 +52,6 @@ class NeuralRegressor(Learner):
 
     learner_name: ClassVar[str] = "neural"
     several_parameters: ClassVar[bool] = True
-    # The error is the standard deviation of the residuals in log2 of the seconds.
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        "networks": lambda stored: NetworkFormula.from_stored(stored),
-        "error": float,
-    }
-
     hidden_layers: Sequence[int] = (30, 30)
     members: int = 5
     alpha: float = 0.01
@@ -87,12 +81,10 @@ class NeuralRegressor(Learner):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 network.fit((inputs - low) / width, (target - centre) / scale)
             networks.append(Network(tuple(network.coefs_), tuple(network.intercepts_)))
-        self.networks_ = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
-        residuals = target - self.networks_.log2(points).mean(axis=0)
+        self.formula_ = NetworkFormula(tuple(networks), low, width, centre, scale, bool(self.log_inputs))
+        residuals = target - self.formula_.log2(points).mean(axis=0)
+        # Standard deviation of the residuals in log2 of the seconds.
         self.error_ = float(np.sqrt(np.mean(residuals**2)))
-
-    def _prepare(self) -> None:
-        self.formula_ = self.networks_
 
     def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
         """Student-t bounds from how far the networks are apart, and from the residuals."""
@@ -203,19 +195,9 @@ class NetworkFormula(Expression):
         return f"2 ** ({self.centre!r} + {self.scale!r} * ({outputs}) / {len(self.networks)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what describes the networks as plain JSON types; the weights are in the stored model."""
+        """Give what describes the networks as plain JSON types, without their weights."""
         layers = [len(offsets) for offsets in self.networks[0].offsets]
         return {**super().to_dict(), "networks": len(self.networks), "layers": layers}
-
-    @classmethod
-    def from_stored(cls, data: Mapping[str, Any]) -> NetworkFormula:
-        """Read all fields, weights included."""
-        networks = tuple(
-            Network(tuple(map(array, member["weights"])), tuple(map(array, member["offsets"])))
-            for member in data["networks"]
-        )
-        low, width = array(data["low"]), array(data["width"])
-        return cls(networks, low, width, float(data["centre"]), float(data["scale"]), bool(data["log_inputs"]))
 
     def _names(self, form: str) -> list[str]:
         return [form.format(name) for name in self.names]

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner, array
+from precice_lb.models.base import Learner
 from precice_lb.models.formula import Expression, latex_number
 from precice_lb.models.measurements import means_of_repeats
 
@@ -99,15 +98,6 @@ class PiecewiseFormula(Expression):
         heads = [f"{part} if p <= {x.until!r} else " for part, x in zip(parts[:-1], self.pieces[:-1], strict=True)]
         return "(" + "".join(heads) + parts[-1] + ")"
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PiecewiseFormula:
-        """Read what ``to_dict`` gave; null is no end."""
-        try:
-            stored = [{name: float("inf" if x is None else x) for name, x in each.items()} for each in data["pieces"]]
-            return cls(tuple(Piece(**piece) for piece in stored))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"expected a formula in pieces, found {data!r:.80}") from error
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PiecewiseRegressor(Learner):
@@ -130,14 +120,6 @@ class PiecewiseRegressor(Learner):
     """
 
     learner_name: ClassVar[str] = "piecewise"
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        "formula": PiecewiseFormula.from_dict,
-        "ranks": array,
-        # Relative error (of the logarithm): the largest of what leaving an inner point out, repeats and standard errors
-        # tell, 5 % where nothing does.
-        "error": float,
-    }
-
     rule: str = "cime"
     total_ranks: int | None = None
 
@@ -160,6 +142,7 @@ class PiecewiseRegressor(Learner):
         if len(seconds) > len(ranks):
             residuals = np.log(seconds / means[labels])
             found.append(float(np.sqrt(residuals @ residuals / (len(seconds) - len(ranks)))))
+        # Relative (of the logarithm): the largest of what leaving an inner point out, repeats and standard errors tell.
         self.error_ = max(found) if max(found) > 0 or len(found) > 1 else UNKNOWN_ERROR
 
     def _interval(self, points: Array, level: float) -> tuple[Array, Array]:

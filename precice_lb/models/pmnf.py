@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner, array
+from precice_lb.models.base import Learner
 from precice_lb.models.formula import Formula, Term, names_of, term_of, term_values
 from precice_lb.models.hypotheses import CrossValidation, get_loss, make_folds, search
 from precice_lb.models.validity import falls_then_rises
@@ -40,33 +40,12 @@ EQ_2_7_J: tuple[float, ...] = (0.0, 1.0, 2.0)
 SHAPE_POINTS = 64
 
 
-def _triangle(stored: Any) -> Array:
-    """Read a triangle; a dependent term has an infinite diagonal, which is null in JSON (0 in earlier models)."""
-    triangle = array(stored)
-    diagonal = np.diag(triangle)
-    np.fill_diagonal(triangle, np.where(np.isnan(diagonal) | (diagonal == 0), np.inf, diagonal))
-    return triangle
-
-
 class NormalFormLearner(Learner):
     """A sum of few terms that won a search; its interval is that of least squares given the terms.
 
     The search is not accounted for, nor is noise that grows with the time: intervals are too narrow, above all beyond
     the measured range.
     """
-
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        # The winner, the constant first; its cross-validated loss; and how many were compared.
-        "formula": Formula.from_dict,
-        "loss": float,
-        "n_hypotheses": int,
-        # Of its fit: the centre holds the constant's share of each term.
-        "degrees_of_freedom": float,
-        "variance": float,
-        "level_variance": float,
-        "centre": array,
-        "triangle": _triangle,
-    }
 
     n_terms: int
     exponents: Sequence[float]
@@ -160,13 +139,6 @@ class PMNFRegressor(NormalFormLearner):
     """
 
     learner_name: ClassVar[str] = "pmnf"
-    learned: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
-        **NormalFormLearner.learned,
-        # Share of the variance that the winner explains, less what as many terms explain by chance; NaN where no
-        # measurement is left over.
-        "adjusted_r2": lambda stored: math.nan if stored is None else float(stored),
-    }
-
     n_terms: int = 2
     exponents: Sequence[float] = EQ_5_1_I
     log_exponents: Sequence[float] = EQ_5_1_J

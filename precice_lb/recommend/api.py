@@ -171,8 +171,8 @@ def recommend_split(
     Notes
     -----
     Nothing is recommended against what was measured (`precice_lb.recommend.gate`). A model that is off by more than
-    noise explains, at a measured number of ranks or for the window of a measured split, is replaced by the next one:
-    ``shape``, then the interpolation of the measurements themselves. Where that contradicts the measured windows too,
+    noise explains, at a measured number of ranks or for the window of a measured split, is replaced by the
+    interpolation of the measurements themselves. Where that contradicts the measured windows too,
     or a measured split was faster than what is predicted for the best one, or that one has ranks beyond those of all
     recorded runs and an interval that reaches the best measured window, the best *measured* split is recommended
     (``basis`` is ``"measured"``).

@@ -205,11 +205,6 @@ class ModelOfCase:
             return self.model.formula(parameters=list(self.parameters.values()))
         return self.model.formula()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give the model of all parameters as plain JSON types."""
-        stored: dict[str, Any] = self.model.to_dict()
-        return stored
-
     def _rows(self, X: ArrayLike) -> Array:
         ranks = np.asarray(X, dtype=np.float64).reshape(-1, 1)
         return np.hstack([ranks, np.tile(list(self.parameters.values()), (len(ranks), 1))])

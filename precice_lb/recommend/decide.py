@@ -20,8 +20,8 @@ from precice_lb.recommend.gate import (
     Rejection,
     compared_points,
     compared_with_measured,
-    fallbacks,
     trusted_model,
+    with_fallback,
 )
 from precice_lb.recommend.limits import Limits, outside
 from precice_lb.recommend.plan import Alternative, Prefer, Tradeoff, tradeoff_of
@@ -178,7 +178,7 @@ def _slowed(curve: Curves, factor: float) -> Curves:
 def trusted_decision(question: Question, prototype: Any) -> Decision:
     """Decide by the first models that agree with the measurements, or by the measurements alone."""
     names, case, text = question.schedule.participants, question.case, question.limits.text
-    fitted = {name: trusted_model(case, name, fallbacks(case, name, prototype)) for name in names}
+    fitted = {name: trusted_model(case, name, with_fallback(prototype)) for name in names}
     rejections = tuple(rejected for _, rejected in fitted.values() if rejected is not None)
     warnings = [each.text(question.limits.plural(each.participant, each.ranks)) for each in rejections]
     crowded = {run.crowding: text(run.split) for run in case.measurements.runs if run.crowding}

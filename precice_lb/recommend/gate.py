@@ -1,8 +1,8 @@
 """What was measured stands beside what is predicted: models that contradict it are not used.
 
 Each participant's model is held against the median at every measured number of ranks, and the predicted window against
-the mean window of every measured split. What noise does not explain speaks against the model; then the next one is
-taken, in the order of `FALLBACKS`, down to the interpolation of the measurements themselves.
+the mean window of every measured split. What noise does not explain speaks against the model; then the interpolation of
+the measurements themselves is taken.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
 __all__ = [
-    "FALLBACKS",
     "Comparison",
     "Rejection",
     "compared_points",
     "compared_with_measured",
-    "fallbacks",
     "trusted_model",
+    "with_fallback",
 ]
 
 Array = NDArray[np.float64]
 
-#: Learners in whose order a model that contradicts the measurements is replaced.
-FALLBACKS = ("shape", "interpolation")
+# The learner by which a model that contradicts the measurements is replaced.
+FALLBACK = "interpolation"
 # A prediction within this share of a measurement is never called wrong.
 LEAST_TOLERANCE = 0.10
 # Without repeats, readings that are farther than this from a model, in the mean square, are not taken for noise.
@@ -153,11 +152,9 @@ def trusted_model(case: Case, name: str, learners: Sequence[Any]) -> tuple[Any, 
     return model, None if first is None else dataclasses.replace(first, instead=learner_name(model))
 
 
-def fallbacks(case: Case, name: str, prototype: Any) -> list[Any]:
-    """Learners to try for a participant: the wanted one, then those that follow it."""
-    wanted = learner_name(prototype)
-    after = FALLBACKS[FALLBACKS.index(wanted) + 1 :] if wanted in FALLBACKS else FALLBACKS
-    return [prototype, *(make_learner(each) for each in after if not case.columns[name] or each == "interpolation")]
+def with_fallback(prototype: Any) -> list[Any]:
+    """Learners to try for a participant: the wanted one, then what replaces it."""
+    return [prototype] if learner_name(prototype) == FALLBACK else [prototype, make_learner(FALLBACK)]
 
 
 def _stragglers(model: Any, points: Points) -> NDArray[np.bool_]:

@@ -25,8 +25,7 @@ __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
 
-# Characters of an expression that a program may want to evaluate. Those of neural networks have a hundred thousand and
-# more, which are in the stored model.
+# Characters of an expression that a program may want to evaluate; those of neural networks have a hundred thousand.
 _LONGEST_EXPRESSION = 8_000
 
 

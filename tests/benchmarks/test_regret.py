@@ -192,9 +192,9 @@ def test_choice_is_by_the_mean_over_curves_with_their_interval() -> None:
 
 def test_learners_decide_as_users_do() -> None:
     ranks, seconds = read(draw_pair(STEPPED, 2, 1), 5, 0.05)
-    (split,) = decide("shape", ranks, seconds, [64], [(3, 50)])
+    (split,) = decide("bayes", ranks, seconds, [64], [(3, 50)])
     measured = {name: np.column_stack([ranks, row]) for name, row in zip("AB", seconds, strict=True)}
-    wanted = recommend_split(measured, 64, learner="shape", minimum_ranks=14)
+    wanted = recommend_split(measured, 64, learner="bayes", minimum_ranks=14)
     assert split == Split((wanted.split["A"], wanted.split["B"]), wanted.interval)
 
 
@@ -242,7 +242,7 @@ def test_tempering_gives_the_posterior_that_the_prior_sample_gives(monkeypatch: 
 
 @pytest.fixture(scope="module")
 def small() -> Result:
-    contestants = ("shape", "line", "equal", "dof-proportional", "oracle")
+    contestants = ("bayes", "line", "equal", "dof-proportional", "oracle")
     return simulate(FAMILIES, contestants, pairs=PAIRS, points=5, noise=0.05, budgets=(128, 512), seed=1)
 
 
@@ -266,30 +266,30 @@ def test_the_oracle_covers_what_it_claims(small: Result) -> None:
 
 @pytest.mark.slow("a benchmark in several processes")
 def test_processes_and_company_change_nothing(small: Result) -> None:
-    alone = simulate(FAMILIES[:1], ("shape",), pairs=2, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
+    alone = simulate(FAMILIES[:1], ("bayes",), pairs=2, points=5, noise=0.05, budgets=(128, 512), seed=1, jobs=2)
     for mine, other in zip(alone.outcomes["diffusive"], small.outcomes["diffusive"][:2], strict=True):
-        np.testing.assert_array_equal(mine["shape"].regrets, other["shape"].regrets)
+        np.testing.assert_array_equal(mine["bayes"].regrets, other["bayes"].regrets)
 
 
 def test_an_archive_is_continued_and_joined(tmp_path: Path) -> None:
     archive = Archive(tmp_path / "outcomes")
     options: dict[str, Any] = {"points": 3, "noise": 0.05, "budgets": (128, 512), "seed": 1}
-    contestants = ("shape", "pmnf", "equal")
-    simulate(FAMILIES[:1], ("shape",), pairs=2, archive=archive, **options)
-    path = archive.path("shape", "diffusive", 3, 0.05, (128, 512), 1, 1)
+    contestants = ("bayes", "pmnf", "equal")
+    simulate(FAMILIES[:1], ("bayes",), pairs=2, archive=archive, **options)
+    path = archive.path("bayes", "diffusive", 3, 0.05, (128, 512), 1, 1)
     known = archive.load(path)
     known[1].regrets[:] = 7.0
     archive.save(path, known)
     joined = simulate(FAMILIES[:1], contestants, pairs=3, archive=archive, **options).outcomes["diffusive"]
     plain = simulate(FAMILIES[:1], contestants, pairs=3, **options).outcomes["diffusive"]
     # What is in the archive is not computed again.
-    np.testing.assert_array_equal(joined[1]["shape"].regrets, 7.0)
+    np.testing.assert_array_equal(joined[1]["bayes"].regrets, 7.0)
     for mine, other in zip(joined[::2], plain[::2], strict=True):
         assert set(mine) == set(other) == set(contestants)
         for name in contestants:
             for column in ("regrets", "covered", "refused"):
                 np.testing.assert_array_equal(getattr(mine[name], column), getattr(other[name], column))
-    assert len(simulate(FAMILIES[:1], ("shape",), pairs=1, archive=archive, **options).outcomes["diffusive"]) == 1
+    assert len(simulate(FAMILIES[:1], ("bayes",), pairs=1, archive=archive, **options).outcomes["diffusive"]) == 1
 
 
 def test_learners_that_refuse_get_the_equal_split() -> None:
@@ -318,7 +318,7 @@ def test_tables_pool_the_families(small: Result) -> None:
         means = [table[family.name][name]["512"]["mean"] for family in FAMILIES]
         assert table["pooled"][name]["512"]["mean"] == pytest.approx(np.mean(means))
     assert table["pooled"]["oracle"]["512"]["over_reference"]["ratio"] == pytest.approx(1)
-    assert set(data["coverage_percent"]["pooled"]) == {"shape", "oracle"}
+    assert set(data["coverage_percent"]["pooled"]) == {"bayes", "oracle"}
     text = as_text(small, "oracle")
     assert f"{table['pooled']['equal']['128']['mean']:.2f} [" in text
 
@@ -332,14 +332,14 @@ def test_intervals_are_counted_by_budget() -> None:
 
 def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "regret.json"
-    arguments = ["--pairs", "2", "--learners", "shape", "oracle", "--families", "unseen", "--output", str(output)]
+    arguments = ["--pairs", "2", "--learners", "bayes", "oracle", "--families", "unseen", "--output", str(output)]
     benchmark.main([*arguments, "--noise", "0.05", "0.02", "--budgets", "32"])
     printed = capsys.readouterr().out
     results = json.loads(output.read_text(encoding="utf-8"))
     assert [each["noise"] for each in results] == [0.05, 0.02]
     # The oracle does not know these families.
-    assert set(results[0]["regret_percent"]["pooled"]) == {"shape"}
-    assert f"{results[1]['regret_percent']['nodes']['shape']['32']['mean']:.2f} [" in printed
+    assert set(results[0]["regret_percent"]["pooled"]) == {"bayes"}
+    assert f"{results[1]['regret_percent']['nodes']['bayes']['32']['mean']:.2f} [" in printed
 
 
 def test_extra_p_is_asked_with_negative_exponents() -> None:

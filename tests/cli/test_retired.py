@@ -8,6 +8,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
+from precice_lb.calibrate.state import CampaignState, Settings
 from precice_lb.cli import main
 
 
@@ -46,3 +47,15 @@ def test_retired_keys_of_a_study_are_named_and_ignored(
     path.write_text(path.read_text().replace(head, f"{head}\n{line}"))
     assert read_study(path) == expected
     assert capsys.readouterr().err == f"precice-lb: {path}: {key}: retired, and so ignored\n"
+
+
+def test_retired_learners_of_a_campaign_are_named_and_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    CampaignState({}, settings=Settings(4, {}, {}, {}, [], learner="shape")).save(tmp_path)
+    state = CampaignState.load(tmp_path)
+    assert state is not None
+    assert state.settings is not None
+    assert state.settings.learner is None
+    told = "settings.learner=shape: retired, and so ignored"
+    assert capsys.readouterr().err == f"precice-lb: {tmp_path / 'campaign.json'}: {told}\n"

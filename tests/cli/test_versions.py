@@ -37,7 +37,7 @@ KINDS = ["--kinds", "cpu=2x4,gpu=1x4x2", "--kind", "Fluid:gpu=gpu", "--gpus-per-
 
 
 def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["recommend", str(table), *KINDS, "--learner", "shape"]
+    words = ["recommend", str(table), *KINDS, "--learner", "bayes"]
     assert main([*words, "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "\nGive Fluid (gpu) 2 ranks and Solid 8 ranks" in text
@@ -53,7 +53,7 @@ def test_used_gpus_are_shown_where_whole_nodes_have_more(table: Path) -> None:
     from precice_lb.report.versions import versions_tables
 
     machine: dict[str, Any] = {"nodes": 3, "cores_per_node": 4, "gpus_per_node": 8, "whole_nodes": True}
-    found = recommend_split(table, **machine, gpus_per_rank={"Fluid:gpu": 1}, learner="shape")
+    found = recommend_split(table, **machine, gpus_per_rank={"Fluid:gpu": 1}, learner="bayes")
     (shown,) = versions_tables(found, {"Fluid": "Fluid", "Solid": "Solid"})
     column = shown.header.index("gpus")
     used = {row[0]: row[column] for row in shown.rows}
@@ -72,7 +72,7 @@ def test_a_campaign_s_line_names_versions() -> None:
 
 
 def test_curves_and_points_of_all_versions_are_in_one_figure(table: Path) -> None:
-    found = recommend_split(table, 12, learner="shape")
+    found = recommend_split(table, 12, learner="bayes")
     assert found.versions == {"Fluid": "gpu"}
     chart = CHARTS["scaling"](found)
     kinds = {(row[0], row[1]) for row in chart.rows}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models import model_from_dict
 from precice_lb.models.factorized import FactorizedRegressor
 
 Array = NDArray[np.float64]
@@ -89,8 +87,6 @@ def test_a_level_of_refinement_is_as_good_as_the_number_of_elements() -> None:
         np.testing.assert_allclose(by_level.predict(finer), by_elements.predict(more), rtol=1e-3)
         np.testing.assert_allclose(by_level.formula()(finer), by_level.predict(finer), rtol=1e-9)
         np.testing.assert_allclose(by_level.predict(finer), solver(more, dimensions=dimensions), rtol=0.25)
-        again = model_from_dict(json.loads(json.dumps(by_level.to_dict())))
-        np.testing.assert_array_equal(again.predict(finer), by_level.predict(finer))
         assert f"({2**dimensions}^x1)^" in by_level.formula().text()
 
 
@@ -147,8 +143,6 @@ def test_kinds_of_elements_and_communication_measured_apart_are_found_again() ->
     low, high = model.predict_interval(unseen, 0.9)
     assert (low < high).all()
     assert np.mean((low <= work + sent) & (work + sent <= high)) > 0.5
-    again = model_from_dict(json.loads(json.dumps(model.to_dict())))
-    np.testing.assert_array_equal(again.predict(unseen), model.predict(unseen))
 
 
 def test_communication_measured_apart_tells_where_the_sum_does_not() -> None:
@@ -160,15 +154,6 @@ def test_communication_measured_apart_tells_where_the_sum_does_not() -> None:
     shares = [model.formula().terms[1].coefficient for model in (known, some, sums)]
     np.testing.assert_allclose(shares[:2], 0.5, rtol=0.15)
     assert abs(np.log(shares[2] / 0.5)) > abs(np.log(shares[0] / 0.5))
-
-
-def test_models_stored_before_are_read() -> None:
-    model = FactorizedRegressor().fit(GRID, solver(GRID))
-    stored = json.loads(json.dumps(model.to_dict()))
-    for key in ("extra", "surface"):
-        del stored["state"][key]
-    del stored["parameters"]["fraction_columns"]
-    np.testing.assert_array_equal(model_from_dict(stored).predict(LARGE), model.predict(LARGE))
 
 
 @pytest.mark.parametrize(

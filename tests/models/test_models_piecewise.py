@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.interpolation import InterpolationRegressor, interpolated
-from precice_lb.models.piecewise import RULES, PiecewiseFormula, PiecewiseRegressor
+from precice_lb.models.piecewise import RULES, PiecewiseRegressor
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -77,13 +76,10 @@ def test_curves_go_through_the_measurements_and_are_positive(
         assert eval(expression, {"p": rank}) == pytest.approx(float(model.predict([rank])[0]), rel=1e-9)
 
 
-def test_printers_and_json() -> None:
+def test_printers() -> None:
     formula = PiecewiseRegressor().fit([8.0, 16.0], [8.0, 6.0]).formula()
     assert formula.text() == "72 - 8·p up to 8; 10 - 0.25·p up to 16; 3 + 48/p beyond"
     assert formula.latex().startswith(r"\begin{cases} 72 - 8\,p & p \le 8 \\")
-    assert PiecewiseFormula.from_dict(json.loads(json.dumps(formula.to_dict()))) == formula
-    with pytest.raises(ModelError, match="formula in pieces"):
-        PiecewiseFormula.from_dict({"pieces": [{}]})
 
 
 def test_intervals_know_noise_from_repeats_spreads_and_left_out_points() -> None:

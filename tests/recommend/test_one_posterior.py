@@ -36,7 +36,7 @@ def at_the_split(found: Recommendation) -> float:
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-@pytest.mark.parametrize("learner", ["bayes", "shape", "pmnf"])
+@pytest.mark.parametrize("learner", ["bayes", "pmnf"])
 def test_the_landscape_has_the_recommended_window_time_whatever_the_seed(learner: str, seed: int) -> None:
     found = recommended(learner=learner, random_state=seed)
     assert at_the_split(found) == pytest.approx(found.window_seconds, rel=1e-12)
@@ -65,7 +65,7 @@ def test_the_landscape_has_what_sharing_cores_costs() -> None:
     assert found.expected.steady_windows(counts).mean() == pytest.approx(found.window_seconds, rel=1e-12)
 
 
-@pytest.mark.parametrize("learner", ["bayes", "shape", "interpolation", "gaussian-process", "pmnf", "piecewise"])
+@pytest.mark.parametrize("learner", ["bayes", "interpolation", "pmnf", "piecewise"])
 def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = recommended(3, learner=learner, random_state=3, within=0.05)
 

@@ -86,7 +86,7 @@ def test_all_combinations_of_several_participants_are_compared() -> None:
     }
     data = planted(laws)
     assert len(combinations_of(data)) == 4
-    found = recommend_split(data, 12, learner="shape")
+    found = recommend_split(data, 12, learner="bayes")
     assert found.versions == {"Fluid": "gpu", "Solid": "new"}
     assert [each.versions for each in found.choices][-1] == {"Fluid": "cpu", "Solid": "old"}
     assert found.split["Fluid"] == 2
@@ -94,10 +94,10 @@ def test_all_combinations_of_several_participants_are_compared() -> None:
 
 def test_keys_of_versions_bound_them_alone() -> None:
     data = planted(LAWS)
-    found = recommend_split(data, 20, maximum_ranks={"Fluid:gpu": 1, "Solid": 10}, learner="shape")
+    found = recommend_split(data, 20, maximum_ranks={"Fluid:gpu": 1, "Solid": 10}, learner="bayes")
     ranks = {each.versions["Fluid"]: each.found.split["Fluid"] for each in found.choices}
     assert ranks["gpu"] == 1 < 10 <= ranks["cpu"]
-    found = recommend_split(data, cores=20, gpus_per_rank={"Fluid:gpu": 1}, learner="shape")
+    found = recommend_split(data, cores=20, gpus_per_rank={"Fluid:gpu": 1}, learner="bayes")
     assert found.versions == {"Fluid": "cpu"}
     assert "GPUs" in found.choices[1].problem
     assert found.choices[1].to_dict()["problem"] == found.choices[1].problem
@@ -126,11 +126,11 @@ def test_kinds_of_nodes_are_the_budget() -> None:
 
 def test_what_failed_with_a_version_is_left_out_for_it_alone() -> None:
     data = planted(LAWS)
-    best = recommend_split(data, 20, learner="shape")
+    best = recommend_split(data, 20, learner="bayes")
     failed = FailedSplit(best.split, ("001",), versions={"Fluid": "cpu"})
-    assert recommend_split(data, 20, failed=[failed], learner="shape").split == best.split
+    assert recommend_split(data, 20, failed=[failed], learner="bayes").split == best.split
     failed = FailedSplit(best.split, ("001",), versions=best.versions)
-    assert recommend_split(data, 20, failed=[failed], learner="shape").split != best.split
+    assert recommend_split(data, 20, failed=[failed], learner="bayes").split != best.split
 
 
 def run_of(version: str, split: dict[str, int], window: float, data: Measurements) -> MeasuredRun:

@@ -29,7 +29,7 @@ def test_all_kinds_of_data_give_the_same_split(tmp_path: Path) -> None:
     path = tmp_path / "times.csv"
     frame().to_csv(path, index=False)
     kinds = (DATA, path, str(path), load_sources([path]), frame(), frame().sample(frac=1, random_state=0))
-    found = [recommend_split(data, 96, learner="shape") for data in kinds]
+    found = [recommend_split(data, 96, learner="bayes") for data in kinds]
     assert [each.split for each in found[1:]] == [found[0].split] * (len(found) - 1)
     # In another order of the participants other curves are drawn.
     assert [each.window_seconds for each in found] == pytest.approx([found[0].window_seconds] * len(found), rel=0.02)
@@ -39,7 +39,7 @@ def test_a_frame_has_parameters_and_standard_errors() -> None:
     table = pd.concat([frame(level=7, mesh="fine"), frame(level=8, mesh="fine", standard_error=0.01)])
     table.loc[table.level == 8, "seconds"] *= 4
     one, other = (
-        recommend_split(table, 96, learner="shape", parameter={"level": level}).window_seconds for level in (7, 8)
+        recommend_split(table, 96, learner="bayes", parameter={"level": level}).window_seconds for level in (7, 8)
     )
     assert other == pytest.approx(4 * one, rel=0.05)
     with pytest.raises(DataError, match="expected a value of level to recommend for"):
@@ -67,9 +67,9 @@ def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
     words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}}
     constraints = Constraints(unit="nodes", cores_per_node=16, multiples={"Fluid": 4})
     found = [
-        recommend_split(DATA, learner="shape", machine=Machine(**words)),  # type: ignore[arg-type]
-        recommend_split(DATA, learner="shape", **words),
-        recommend_split(DATA, 4, learner="shape", machine=constraints),
+        recommend_split(DATA, learner="bayes", machine=Machine(**words)),  # type: ignore[arg-type]
+        recommend_split(DATA, learner="bayes", **words),
+        recommend_split(DATA, 4, learner="bayes", machine=constraints),
     ]
     assert found[0].unit == "nodes"
     assert found[0].split["Fluid"] % 4 == 0
@@ -81,7 +81,7 @@ def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
 
 
 def test_memory_bounds_ranks_from_below() -> None:
-    found = recommend_split(DATA, 96, learner="shape", memory={"Solid": 640.0}, memory_per_rank=10.0)
+    found = recommend_split(DATA, 96, learner="bayes", memory={"Solid": 640.0}, memory_per_rank=10.0)
     assert found.split["Solid"] >= 64
 
 
@@ -100,6 +100,6 @@ def test_every_option_can_be_reached() -> None:
     words |= {"random_state": "seed", "parameters": "parameter"}
     options = {words.get(name, name) for name in inspect.signature(recommend).parameters}
     assert options <= set(inspect.signature(recommend_split).parameters)
-    found = recommend_split(DATA, 96, learner="shape", maximum_ranks={"Fluid": 40}, level=0.5, failed=[{"Solid": 20}])
+    found = recommend_split(DATA, 96, learner="bayes", maximum_ranks={"Fluid": 40}, level=0.5, failed=[{"Solid": 20}])
     assert found.split["Fluid"] <= 40
     assert found.level == 0.5
