@@ -30,7 +30,7 @@ _OPTIONS: dict[str, str] = {
     "report --verify": "the line optimum says what is proven of the split",
 }
 STUDY_KEYS: tuple[str, ...] = ("runs.design",)
-CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process")
+CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
 
 
 def refuse_retired(tokens: Sequence[str]) -> None:

@@ -13,7 +13,6 @@ from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
-from precice_lb.calibrate.energy import note_energy
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
@@ -117,7 +116,6 @@ def run_campaign(
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         finally:
             launcher.close()
-        note_energy(state, launcher.scheduler, study.names)
         state.save(directory)
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")

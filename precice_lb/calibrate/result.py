@@ -15,7 +15,6 @@ from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
-from precice_lb.recommend.energy import MeasuredEnergy
 from precice_lb.recommend.plan import FailedSplit
 
 __all__ = [
@@ -75,11 +74,6 @@ class CampaignResult:
         ended = [run for run in self.runs if run.outcome == "finished" and run.in_turns]
         stores = [self.directory / run.directory / "stores" for run in ended]
         return load_runs(stores, warmup=warmup, complete=enrich) if stores else []
-
-    @property
-    def energy(self) -> tuple[MeasuredEnergy, ...]:
-        """What the jobs of the case itself consumed, where that is known."""
-        return tuple(each for run in self.finished if run.mesh is None for each in run.energy)
 
     @property
     def failed_splits(self) -> tuple[FailedSplit, ...]:

@@ -21,7 +21,6 @@ from precice_lb.calibrate.sections import MachineSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layouts
 from precice_lb.recommend import Machine
-from precice_lb.recommend.energy import MeasuredEnergy
 from precice_lb.split import Constraints
 from precice_lb.store.files import lock
 
@@ -104,8 +103,6 @@ class RunRecord:
     blamed: list[str] = field(default_factory=list)
     #: Whether the participants took turns, so that each computed alone; no measurement of the coupling itself.
     in_turns: bool = False
-    #: What its job consumed, where the batch system says.
-    energy: list[MeasuredEnergy] = field(default_factory=list)
     #: Of runs that are a chain's.
     segment: SegmentNote | None = None
     #: The version of each participant that has any.

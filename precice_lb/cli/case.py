@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from precice_lb.calibrate.state import Settings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.energy import MeasuredEnergy
     from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
@@ -59,9 +58,8 @@ class Case:
         value for each that varies, or any where it makes no difference. Learners of several parameters (bayes, epmnf,
         neural, factorized) learn from all rows, the others from those of that value.
     prefer
-        time (default: the whole budget, where it helps), cost (fewest core-hours), energy (fewest joules, where Slurm
-        reported what a campaign's jobs consumed), or the weight of time from 0 to 1: at 0.5 one percent of time is
-        worth one percent of core-hours.
+        time (default: the whole budget, where it helps), cost (fewest core-hours), or the weight of time from 0 to 1:
+        at 0.5 one percent of time is worth one percent of core-hours.
     within
         List splits whose window is at most this share longer than the best one's: 0.05 is 5 %.
     level
@@ -127,8 +125,6 @@ class Measured:
     settings: Settings | None = None
     #: Its runs in which participants took turns.
     turns: Sequence[CoupledRun] = ()
-    #: What its jobs consumed.
-    energy: tuple[MeasuredEnergy, ...] = ()
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -156,9 +152,7 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
-    return Measured(
-        measurements_of(runs), runs, result.failed_splits, result.settings, result.turns(warmup), result.energy
-    )
+    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings, result.turns(warmup))
 
 
 def recommend_case(
@@ -204,7 +198,6 @@ def recommend_case(
         constraints=constraints,
         instead=instead,
         failed=failed,
-        energy=measured.energy,
         **words,
     )
     return recommendation, schedule

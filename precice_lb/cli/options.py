@@ -96,8 +96,8 @@ def share(value: float, option: str) -> float:
 
 
 def preference(text: str) -> Prefer:
-    """Read ``time``, ``cost``, ``energy`` or the weight of time between 0 and 1."""
-    words: dict[str, Prefer] = {"time": "time", "cost": "cost", "energy": "energy"}
+    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
+    words: dict[str, Prefer] = {"time": "time", "cost": "cost"}
     if text in words:
         return words[text]
     try:
@@ -105,7 +105,7 @@ def preference(text: str) -> Prefer:
     except ValueError:
         weight = -1.0
     if not 0 <= weight <= 1:
-        raise DataError(f"--prefer: expected time, cost, energy or the weight of time from 0 to 1, found {text!r}")
+        raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
     return weight
 
 

@@ -18,7 +18,6 @@ from precice_lb.models.base import new_learner
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
-from precice_lb.recommend.energy import MeasuredEnergy, watts_of
 from precice_lb.recommend.limits import known_bounds, limits_of, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
 from precice_lb.recommend.result import Recommendation
@@ -97,7 +96,6 @@ def recommend_split(
     instead: Schedule | None = None,
     spent_core_hours: float | None = None,
     failed: Sequence[Mapping[str, int] | FailedSplit] = (),
-    energy: Sequence[MeasuredEnergy] = (),
     **words: Any,
 ) -> Recommendation:
     """Learn a model for each participant and recommend the split with the shortest expected time window.
@@ -129,10 +127,9 @@ def recommend_split(
         The case to recommend for, where the measurements are of several: a value of each parameter that varies, such
         as the size of the mesh. A learner of several parameters (the default is one) learns from all rows; one of
         ranks alone from those of that value, as all do for values that are texts. None: it makes no difference.
-    prefer : {"time", "cost", "energy"} or float, optional
+    prefer : {"time", "cost"} or float, optional
         How much time counts against core-hours, as of `precice_lb.split.TradeoffCurve.choose`; by default time alone,
-        so that the whole budget is used where it helps. Energy takes the budget whose best split needs the fewest
-        joules per window, by what jobs of measured ``energy`` drew.
+        so that the whole budget is used where it helps.
     within : float, optional
         List splits whose window is at most this share longer than the best one's, such as 0.05. This or ``prefer``
         adds the plan: that list, and window time against core-hours over all budgets; and where the coupling is serial,
@@ -144,8 +141,6 @@ def recommend_split(
     failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
-    energy : sequence of MeasuredEnergy, optional
-        What jobs consumed (`precice_lb.recommend.energy`).
     **words
         Fields of `Machine`, such as ``nodes=12, cores_per_node=48``; and earlier names: ``measurements``,
         ``total_ranks``, ``random_state``, ``parameters``, ``schedule`` and ``constraints`` of ``data``, ``budget``,
@@ -224,8 +219,7 @@ def recommend_split(
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    watts = watts_of(energy, names) if prefer == "energy" else None
-    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within, watts)
+    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within)
     decision = trusted_decision(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
@@ -245,9 +239,8 @@ def recommend_split(
     plan = None
     if decision.models_trusted:
         plan = plan_of(
-            problem, decision.tradeoff, decision.budget, split, window, within, prefer,
-            measured=not is_model, watts=watts,
-        )  # fmt: skip
+            problem, decision.tradeoff, decision.budget, split, window, within, prefer, measured=not is_model
+        )
     recommendation = Recommendation(
         split=split,
         window_seconds=window,

@@ -14,7 +14,6 @@ from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.models import make_learner, valid_range
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import Reference, Table, grid_of_ranks, window_interval
-from precice_lb.recommend.energy import least_energy
 from precice_lb.recommend.gate import (
     Comparison,
     Rejection,
@@ -58,8 +57,6 @@ class Question:
     # As of `precice_lb.recommend.recommend_split`.
     prefer: Prefer | None
     within: float | None
-    # By participant, where energy is preferred.
-    watts: Mapping[str, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -120,12 +117,7 @@ def decide(question: Question, models: dict[str, Any]) -> Decision:
     expected = ExpectedWindowTime(schedule, slowed, recorded, question.seed)
     problem = SplitProblem(times, curves, expected, limits.within(valid))
     tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
-    if tradeoff is None:
-        chosen = None
-    elif prefer == "energy":
-        chosen = least_energy(tradeoff, question.watts or {})
-    else:
-        chosen = tradeoff.choose("time" if prefer is None else prefer)
+    chosen = None if tradeoff is None else tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
     found = problem.optimum(budget)

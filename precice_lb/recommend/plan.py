@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.recommend.energy import joules_per_window
 from precice_lb.recommend.posterior import ExpectedWindowTime, SplitProblem
 from precice_lb.schedule import Schedule
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
@@ -29,7 +28,7 @@ __all__ = [
     "tradeoff_of",
 ]
 
-Prefer = Literal["time", "cost", "energy"] | float
+Prefer = Literal["time", "cost"] | float
 Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 # Splits that are listed, of so many near the best one for the mean curves.
 LISTED, LOOKED_AT = 10, 60
@@ -105,15 +104,6 @@ class Plan:
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
-    # Where energy was measured and asked for: watts of each participant by unit of the split.
-    watts: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def joules_per_window(self) -> float:
-        """Energy of a time window of the recommended split; NaN where that is not known."""
-        if not self.watts:
-            return math.nan
-        return joules_per_window(self.watts, self.chosen.split, self.chosen.window_seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Give what is written of it."""
@@ -124,7 +114,6 @@ class Plan:
         return {
             **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
             **{"knee": self.tradeoff.knee, "tradeoff": self.tradeoff.points},
-            **({"watts": self.watts, "joules_per_window": self.joules_per_window} if self.watts else {}),
         }
 
 
@@ -195,7 +184,6 @@ def plan_of(
     prefer: Prefer | None,
     *,
     measured: bool,
-    watts: Mapping[str, float] | None = None,
 ) -> Plan | None:
     """List what else there is to choose from, where that was asked for, beside a predicted or measured split."""
     if tradeoff is None:
@@ -207,7 +195,7 @@ def plan_of(
     # A predicted split is the best one known of its budget; beside a measured one, predictions stand.
     rest = [each for each in curve.points if each.split != split and (measured or each is not chosen)]
     front, point = _with_recommended(rest, chosen, problem, split, window)
-    return Plan(near, share, step, front, point, prefer or "time", dict(watts or {}))
+    return Plan(near, share, step, front, point, prefer or "time")
 
 
 def _with_recommended(

@@ -66,11 +66,6 @@ def _best(
         for version in own or {""}:
             check_gpus(demands, name, version)
     combinations = combinations_of(measurements)
-    if given.get("prefer") == "energy" and len(combinations) > 1:
-        raise DataError(
-            "prefer energy: expected one version of each participant, found several: what jobs consumed is not told "
-            "apart by version; prefer time or cost"
-        )
     for name, count in (given.get("present") or {}).items():
         if isinstance(count, str) and name in measurements.versions:
             raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
@@ -145,8 +140,7 @@ def _speaks_of(failed: Mapping[str, int] | FailedSplit, versions: Mapping[str, s
 def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
     """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
     found = choice.found
-    # With energy there is but one choice.
-    weight = {"time": 1.0, "cost": 0.0, "energy": 1.0}.get(prefer, prefer) if isinstance(prefer, str) else prefer
+    weight = {"time": 1.0, "cost": 0.0}.get(prefer, prefer) if isinstance(prefer, str) else prefer
     cores = found.used.get("cores", sum(found.split.values()))
     return math.log(found.window_seconds) + (1.0 - (1.0 if weight is None else float(weight))) * math.log(cores)
 

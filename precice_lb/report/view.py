@@ -287,8 +287,6 @@ def _budget(recommendation: Recommendation) -> str:
     if recommendation.unit != "ranks":
         text += f" for {recommendation.used.get('ranks', sum(recommendation.split.values()))} ranks"
     preferred = recommendation.plan is not None and recommendation.plan.prefer not in ("time", 1)
-    if recommendation.plan is not None and recommendation.plan.watts:
-        return f"{text}, for the least energy: {recommendation.plan.joules_per_window:.4g} J per window"
     if used == total:
         return text
     if preferred:

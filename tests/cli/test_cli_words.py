@@ -164,7 +164,7 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
     options = {*inspect.signature(recommend).parameters, *_fields(recommend)}
     # Data and budget are the sources and the ranks; the other three are no texts.
-    assert in_python - {"data", "budget", "instead", "failed", "energy"} <= options
+    assert in_python - {"data", "budget", "instead", "failed"} <= options
     # Options and sections of participants say what they get at least and at most; the unit is that of the budget.
     of_machine = {field.name for field in dataclasses.fields(Machine)} - {"unit", "minimum", "maximum", "excluded"}
     assert of_machine == {field.name for field in dataclasses.fields(MachineOptions)} - {"shared_overhead"}

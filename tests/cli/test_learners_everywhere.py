@@ -190,7 +190,6 @@ def campaign_result(directory: Path, runs: list[CoupledRun], settings: Settings)
         require_runs=lambda study: None,
         settings=settings,
         turns=lambda warmup: [],
-        energy=(),
     )
 
 

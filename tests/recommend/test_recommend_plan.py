@@ -351,7 +351,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--fixed", "Inner=80"], "64"),
         (["--cores", "64", "--shared", "Inner"], "--shared: expected two turns"),
         (["--cores", "64", "--shared", "Inner/Outer"], "share cores"),
-        (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost, energy or"),
+        (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
         (["--ranks", "64", "--within", "-3"], "--within: expected a share between 0 and 1"),
         (["--ranks", "64", "--spent-core-hours", "-3"], "core-hours"),
     ],

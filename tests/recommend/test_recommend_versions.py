@@ -14,10 +14,9 @@ from store_helpers import START, row, write_store
 from precice_lb.dataset import Measurements, load_measurements
 from precice_lb.dataset.records import MeasuredRun
 from precice_lb.dataset.versions import combinations_of, of_versions
-from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.exceptions import InfeasibleError
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
-from precice_lb.recommend.energy import MeasuredEnergy
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.split import NodeKind
 
@@ -258,14 +257,3 @@ def test_what_his_open_case_would_have_taken_is_an_extrapolation_that_says_so() 
     assert shared.versions == {"Fluid": "gpu"}
     assert shared.window_seconds < 12.06
     assert 16 < shared.split["Fluid"] < 72 < shared.split["Solid"]
-
-
-def test_energy_is_not_told_apart_by_version() -> None:
-    energy = [MeasuredEnergy({"Fluid": p, "Solid": 16 - p}, 160.0, 1.0) for p in (4, 8, 12)]
-    with pytest.raises(DataError, match="prefer energy: expected one version of each participant, found several"):
-        recommend_split(planted(LAWS), 16, prefer="energy", energy=energy)
-    one = planted({**LAWS, "Fluid": {"gpu": LAWS["Fluid"]["gpu"]}})
-    found = recommend_split(one, 16, prefer="energy", energy=energy, learner="interpolation")
-    assert found.versions == {"Fluid": "gpu"}
-    assert found.plan is not None
-    assert found.plan.watts == {"Fluid": pytest.approx(10.0), "Solid": pytest.approx(10.0)}
