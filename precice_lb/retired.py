@@ -9,7 +9,7 @@ from typing import Any
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "refuse_retired"]
+__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
 
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, str] = {
     "recommend --verify": "the line optimum says what is proven of the split",
     "report --verify": "the line optimum says what is proven of the split",
 }
-STUDY_KEYS: tuple[str, ...] = ("runs.design",)
+STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside")
 CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
 
 
@@ -65,13 +65,23 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
     values
         What the file says; changed in place.
     keys
-        The keys, dotted and through lists.
+        The keys, dotted and through lists; ``key=value`` is a retired value of a key that stays.
     path
         The file, for the message on standard error.
-    Keys are dotted and go through lists; ``key=value`` is a retired value of a key that stays.
     """
     if names := [key for key in keys if _drop(values, key.split("."))]:
         print(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", file=sys.stderr)
+
+
+def pass_over_turns(values: dict[str, Any], path: Path) -> None:
+    """Take a campaign's runs with participants in turns, which measured another coupling, for interrupted ones."""
+    runs = values.get("runs")
+    records = [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
+    if turns := [run for run in records if run.pop("in_turns", False)]:
+        for run in turns:
+            run["outcome"] = "interrupted"
+        names = ", ".join(str(run.get("name")) for run in turns)
+        print(f"precice-lb: {path}: runs in turns ({names}): retired, and so passed over", file=sys.stderr)
 
 
 def _drop(value: Any, key: list[str]) -> bool:

@@ -94,18 +94,15 @@ def run_campaign(
             tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
             begun = False
             while True:
-                turns = _missing_turns(state) if study.runs.beside else None
-                proposal = turns or design.ask(
-                    [with_versions(run.split, run.versions) for run in (*state.finished, *failed)]
-                )
+                proposal = design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)])
                 if proposal is None:
                     break
                 if not begun:
                     begun = True
                     runs.check_room()
-                number = len(state.finished) + len(failed) + (turns is None)
+                number = len(state.finished) + len(failed) + 1
                 run = _try(runs, proposal, tell, number, design.total)
-                if turns is None and run.outcome != "finished":
+                if run.outcome != "finished":
                     failed.append(run)
                     if study.runs.on_failure == "stop":
                         raise CalibrationError(
@@ -120,17 +117,6 @@ def run_campaign(
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
-
-
-def _missing_turns(state: CampaignState) -> Proposal | None:
-    """Return the last split that ended well, in turns, if that is to do: at once, so that both see the same machine."""
-    for run in reversed(state.runs):
-        if run.in_turns and run.outcome != "interrupted":
-            break
-        if run.outcome == "finished" and run.mesh is None:
-            reason = "participants in turns, each alone"
-            return Proposal(dict(run.split), reason, versions=run.versions, in_turns=True)
-    return None
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:

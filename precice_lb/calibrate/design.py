@@ -57,8 +57,6 @@ class Proposal:
     mesh: int | None = None
     #: The version of each participant that has any.
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the participants are to take turns.
-    in_turns: bool = False
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,7 @@ class AdaptiveDesign:
         study, runs = self._study, self._study.runs
         state = CampaignState.load(self._directory)
         every = state.runs if state is not None else []
-        # Runs in turns are of another coupling.
-        records = [record for record in every if record.versions == self._versions and not record.in_turns]
+        records = [record for record in every if record.versions == self._versions]
         finished = [record for record in records if record.outcome == "finished"]
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]

@@ -217,7 +217,7 @@ def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
 
 
 def _failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    own = [record for record in records if record.mesh is None and not record.in_turns]
+    own = [record for record in records if record.mesh is None]
     finished = [record for record in own if record.outcome == "finished"]
     well = {split_key(record.split) for record in finished}
     counts = {(name, ranks) for record in finished for name, ranks in record.split.items()}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from precice_lb.exceptions import CalibrationError
-from precice_lb.retired import CAMPAIGN_KEYS, drop_retired
+from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
 
 __all__ = ["read_json", "write_json"]
 
@@ -34,6 +34,7 @@ def read_json(path: Path, kind: type[Read], format: str, version: int, what: str
             "use the version of precice_lb that wrote it, or another directory"
         )
     drop_retired(raw, CAMPAIGN_KEYS, path)
+    pass_over_turns(raw, path)
     known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
     try:
         return TypeAdapter(kind).validate_python({key: value for key, value in raw.items() if key in known})

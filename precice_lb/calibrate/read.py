@@ -22,7 +22,6 @@ from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyErro
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.precice_xml.turns import take_turns
 from precice_lb.retired import STUDY_KEYS, drop_retired
 
 if sys.version_info >= (3, 11):
@@ -251,13 +250,6 @@ def _check_case(study: Study) -> None:
         configuration = read_configuration(study.configuration_path)
     except ConfigurationError as error:
         raise StudyError(f"case.configuration: {error}") from error
-    if study.runs.beside:
-        if any(participant.versions for participant in study.participants):
-            raise StudyError("runs.beside: expected participants without versions, found some; leave one of them out")
-        try:
-            take_turns(study.configuration_path)
-        except ConfigurationError as error:
-            raise StudyError(f"runs.beside: {error}") from error
     configured = list(configuration.participants)
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"

@@ -56,24 +56,8 @@ class CampaignResult:
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
-        """Runs that ended well, those in turns aside."""
-        return tuple(run for run in self.runs if run.outcome == "finished" and not run.in_turns)
-
-    def turns(self, warmup: int | None = None) -> list[CoupledRun]:
-        """Read the runs in which the participants took turns.
-
-        Parameters
-        ----------
-        warmup : int, optional
-            As of `measurements`.
-
-        Returns
-        -------
-        list of CoupledRun
-        """
-        ended = [run for run in self.runs if run.outcome == "finished" and run.in_turns]
-        stores = [self.directory / run.directory / "stores" for run in ended]
-        return load_runs(stores, warmup=warmup, complete=enrich) if stores else []
+        """Runs that ended well."""
+        return tuple(run for run in self.runs if run.outcome == "finished")
 
     @property
     def failed_splits(self) -> tuple[FailedSplit, ...]:

@@ -27,7 +27,6 @@ from precice_lb.calibrate.versions import chosen
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.layout import Layouts
 from precice_lb.precice_xml import patch_configuration
-from precice_lb.precice_xml.turns import take_turns
 
 __all__ = ["SET_ASIDE_SUFFIX", "CampaignRuns"]
 
@@ -124,7 +123,6 @@ class CampaignRuns:
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             reason=proposal.reason,
             mesh=proposal.mesh,
-            in_turns=proposal.in_turns,
             segment=segment,
             versions=versions,
         )
@@ -280,8 +278,6 @@ class CampaignRuns:
             exchange_directory=str(plan.directory / "exchange"),
             network=study.case.network,
         )
-        if record.in_turns:
-            take_turns(configuration, configuration)
         (plan.directory / "exchange").mkdir()
         (plan.directory / "stores").mkdir()
 

@@ -114,7 +114,6 @@ class RunsSection(Section):
     existing: Annotated[tuple[_Text, ...], _List] = ()
     directory: _Text | None = None
     splits: Annotated[tuple[dict[str, _Given], ...], _List] | None = None
-    beside: bool = False
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
 

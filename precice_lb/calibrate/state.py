@@ -101,8 +101,6 @@ class RunRecord:
     reasons: list[str] = field(default_factory=list)
     #: Participants whose logs say why, those aside that only lost a partner.
     blamed: list[str] = field(default_factory=list)
-    #: Whether the participants took turns, so that each computed alone; no measurement of the coupling itself.
-    in_turns: bool = False
     #: Of runs that are a chain's.
     segment: SegmentNote | None = None
     #: The version of each participant that has any.
@@ -185,8 +183,8 @@ class CampaignState:
 
     @property
     def finished(self) -> list[RunRecord]:
-        """Runs that ended well, those in turns aside."""
-        return [run for run in self.runs if run.outcome == "finished" and not run.in_turns]
+        """Runs that ended well."""
+        return [run for run in self.runs if run.outcome == "finished"]
 
 
 _STATE = TypeAdapter(CampaignState)

@@ -123,8 +123,6 @@ class Measured:
     #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
     settings: Settings | None = None
-    #: Its runs in which participants took turns.
-    turns: Sequence[CoupledRun] = ()
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -152,7 +150,7 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
-    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings, result.turns(warmup))
+    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings)
 
 
 def recommend_case(
@@ -163,7 +161,6 @@ def recommend_case(
     from precice_lb.inside.balanced import balanced, read_gains
     from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
-    from precice_lb.recommend.beside import placed
     from precice_lb.recommend.sources import measured_under
     from precice_lb.recommend.versions import without_unmeasured
 
@@ -187,7 +184,6 @@ def recommend_case(
     if parameters:
         words.setdefault("parameters", parameters)
     budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
-    measurements = placed(measurements, measured.runs, measured.turns, constraints)
     schedule, instead = couplings(measurements, case.coupling, measured.runs)
     if case.coupling not in (None, "traces"):
         measurements = measured_under(measurements, schedule)

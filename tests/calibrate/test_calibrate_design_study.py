@@ -124,24 +124,6 @@ def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) ->
         assert again is None or again.split not in failed
 
 
-def test_runs_in_turns_are_neither_measurements_nor_counted(tmp_path: Path) -> None:
-    study = study_of(tmp_path, "maximum = 4\ntarget_regret = 0")
-    directory = tmp_path / "campaign"
-    play(study, directory, 2)
-    state = CampaignState.load(directory)
-    assert state is not None
-    finished = [run.split for run in state.finished]
-    without = design_of(study, directory).ask(finished)
-    for split in finished:
-        record = record_of(len(state.runs) + 1, Proposal(split, "in turns"))
-        record.in_turns = True
-        write_run(directory / record.directory / "stores", split, record.number, size=5.0)
-        state.runs.append(record)
-    state.save(directory)
-    assert without is not None
-    assert design_of(study, directory).ask(finished) == without
-
-
 def test_minutes_and_core_hours_end_a_campaign(tmp_path: Path) -> None:
     study = study_of(tmp_path, "target_regret = 0\nminutes = 0.12")
     asked, design = play(study, tmp_path / "campaign")

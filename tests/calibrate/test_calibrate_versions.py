@@ -76,7 +76,6 @@ SLURM = 'name = "slurm"\n'
     ("words", "message"),
     [
         ({"left": 'command = "python other.py"'}, r"participants\[1\]: expected either a command, or versions"),
-        ({"runs": "beside = true"}, r"runs.beside: expected participants without versions"),
         ({"gpu": 'kind = "gpux"', "kinds": KINDS}, r"versions\[2\].kind: unknown kind of nodes 'gpux'"),
         ({"right": 'kind = "fat"', "kinds": KINDS}, r"participants\[2\].kind: unknown kind of nodes 'fat'"),
         ({"gpu": "gpus_per_rank = 3\nkind = 'gpu'", "kinds": KINDS}, "at most the 2 GPUs of a node of kind 'gpu'"),

@@ -189,7 +189,6 @@ def campaign_result(directory: Path, runs: list[CoupledRun], settings: Settings)
         failed_splits=(),
         require_runs=lambda study: None,
         settings=settings,
-        turns=lambda warmup: [],
     )
 
 
