@@ -28,6 +28,8 @@ _OPTIONS: dict[str, str] = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
     "recommend --verify": "the line optimum says what is proven of the split",
     "report --verify": "the line optimum says what is proven of the split",
+    "recommend --spent-core-hours": "the core-hours that measuring took stand in the JSON",
+    "report --spent-core-hours": "the core-hours that measuring took stand in the JSON",
 }
 STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside")
 CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")

@@ -25,7 +25,6 @@ _EARLIER = {
     "--dofs": "--degrees-of-freedom",
     "--share": "--shared",
     "--share-overhead": "--shared-overhead",
-    "--spent": "--spent-core-hours",
 }
 _OF_PMNF = ("--ridge", "--folds", "--loss", "--n-terms", "--constant", "--no-constant")
 

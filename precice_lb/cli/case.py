@@ -15,7 +15,7 @@ from precice_lb.cli.options import (
     Machine,
     Warmup,
     by_participant,
-    couplings,
+    coupling_from,
     learner_values,
     parameter_values,
     preference,
@@ -66,8 +66,6 @@ class Case:
         Level of the intervals, between 0 and 1.
     inside
         What precice-lb inside -o wrote for a participant that will run in balance: recommend for that.
-    spent_core_hours
-        Core-hours that measuring took; by default what recorded runs say.
     learner_parameters
         Parameters of the learner: ridge=0.1,folds=3 (for pmnf), or a JSON object.
     seed
@@ -84,7 +82,6 @@ class Case:
     within: float = 0.05
     level: float = 0.8
     inside: list[Path] | None = None
-    spent_core_hours: float | None = None
     warmup: Warmup = None
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}.")] = None
     learner_parameters: list[str] | None = None
@@ -103,7 +100,6 @@ class Case:
             "learner_parameters": learner_values(self.learner_parameters or []) or None,
             "prefer": preference(self.prefer) if self.prefer else None,
             "within": share(self.within, "--within"),
-            "spent_core_hours": self.spent_core_hours,
         }
         given = {key: value for key, value in words.items() if value is not None}
         return given | {"level": self.level, "random_state": self.seed}
@@ -184,7 +180,7 @@ def recommend_case(
     if parameters:
         words.setdefault("parameters", parameters)
     budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
-    schedule, instead = couplings(measurements, case.coupling, measured.runs)
+    schedule = coupling_from(measurements, case.coupling, measured.runs)
     if case.coupling not in (None, "traces"):
         measurements = measured_under(measurements, schedule)
     recommendation = recommend(
@@ -192,7 +188,6 @@ def recommend_case(
         budget,
         schedule=schedule,
         constraints=constraints,
-        instead=instead,
         failed=failed,
         **words,
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Machine",
     "by_participant",
-    "couplings",
+    "coupling_from",
     "learner_values",
     "named_values",
     "parameter_values",
@@ -55,26 +55,21 @@ def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
     return sources
 
 
-def couplings(
-    measurements: Measurements, coupling: str | None = None, runs: Sequence[CoupledRun] = ()
-) -> tuple[Schedule, Schedule | None]:
-    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else assume it parallel.
-
-    Beside it stands the same one with parallel schemes in place of serial ones; None where there is none to exchange.
-    """
+def coupling_from(measurements: Measurements, coupling: str | None = None, runs: Sequence[CoupledRun] = ()) -> Schedule:
+    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else parallel."""
     from precice_lb.precice_xml import parse_configuration, read_configuration
-    from precice_lb.recommend import parallel_instead, traced_schedule
+    from precice_lb.recommend import traced_schedule
     from precice_lb.schedule import Schedule
 
     names = list(measurements.samples)
     if coupling == "serial":
-        return Schedule.serial(names), Schedule.parallel(names)
+        return Schedule.serial(names)
     if coupling == "parallel" or (coupling is None and measurements.configuration is None):
-        return Schedule.parallel(names), None
+        return Schedule.parallel(names)
     if coupling == "traces":
         if not runs:
             raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
-        return traced_schedule(runs), None
+        return traced_schedule(runs)
     if coupling is None:
         configuration = parse_configuration(measurements.configuration or "")
     elif Path(coupling).exists():
@@ -83,8 +78,7 @@ def couplings(
         raise DataError(
             f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
         )
-    told = (measurements.iterations, measurements.overhead)
-    return Schedule.from_config(configuration, *told), parallel_instead(configuration, *told)
+    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
 
 
 def share(value: float, option: str) -> float:

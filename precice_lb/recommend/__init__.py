@@ -7,7 +7,6 @@ from precice_lb.recommend.plan import Alternative
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import load_sources
 from precice_lb.recommend.traces import predictor_of_runs, traced_schedule
-from precice_lb.schedule.named import parallel_instead
 from precice_lb.split import Machine
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Machine",
     "Recommendation",
     "load_sources",
-    "parallel_instead",
     "predictor_of_runs",
     "recommend",
     "recommend_split",

@@ -19,7 +19,7 @@ from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
 from precice_lb.recommend.limits import known_bounds, limits_of, with_measured
-from precice_lb.recommend.plan import FailedSplit, Prefer, instead_of, paid_back, plan_of
+from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
     check_participants,
@@ -28,7 +28,7 @@ from precice_lb.recommend.sources import (
 )
 from precice_lb.recommend.versions import between_versions
 from precice_lb.schedule import Schedule, explain
-from precice_lb.schedule.named import parallel_of, schedule_of
+from precice_lb.schedule.named import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.constraints import whole_number
 
@@ -93,8 +93,6 @@ def recommend_split(
     parameter: Mapping[str, float | str | None] | None = None,
     prefer: Prefer | None = None,
     within: float | None = None,
-    instead: Schedule | None = None,
-    spent_core_hours: float | None = None,
     failed: Sequence[Mapping[str, int] | FailedSplit] = (),
     **words: Any,
 ) -> Recommendation:
@@ -132,12 +130,7 @@ def recommend_split(
         so that the whole budget is used where it helps.
     within : float, optional
         List splits whose window is at most this share longer than the best one's, such as 0.05. This or ``prefer``
-        adds the plan: that list, and window time against core-hours over all budgets; and where the coupling is serial,
-        by name or in its file, what a parallel one would give.
-    instead : Schedule, optional
-        Another coupling of the same participants, to say what it would give.
-    spent_core_hours : float, optional
-        What measuring took; by default what recorded runs say.
+        adds the plan: that list, and window time against core-hours over all budgets.
     failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
@@ -202,8 +195,6 @@ def recommend_split(
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if isinstance(coupling, (str, Path)):
         measurements = measured_under(measurements, schedule)
-    if instead is None and (prefer is not None or within is not None):
-        instead = parallel_of(coupling, schedule.participants)
     told = tuple(each for each in failed if isinstance(each, FailedSplit))
     unwanted = [each.ranks if isinstance(each, FailedSplit) else each for each in failed]
     if unwanted:
@@ -235,7 +226,6 @@ def recommend_split(
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
-    core_hours = measurements.core_hours if spent_core_hours is None else spent_core_hours
     plan = None
     if decision.models_trusted:
         plan = plan_of(
@@ -266,8 +256,6 @@ def recommend_split(
         gap=decision.gap,
         proof=decision.found.bound if is_model else "",
         plan=plan,
-        instead=None if instead is None or not is_model else instead_of(problem, instead, split, window),
-        payback=paid_back(core_hours, problem, used, window, alternatives),
         limits=limits,
         basis=decision.basis,
         models_trusted=decision.models_trusted,

@@ -1,4 +1,4 @@
-"""More than one split: those near the best one, other budgets, another coupling scheme, and what measuring cost."""
+"""More than one split: those near the best one, and other budgets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.recommend.posterior import ExpectedWindowTime, SplitProblem
-from precice_lb.schedule import Schedule
+from precice_lb.recommend.posterior import SplitProblem
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
 __all__ = [
     "Alternative",
     "FailedSplit",
-    "Payback",
     "Plan",
     "Prefer",
     "Tradeoff",
-    "instead_of",
-    "paid_back",
     "plan_of",
     "tradeoff_of",
 ]
@@ -57,8 +53,6 @@ class Alternative:
         Where the bounds do not allow the split that this one stands for, such as the equal one: that split.
     used : dict of str to int
         Ranks, cores and nodes that it occupies, in lists of splits that are nearly as good.
-    schedule : str
-        The coupling in words, where it is another one: with as many coupling iterations as now.
     """
 
     split: dict[str, int]
@@ -67,23 +61,11 @@ class Alternative:
     probability: float = math.nan
     meant: dict[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
-    schedule: str = ""
 
     @property
     def longer(self) -> float:
         """By what share the window is longer than with the recommended split: the gain, said of a near split."""
         return self.gain
-
-
-@dataclass(frozen=True)
-class Payback:
-    """After how many time windows measuring has paid for itself."""
-
-    # What measuring took.
-    core_hours: float
-    # Time windows by the split that would be used otherwise (``present``, ``equal``, …); infinite where the
-    # recommended one does not take fewer core-hours.
-    windows: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,37 +206,6 @@ def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
     return TradeoffCurve(
         tuple(dataclasses.replace(point, efficiency=cheapest / point.core_hours) for point in reversed(kept))
     )
-
-
-def instead_of(problem: SplitProblem, schedule: Schedule, split: Mapping[str, int], window: float) -> Alternative:
-    """Find the best split of another coupling, and its window time beside that of a split of this one."""
-    # Who works at the same time has cores of its own.
-    own = dataclasses.replace(problem.limits.constraints, shared=())
-    limits = dataclasses.replace(problem.limits, constraints=own)
-    # Steady windows on both sides: what was recorded under one scheme says nothing of the noise under the other.
-    other = SplitProblem(problem.times, problem.curves, ExpectedWindowTime(schedule, problem.curves), limits)
-    best = other.improved(other.optimum(limits.budget).split, limits.budget)
-    present = problem.expected.expected_windows(np.array([[split[name] for name in problem.expected.names]]))
-    gain = float(present[0] / other.expected.window(best).mean()) - 1
-    return Alternative(best, window / (1 + gain), gain, schedule=schedule.description)
-
-
-def paid_back(
-    core_hours: float, problem: SplitProblem, used: Mapping[str, int], seconds: float, others: Mapping[str, Alternative]
-) -> Payback | None:
-    """Count the time windows after which measuring has paid for itself; None where its cost is not known."""
-    if math.isnan(core_hours):
-        return None
-    if not 0 <= core_hours < math.inf:
-        raise ModelError(f"expected core-hours that measuring took of at least 0, found {core_hours!r}")
-    windows = {}
-    for kind, other in others.items():
-        cores = problem.used(other.split)
-        saved = (_cores(cores) * other.window_seconds - _cores(used) * seconds) / 3600.0
-        # A core-second in a year is rounding.
-        worth = saved > 1e-12 * _cores(used) * seconds
-        windows[kind] = float(math.ceil(core_hours / saved - 1e-9)) if worth else math.inf
-    return Payback(core_hours, windows)
 
 
 def _cores(used: Mapping[str, int]) -> int:

@@ -17,7 +17,7 @@ from precice_lb.plain import plain
 from precice_lb.recommend.case import ModelOfCase, predicted, rows_of_case
 from precice_lb.recommend.gate import Comparison, Rejection
 from precice_lb.recommend.limits import Limits
-from precice_lb.recommend.plan import Alternative, FailedSplit, Payback, Plan
+from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 
 __all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "versions_text"]
@@ -87,10 +87,6 @@ class Recommendation:
         What proves that optimum, in words.
     plan : Plan or None
         Splits that are nearly as good, and window time against core-hours, where asked for and models are used.
-    instead : Alternative or None
-        What another coupling scheme would give, where asked for.
-    payback : Payback or None
-        After how many windows measuring has paid for itself; None where its cost is not known.
     basis : {"model", "measured"}
         Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
         was measured, or nothing else is surely faster.
@@ -132,8 +128,6 @@ class Recommendation:
     gap: float = math.nan
     proof: str = ""
     plan: Plan | None = None
-    instead: Alternative | None = None
-    payback: Payback | None = None
     basis: str = "model"
     models_trusted: bool = True
     comparisons: tuple[Comparison, ...] = ()
@@ -243,17 +237,16 @@ class Recommendation:
                 "gap": self.gap,
                 "proof": self.proof,
                 "plan": self.plan.to_dict() if self.plan else None,
-                "instead": {key: getattr(self.instead, key) for key in ("schedule", "split", "window_seconds", "gain")}
-                if self.instead
-                else None,
-                "payback": self.payback,
                 "basis": self.basis,
                 "models_trusted": self.models_trusted,
                 "measured_splits": [each.to_dict() for each in self.comparisons],
                 "rejected_models": self.rejections,
                 "failed_splits": self.failed_splits,
                 "measurements": {
-                    **{key: getattr(self.measurements, key) for key in ("sources", "degrees_of_freedom", "iterations")},
+                    **{
+                        key: getattr(self.measurements, key)
+                        for key in ("sources", "degrees_of_freedom", "iterations", "core_hours")
+                    },
                     "samples": {name: self._samples(name) for name in self.measurements.samples},
                 },
             }

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precice_lb.plural import plural
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture, Table
-from precice_lb.report.text import percent, ranks_text, seconds_unit, visible
+from precice_lb.report.text import percent, seconds_unit
 from precice_lb.report.versions import versions_tables
 
 if TYPE_CHECKING:
-    from precice_lb.layout import Layouts
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.plan import Alternative
     from precice_lb.report.truth import Truth
 
 __all__ = [
@@ -107,7 +105,7 @@ def details(
     if truth is not None:
         blocks.append(view.truth_table(truth, recommendation.layouts))
     blocks.append(view.evidence_table(recommendation, names))
-    pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation, names)]
+    pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation)]
     sources = ", ".join(recommendation.measurements.sources)
     return [*blocks, DefinitionList((*pairs, *([("measurements from", sources)] if sources else [])))]
 
@@ -159,8 +157,8 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
     return Table(title, header, tuple(rows), (1, 5))
 
 
-def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """List what sets the window time, how sure the optimum is, and what else would be possible."""
+def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
+    """List what sets the window time, how sure the optimum is, and where more cores begin to pay less."""
     if recommendation.critical:
         yield "critical", recommendation.critical
     if recommendation.proof and not math.isnan(recommendation.gap):
@@ -174,30 +172,6 @@ def plan_facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iter
         if curve.knee == curve.points[-1]:
             text = f"none up to {curve.knee.budget} {unit}"
         yield "knee", text
-    if recommendation.instead is not None:
-        yield "another scheme", _instead_text(recommendation.instead, names, recommendation.layouts)
-    if recommendation.payback is not None:
-        yield "measuring", _payback_text(recommendation.payback)
-
-
-def _instead_text(other: Alternative, names: Mapping[str, str], layouts: Mapping[str, Layouts]) -> str:
-    unit = seconds_unit([other.window_seconds])
-    split = ranks_text(other.split, names, layouts)
-    change = "as long" if abs(other.gain) < 5e-4 else percent(abs(1 / (1 + other.gain) - 1))
-    change += "" if change == "as long" else " less" if other.gain > 0 else " longer"
-    seconds = unit.text(other.window_seconds)
-    return (
-        f"{visible(other.schedule)} would take {seconds} per window ({change}) with {split}, if it needs no more "
-        "coupling iterations"
-    )
-
-
-def _payback_text(payback: Any) -> str:
-    parts = [f"took {payback.core_hours:.3g} core-hours"]
-    for kind, count in payback.windows.items():
-        when = "never paid back" if math.isinf(count) else f"paid back after {count:,.0f} windows"
-        parts.append(f"{when} against the {view.label(kind)}")
-    return "; ".join(parts)
 
 
 def _shows(recommendation: Recommendation, key: str) -> bool:

@@ -1,16 +1,14 @@
-"""Couplings as callers name them, the same ones made parallel, and what sets the window time, in words."""
+"""Couplings as callers name them, and what sets the window time, in words."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["Coupling", "explain", "parallel_instead", "parallel_of", "schedule_of"]
+__all__ = ["Coupling", "explain", "schedule_of"]
 
 Coupling = str | Path | Schedule
 
@@ -26,43 +24,6 @@ def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
             f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
         )
     return Schedule.from_config(coupling)
-
-
-def parallel_instead(
-    configuration: Configuration,
-    iterations: Mapping[str, float] | None = None,
-    acceleration: Mapping[str, float] | None = None,
-) -> Schedule | None:
-    """Exchange the kind of every serial scheme for the parallel one.
-
-    Parameters
-    ----------
-    configuration : Configuration
-        The coupling as it is.
-    iterations, acceleration : mappings from participant to float, optional
-        As of `Schedule.from_config`; a parallel implicit scheme is taken to need as many coupling iterations, though in
-        general it needs more.
-
-    Returns
-    -------
-    Schedule or None
-        None where no scheme is serial, or one takes its window size from its first participant, which parallel ones
-        cannot.
-    """
-    schemes = configuration.coupling_schemes
-    if not any(scheme.is_serial for scheme in schemes) or any(scheme.window_size_from_first for scheme in schemes):
-        return None
-    parallel = tuple(dataclasses.replace(scheme, kind=scheme.kind.replace("serial", "parallel")) for scheme in schemes)
-    return Schedule.from_config(dataclasses.replace(configuration, coupling_schemes=parallel), iterations, acceleration)
-
-
-def parallel_of(coupling: Coupling, names: Sequence[str]) -> Schedule | None:
-    """Exchange serial for parallel in what `schedule_of` takes; None where that is not possible."""
-    if isinstance(coupling, Schedule) or coupling == "parallel":
-        return None
-    if coupling == "serial":
-        return Schedule.parallel(names)
-    return parallel_instead(read_configuration(coupling))
 
 
 def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:

@@ -218,7 +218,6 @@ def rebalance(
         return recommend(
             what, total, schedule=Schedule.from_config(parsed, dict(iterations), what.overhead),
             learner=learner, parameters=parameters, present=ranks,
-            spent_core_hours=None if math.isnan(restart_seconds) else restart_seconds * total / 3600,
         )  # fmt: skip
 
     if measurements is None:
@@ -244,6 +243,10 @@ def rebalance(
     present = result.alternatives.get("present")
     if present is None:
         raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
+    better = result.used.get("cores", result.used["ranks"]) * result.window_seconds
+    saved = total * present.window_seconds - better
+    # Less than rounding is never paid back; a restart that takes an unknown time, NaN, after NaN windows.
+    windows = np.ceil(restart_seconds * total / saved - 1e-9) if saved > 1e-12 * better else restart_seconds + math.inf
     return Rebalance(
         split=dict(result.split),
         present=dict(ranks),
@@ -254,7 +257,7 @@ def rebalance(
         probability=present.probability,
         restart_seconds=restart_seconds,
         restart_measured=restart_measured,
-        windows_to_pay=result.payback.windows["present"] if result.payback else math.nan,
+        windows_to_pay=float(windows),
         basis=basis,
         warnings=result.warnings,
         layouts=result.layouts,

@@ -163,8 +163,8 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     assert set(inspect.signature(watch_run).parameters) <= on_the_line
     in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
     options = {*inspect.signature(recommend).parameters, *_fields(recommend)}
-    # Data and budget are the sources and the ranks; the other three are no texts.
-    assert in_python - {"data", "budget", "instead", "failed"} <= options
+    # Data and budget are the sources and the ranks; failed splits are no texts.
+    assert in_python - {"data", "budget", "failed"} <= options
     # Options and sections of participants say what they get at least and at most; the unit is that of the budget.
     of_machine = {field.name for field in dataclasses.fields(Machine)} - {"unit", "minimum", "maximum", "excluded"}
     assert of_machine == {field.name for field in dataclasses.fields(MachineOptions)} - {"shared_overhead"}
@@ -190,8 +190,8 @@ def test_earlier_meanings_of_options_are_refused_with_the_new_word(
 
 def test_earlier_names_of_options_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--ranks", "96", "--format", "json"]
-    now = ["--shared", "Inner/Outer", "--shared-overhead", "0.1", "--spent-core-hours=2", "--coupling", "serial"]
-    before = ["--share", "Inner/Outer", "--share-overhead", "0.1", "--spent=2", "--coupling", "serial"]
+    now = ["--shared", "Inner/Outer", "--shared-overhead", "0.1", "--coupling", "serial"]
+    before = ["--share", "Inner/Outer", "--share-overhead", "0.1", "--coupling", "serial"]
     assert main(["recommend", str(TABLE), *words, *now]) == 0
     wanted = capsys.readouterr()
     assert main(["recommend", str(TABLE), *words, *before]) == 0
@@ -200,7 +200,6 @@ def test_earlier_names_of_options_are_understood(capsys: pytest.CaptureFixture[s
     assert found.err.splitlines() == [
         "precice-lb: --share is called --shared now",
         "precice-lb: --share-overhead is called --shared-overhead now",
-        "precice-lb: --spent is called --spent-core-hours now",
     ]
 
 

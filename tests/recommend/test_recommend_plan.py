@@ -1,10 +1,9 @@
-"""Machines, nearly best splits, budgets, other schemes and what measuring cost: against brute force and arithmetic."""
+"""Machines, nearly best splits and budgets: against brute force and arithmetic."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from test_recommend import CASE, DATA
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
-from precice_lb.precice_xml import parse_configuration
-from precice_lb.recommend import Machine, load_sources, parallel_instead, recommend, recommend_split
+from precice_lb.recommend import Machine, recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import plan_facts
@@ -87,8 +85,6 @@ def test_sharing_cores_costs_what_was_said() -> None:
     assert found.compute_seconds == pytest.approx(own)
     assert found.window_seconds == pytest.approx(sum(own.values()))
     assert found.window_seconds < apart.window_seconds
-    # In parallel they cannot share.
-    assert sum(found.instead.split.values()) == 64
 
 
 @pytest.mark.parametrize(
@@ -105,7 +101,6 @@ def test_sharing_cores_costs_what_was_said() -> None:
         ({"total_ranks": 64, "within": -0.1}, "within 0 to 100 %"),
         ({"total_ranks": 64, "prefer": "speed"}, "found 'speed'"),
         ({"total_ranks": 64, "prefer": 1.5}, "found 1.5"),
-        ({"total_ranks": 64, "spent_core_hours": -1}, "core-hours"),
     ],
 )
 def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message: str) -> None:
@@ -197,51 +192,12 @@ def test_the_gap_is_a_proof() -> None:
     assert certain.gap == pytest.approx(0, abs=1e-9)
 
 
-# --- another scheme, and what measuring cost -------------------------------------------------------------------------
-
-
-def test_a_serial_scheme_is_compared_with_a_parallel_one(tmp_path: Path) -> None:
-    path = tmp_path / "precice-config.xml"
-    path.write_text(configuration("serial"))
-    samples = {"Inner": NOISY["Fluid"], "Outer": NOISY["Solid"]}
-    found = recommend_split(samples, 96, coupling=path, within=0.05)
-    parallel = recommend_split(samples, 96)
-    assert found.instead.split == parallel.split
-    assert found.instead.window_seconds == pytest.approx(parallel.window_seconds)
-    assert found.instead.gain == pytest.approx(found.window_seconds / parallel.window_seconds - 1)
-    assert "parallel-explicit" in found.instead.schedule
-    assert recommend_split(samples, 96, coupling=path).instead is None
-    path.write_text(configuration("parallel"))
-    assert recommend_split(samples, 96, coupling=path, within=0.05).instead is None
-
-
-def test_only_schemes_that_can_be_parallel_are_exchanged() -> None:
-    serial = parse_configuration(configuration("serial"))
-    assert parallel_instead(serial).description.startswith("parallel-explicit")
-    first = configuration("serial").replace(
-        '<time-window-size value="0.1" />', '<time-window-size method="first-participant" />'
-    )
-    assert parallel_instead(parse_configuration(first)) is None
-    assert parallel_instead(parse_configuration(configuration("parallel"))) is None
-
-
-def test_measuring_pays_back_after_what_it_cost(tmp_path: Path) -> None:
-    present = {"Fluid": 32, "Solid": 64}
-    found = recommend_split(CASE, 96, present=present, spent_core_hours=2.0)
-    assert found.payback.core_hours == 2.0
-    for kind, other in found.alternatives.items():
-        saved = 96 * (other.window_seconds - found.window_seconds) / 3600
-        assert found.payback.windows[kind] == math.ceil(2.0 / saved)
-    same = recommend_split(CASE, 96, present=found.split, spent_core_hours=2.0)
-    assert same.payback.windows["present"] == math.inf
-    assert same.to_dict()["payback"]["windows"]["present"] is None
-    facts = dict(plan_facts(same, {"Fluid": "Fluid", "Solid": "Solid"}))
-    assert "; never paid back against the present split" in facts["measuring"]
-    assert recommend_split(CASE, 96).payback is None
+def test_what_measuring_took_stands_in_the_json(tmp_path: Path) -> None:
     write_campaign(tmp_path, [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}])
     # Each of these runs takes five seconds.
-    assert load_sources([tmp_path]).core_hours == pytest.approx((4 + 7) * 5 / 3600)
-    assert recommend_split(tmp_path, 8).payback.core_hours == pytest.approx((4 + 7) * 5 / 3600)
+    took = recommend_split(tmp_path, 8).to_dict()["measurements"]["core_hours"]
+    assert took == pytest.approx((4 + 7) * 5 / 3600)
+    assert recommend_split(CASE, 96).to_dict()["measurements"]["core_hours"] is None
 
 
 # --- command and files -----------------------------------------------------------------------------------------------
@@ -254,7 +210,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     done = precice_lb(
         "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
         "--cores-per-node", 48, "--multiple", "Inner=4", "--present", "Inner=288,Outer=288", "--prefer", "0.9",
-        "--within", 0.03, "--spent-core-hours", 1.5, "--output", output,
+        "--within", 0.03, "--output", output,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, output
@@ -267,9 +223,7 @@ def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
     for needed in (
         "Best splits within 3 % of the recommended one", "Time against cost", "core-h/1000 windows", "efficiency",
         "knee", "recommended", "optimum: ",
-        "windows against the present split", "critical: Inner → Outer → Inner", "nodes for ",
-        "another scheme: parallel-explicit Inner, Outer would take ",
-        "measuring: took 1.5 core-hours; paid back after ",
+        "critical: Inner → Outer → Inner", "nodes for ",
     ):  # fmt: skip
         assert needed in flat
 
@@ -295,12 +249,10 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     assert plan["within"] == 0.03
     assert plan["chosen"]["split"] == values["split"]
     assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
-    assert values["instead"]["gain"] > 0.3
     report = (output / "recommendation.md").read_text()
     assert "](budget.svg)" in report
     assert "](cost.svg)" in report
     assert "| nodes | ranks as above |" in report
-    assert "**another scheme:** parallel-explicit" in report
 
 
 def test_the_figure_of_the_budget_has_every_mark() -> None:
@@ -315,11 +267,11 @@ def test_the_figure_of_the_budget_has_every_mark() -> None:
 
 def test_a_curve_without_a_knee_has_none() -> None:
     one = recommend_split(CASE, nodes=2, cores_per_node=16, whole_nodes=True, within=0.05)
-    assert dict(plan_facts(one, {name: name for name in CASE}))["knee"] == "none up to 2 nodes"
+    assert dict(plan_facts(one))["knee"] == "none up to 2 nodes"
     bent = recommend_split(CASE, 4000, within=0.05)
     assert re.fullmatch(
         r"beyond \d+ ranks more of them begin to pay less",
-        dict(plan_facts(bent, {name: name for name in CASE}))["knee"],
+        dict(plan_facts(bent))["knee"],
     )
 
 
@@ -353,7 +305,6 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--shared", "Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
         (["--ranks", "64", "--within", "-3"], "--within: expected a share between 0 and 1"),
-        (["--ranks", "64", "--spent-core-hours", "-3"], "core-hours"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(

@@ -37,7 +37,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield view.split_table(recommendation, names)
     yield from versions_tables(recommendation, names)
     yield from view.failed_tables(recommendation, names)
-    yield DefinitionList(tuple(plan_facts(recommendation, names)))
+    yield DefinitionList(tuple(plan_facts(recommendation)))
 
 
 def _tiles(evidence: Evidence) -> list[tuple[str, str]]:
