@@ -76,7 +76,15 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
 
 
 def pass_over_turns(values: dict[str, Any], path: Path) -> None:
-    """Take a campaign's runs with participants in turns, which measured another coupling, for interrupted ones."""
+    """Take a campaign's runs with participants in turns, which measured another coupling, for interrupted ones.
+
+    Parameters
+    ----------
+    values
+        What the campaign's file says; changed in place.
+    path
+        Of that file.
+    """
     runs = values.get("runs")
     records = [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
     if turns := [run for run in records if run.pop("in_turns", False)]:

@@ -16,8 +16,7 @@ from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.layout import Layout, Layouts
 from precice_lb.recommend import Machine, load_sources, recommend_split
-from precice_lb.report.charts import CHARTS
-from precice_lb.report.view import facts, split_table, statement
+from precice_lb.report.view import answer, facts, split_table
 from precice_lb.watch.snapshot import rebalance
 
 ONE = {"Inner": 1.0, "Outer": 1.0}
@@ -111,8 +110,7 @@ def test_the_planted_split_is_found_and_said_with_threads(threaded: Path) -> Non
     found = recommend_split(threaded, 24, learner="pmnf", present={"Fluid": 16, "Solid": 8}, within=0.2)
     assert found.split == {"Fluid": 18, "Solid": 6}
     assert found.used == {"ranks": 19, "cores": 24}
-    first, _ = statement(found, NAMES)
-    assert first.startswith("Give Fluid 18 ranks and Solid 1 x 6 threads: one time window should take ")
+    assert answer(found, NAMES).startswith("Give Fluid 18 ranks and Solid 1 x 6 threads: one time window should take ")
     assert [line[1] for line in split_table(found, NAMES).rows] == ["18", "1 x 6 threads", "24"]
     said = dict(facts(found, NAMES))
     assert said["budget"] == "24 of 24 cores"
@@ -122,7 +120,6 @@ def test_the_planted_split_is_found_and_said_with_threads(threaded: Path) -> Non
     assert {(each["ranks"], each["threads"]) for each in told["measurements"]["samples"]["Solid"]} == {
         (1, 1), (1, 2), (1, 4), (1, 8),
     }  # fmt: skip
-    assert CHARTS["budget"](found).header[:2] == ("budget in cores", "cores")
 
 
 def test_cores_per_rank_that_agree_with_what_was_measured_are_the_same(tmp_path: Path) -> None:
