@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,9 @@ from typing import Any
 import numpy as np
 import real_curves
 from matplotlib.figure import Figure
+
+from precice_lb import recommend_split
+from precice_lb.report.charts import CHARTS
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "tutorials" / "adapt-your-solver" / "recorded"
@@ -70,14 +72,13 @@ def draw_regret(learners: dict[str, Any], path: Path) -> None:
 
 
 def draw_split(path: Path) -> None:
-    """Take the figure that `precice-lb recommend` writes."""
-    with tempfile.TemporaryDirectory() as temporary:
-        stores, out = Path(temporary, "stores"), Path(temporary, "out")
-        command = [sys.executable, "-m", "precice_lb"]
-        subprocess.run([*command, "import", "precice-profiling", str(RECORDED), "--output", str(stores)], check=True)
-        ask = ["recommend", str(stores), "--ranks", "16", "--present", "Left=8,Right=8", "--output", str(out)]
-        subprocess.run([*command, *ask], check=True, stdout=subprocess.DEVNULL)
-        shutil.copyfile(out / "landscape.png", path)
+    """Draw the figure of the report."""
+    with tempfile.TemporaryDirectory() as stores:
+        command = [sys.executable, "-m", "precice_lb", "import", "precice-profiling", str(RECORDED), "--output", stores]
+        subprocess.run(command, check=True)
+        configuration = RECORDED.parent / "precice-config.xml"
+        found = recommend_split(stores, 16, coupling=configuration, present={"Left": 8, "Right": 8})
+    CHARTS["landscape"](found).figure.savefig(path)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
 from precice_lb.names import with_versions
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -238,9 +239,8 @@ def command_line() -> str:
 
 def name_report(paths: Sequence[Path]) -> None:
     """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
-    page, *documents = paths[:3]
-    name_files(documents)
-    print(f"wrote {len(paths) - 3} files of figures and their numbers in {page.parent}")
+    page, *figures = paths
+    print(f"wrote {plural(len(figures), 'figure')} in {page.parent}")
     print(f"report: {page}")
 
 

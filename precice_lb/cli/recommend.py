@@ -60,7 +60,7 @@ def recommend(
     case
         For what to recommend, and by whom.
     output
-        Also write recommendation.json, recommendation.md and the figure into this directory.
+        Also write recommendation.json and the figures into this directory.
     """
     if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
@@ -81,8 +81,8 @@ def report(
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
-    report.html needs no network and no script, prints well, and says what is missing instead of leaving it out.
-    report.md and report.json say the same; figures/ and data/ hold every figure as SVG and its numbers as CSV.
+    report.html needs no network and no script, prints well, and says what is missing instead of leaving it out;
+    figures/ holds every figure as SVG.
 
     Example: precice-lb report demo --output demo-report --present Inner=8,Outer=8
 

@@ -14,7 +14,7 @@ from precice_lb.record.notes import note, setting
 
 __all__ = ["at_end_action"]
 
-_FILES = {"recommend": "recommendation.json and recommendation.md", "summary": "summary.txt"}
+_FILES = {"recommend": "recommendation.json", "summary": "summary.txt"}
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "HYD", "MPIR_", "MPI_LOCAL")
 
 

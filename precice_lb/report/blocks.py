@@ -1,13 +1,13 @@
 """What everything that is said consists of: paragraphs, tables, lists, charts and code, before anyone renders them.
 
-Terminal, Markdown, HTML, JSON and CSV are renderers of these. Texts are plain: a renderer escapes them.
+Terminal and HTML are renderers of these. Texts are plain: a renderer escapes them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,6 @@ __all__ = [
     "DefinitionList",
     "Page",
     "Paragraph",
-    "Picture",
     "Section",
     "Table",
 ]
@@ -78,39 +77,28 @@ class CodeBlock:
     kind: ClassVar[str] = "listing"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure that is a file beside the text."""
-
-    file: str
-    caption: str
-    kind: ClassVar[str] = "picture"
-
-
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A figure with the numbers that it shows.
+    """A figure.
 
-    ``name`` is the stem of its files, of letters, digits and ``-``; ``caption`` says what is to be seen, also to those
-    who do not see it; ``rows`` are the numbers, in seconds and counts, one row per point.
+    ``name`` is the stem of its file, of letters, digits and ``-``; ``caption`` says what is to be seen, also to those
+    who do not see it.
     """
 
     name: str
     caption: str
     figure: Figure
-    header: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
     kind: ClassVar[str] = "chart"
 
     @cached_property
     def svg(self) -> bytes:
         """The figure as SVG: rendered once, for the page and as a file."""
-        from precice_lb.report.style import figure_bytes
+        from precice_lb.report.style import figure_svg
 
-        return figure_bytes(self.figure, "svg")
+        return figure_svg(self.figure)
 
 
-Block: TypeAlias = Paragraph | Table | DefinitionList | CodeBlock | Picture | Chart
+Block: TypeAlias = Paragraph | Table | DefinitionList | CodeBlock | Chart
 
 
 @dataclass(frozen=True)
@@ -124,12 +112,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; ``values`` are what programs want to know beside its sections, as JSON-ready values."""
+    """A whole report."""
 
     title: str
     subtitle: str
     sections: tuple[Section, ...]
-    values: dict[str, Any] = field(default_factory=dict)
 
     @property
     def charts(self) -> tuple[Chart, ...]:

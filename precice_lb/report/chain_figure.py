@@ -32,27 +32,11 @@ _WRITTEN = 6
 
 def chain_chart(chain: ChainDocument) -> Chart:
     """Draw the window time of each segment with its kind, compute seconds, and ranks below; of one segment or more."""
-    rows = tuple(
-        (
-            each.segment,
-            each.start_window + 1,
-            each.start_window + each.windows,
-            each.kind,
-            each.window_seconds,
-            *(each.seconds[name] for name in chain.participants),
-            *(each.split[name] for name in chain.participants),
-        )
-        for each in chain.segments
-    )
-    header = ("segment", "first_window", "last_window", "kind", "window_seconds")
-    names = chain.participants
     return Chart(
         "chain",
         "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
         f"say why a segment has its split, dotted lines where it changed. Below, the {chain.unit} of each participant.",
         stacked([partial(_seconds, chain=chain), partial(_ranks, chain=chain)], (2.4, 1.5)),
-        (*header, *(f"compute_seconds of {name}" for name in names), *(f"{chain.unit} of {name}" for name in names)),
-        rows,
     )
 
 

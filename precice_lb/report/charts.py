@@ -1,4 +1,4 @@
-"""Charts of a recommendation, as the page and ``recommendation.md`` show them: each a figure with its numbers."""
+"""Charts of a recommendation, for the page and as files."""
 
 from __future__ import annotations
 
@@ -59,25 +59,14 @@ def scaling_curves(recommendation: Recommendation) -> dict[str, ScalingCurve]:
 def scaling_chart(recommendation: Recommendation) -> Chart:
     """Draw each participant's time over its ranks: model, interval, measurements, recommended and present counts."""
     curves = scaling_curves(recommendation)
-    rows: list[tuple[Any, ...]] = []
-    for who, found in curves.items():
-        bounds = [[""] * len(found.ranks) if each is None else each for each in (found.low, found.high)]
-        rows += [("model", who, *row) for row in zip(found.ranks, found.seconds, *bounds, strict=True)]
-        rows += [("measured", who, *row, "", "") for row in recommendation.measurements.samples[who]]
     others = {(who, version): found for who, version, found in other_versions(recommendation)}
     beside = {key: scaling_curves(found)[key[0]] for key, found in others.items()}
-    for (who, version), found in beside.items():
-        name = f"{who}:{version}"
-        rows += [("model", name, *row, "", "") for row in zip(found.ranks, found.seconds, strict=True)]
-        rows += [("measured", name, *row, "", "") for row in others[who, version].measurements.samples[who]]
     return Chart(
         "scaling",
         "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
         f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
         "stand at the recommended counts.",
         one_panel(partial(_scaling, recommendation=recommendation, curves=curves, beside=beside), 3.2),
-        ("kind", "participant", "ranks", "compute_seconds", "low_seconds", "high_seconds"),
-        tuple(rows),
     )
 
 
@@ -183,8 +172,6 @@ def comparison_chart(recommendation: Recommendation) -> Chart:
         "Predicted compute time of every participant and, hatched, the rest of the window, in which it waits; the "
         "black line ends the window.",
         figure,
-        ("split", "participant", "ranks", "compute_seconds", "waiting_seconds", "window_seconds"),
-        tuple(rows),
     )
 
 
@@ -195,25 +182,13 @@ def _cut(text: str, width: int = 52) -> str:
 def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     """Draw window time over cores or, with ``hours``, over core-hours, for the best split of every budget."""
     assert recommendation.plan is not None
-    rows = tuple(
-        (p.budget, p.cores, *p.split.values(), p.window_seconds, 1000 * p.core_hours, p.efficiency)
-        for p in recommendation.plan.tradeoff.points
-    )
-    header = (
-        recommendation.counted if recommendation.counted != "cores" else "budget in cores",
-        "cores",
-        *(f"{ranks_word(recommendation)} of {who}" for who in recommendation.split),
-        "window_seconds",
-        "core_hours_per_1000_windows",
-        "efficiency",
-    )
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
     if recommendation.basis == "measured":
         text += " The curve is predicted, the recommended split measured."
     figure = one_panel(partial(_plan, recommendation=recommendation, hours=hours), 3.0)
-    return Chart("cost" if hours else "budget", text, figure, header, rows)
+    return Chart("cost" if hours else "budget", text, figure)
 
 
 def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
@@ -273,4 +248,4 @@ CHARTS: dict[str, Callable[[Recommendation], Chart]] = {
     "budget": partial(plan_chart, hours=False),
     "cost": partial(plan_chart, hours=True),
 }
-"""By name; the last two need a plan."""
+"""By name; the landscape needs two participants, the last two a plan."""

@@ -165,12 +165,11 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     """Write partners.json, partners.h5 and two pictures per received mesh into a directory."""
     from precice_lb.report.partners_figure import link_charts
-    from precice_lb.report.style import figure_files
 
     contents = {"partners.json": json_text(report.to_dict()).encode()}
     for found in report.links:
         for chart in link_charts(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")):
-            contents |= figure_files(chart.name, chart.figure)
+            contents[f"{chart.name}.svg"] = chart.svg
     written = write_files(directory, contents, "partners")
     pairs = Path(directory) / "partners.h5"
     write_pairs(report, pairs)

@@ -20,37 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["link_charts"]
 
-# Cells of a side of the matrix, and pairs of ranks that go into the data.
-_CELLS, _MOST_PAIRS = 400, 20_000
+# Cells of a side of the matrix.
+_CELLS = 400
 
 
 def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
     """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
-    pairs = [(int(one), int(other), "connected", "") for one, other in found.connected]
-    if found.level_2 is not None and found.vertices is not None:
-        exchanged = zip(found.level_2, found.vertices, strict=True)
-        pairs = [(int(one), int(other), "exchanges data", str(count)) for (one, other), count in exchanged]
     provider, receiver = found.link.provider, found.link.receiver
-    counts = [
-        (who, rank, int(count))
-        for side, who in enumerate((provider, receiver))
-        for rank, count in enumerate(found.partners(side, found.connected))
-    ]
     return [
         Chart(
             f"{stem}-pairs",
             f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
             "connection, coloured ones exchange data.",
             one_panel(partial(_matrix, found=found), 3.8),
-            ("provider rank", "receiver rank", "what", "vertices"),
-            tuple(pairs[:_MOST_PAIRS]),
         ),
         Chart(
             f"{stem}-counts",
             "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
             one_panel(partial(_histogram, found=found), 2.8),
-            ("participant", "rank", "partners"),
-            tuple(counts),
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Everything that is said of a recommendation, as one list of blocks: terminal, Markdown and the report render it."""
+"""Everything that is said of a recommendation, as one list of blocks: terminal and page render it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from precice_lb.plural import plural
 from precice_lb.report import view
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Picture, Table
+from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.text import percent, seconds_unit
 from precice_lb.report.versions import versions_tables
 
@@ -23,7 +23,6 @@ __all__ = [
     "near_tables",
     "opening",
     "plan_facts",
-    "recommendation_blocks",
     "screen_blocks",
     "tradeoff_table",
 ]
@@ -71,26 +70,7 @@ def screen_blocks(
     return [*blocks, *_answer(recommendation, names, truth), *([Paragraph(advice)] if advice else [])]
 
 
-def recommendation_blocks(
-    recommendation: Recommendation,
-    names: Mapping[str, str],
-    *,
-    truth: Truth | None = None,
-    brief: bool = True,
-    pictures: Mapping[str, str] | None = None,
-) -> list[Block]:
-    """Say all of a recommendation: ``brief`` counts terms of long formulas.
-
-    ``pictures`` are captions by the names of figures that lie beside the text.
-    """
-    blocks = opening(recommendation, names, truth)
-    blocks += [Picture(file, caption) for file, caption in (pictures or {}).items()]
-    return [*blocks, *details(recommendation, names, truth=truth, brief=brief)]
-
-
-def details(
-    recommendation: Recommendation, names: Mapping[str, str], *, truth: Truth | None = None, brief: bool = True
-) -> list[Block]:
+def details(recommendation: Recommendation, names: Mapping[str, str], *, truth: Truth | None = None) -> list[Block]:
     """Tabulate what a recommendation rests on and what else would be possible."""
     blocks: list[Block] = [view.split_table(recommendation, names), *versions_tables(recommendation, names)]
     if recommendation.alternatives:
@@ -105,7 +85,7 @@ def details(
     if truth is not None:
         blocks.append(view.truth_table(truth, recommendation.layouts))
     blocks.append(view.evidence_table(recommendation, names))
-    pairs = [*view.facts(recommendation, names, brief=brief), *plan_facts(recommendation)]
+    pairs = [*view.facts(recommendation, names), *plan_facts(recommendation)]
     sources = ", ".join(recommendation.measurements.sources)
     return [*blocks, DefinitionList((*pairs, *([("measurements from", sources)] if sources else [])))]
 

@@ -38,12 +38,10 @@ __all__ = [
     "Bars",
     "Panel",
     "colour_of",
-    "figure_bytes",
-    "figure_files",
+    "figure_svg",
     "marker_of",
     "new_figure",
     "one_panel",
-    "panels",
     "plain_log_ticks",
     "stacked",
     "strips",
@@ -105,18 +103,12 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
         figure.set_layout_engine("none")
 
 
-def figure_bytes(figure: Figure, kind: str) -> bytes:
+def figure_svg(figure: Figure) -> bytes:
     """Render a figure, the same bytes every time for the same figure."""
-    metadata = {"Date": None, "Creator": "precice-lb"} if kind == "svg" else {"Software": "precice-lb"}
     buffer = io.BytesIO()
     with drawing():
-        figure.savefig(buffer, format=kind, metadata=metadata)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "precice-lb"})
     return buffer.getvalue()
-
-
-def figure_files(stem: str, figure: Figure) -> dict[str, bytes]:
-    """Render a figure as files: SVG and PNG by name."""
-    return {f"{stem}.{kind}": figure_bytes(figure, kind) for kind in ("svg", "png")}
 
 
 def colour_of(index: int) -> str:
@@ -163,10 +155,15 @@ class Panel:
         (line,) = self.axes.plot(x, y, **style)
         self.name(line, text)
 
-    def mark(self, text: str, x: float, y: float, marker: str = "*", **style: Any) -> None:
+    def mark(self, text: str, x: float, y: float, marker: str = "*") -> None:
         """Mark a split, the recommended one by a star, and name the mark."""
         size = 15 if marker == "*" else 7
-        style = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none", "marker": marker, **style}
+        style: dict[str, Any] = {
+            "color": "#F0E442",
+            "markeredgecolor": "black",
+            "linestyle": "none",
+            "marker": marker,
+        }
         self.axes.plot([x], [y], markersize=size, zorder=6 if marker == "*" else 5, **style)
         self.name(Line2D([], [], markersize=min(size, 11), **style), text)
 
@@ -249,30 +246,6 @@ def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -
             panel.axes.set_xlabel("")
             drawn[-1].take(panel)
         figure.set_figheight(sum(heights) + drawn[-1].legend().get_window_extent().height / figure.dpi)
-    return figure
-
-
-def panels(
-    draw: Sequence[Callable[[Axes], None]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    entries: Sequence[tuple[Any, str]],
-) -> Figure:
-    """Make a figure of several small panels, two in a line, with common labels and one legend."""
-    lines = -(-len(draw) // 2)
-    below = 0.25 + 0.19 * -(-len(entries) // 2)
-    with new_figure(_WIDTH, 1.35 * lines + 0.35 + below) as figure:
-        grid = figure.subplots(lines, 2, squeeze=False).ravel()
-        for axes, each in zip(grid, draw, strict=False):
-            each(axes)
-        for axes in grid[len(draw) :]:
-            axes.set_visible(False)
-        figure.supxlabel(xlabel, fontsize="medium")
-        figure.supylabel(ylabel, fontsize="medium")
-        handles, labels = zip(*entries, strict=True)
-        # Above: below stands the common label.
-        figure.legend(handles, labels, loc="outside upper left", ncols=2)
     return figure
 
 

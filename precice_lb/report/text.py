@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -21,7 +20,6 @@ __all__ = [
     "cells",
     "file_stem",
     "listed",
-    "markdown",
     "percent",
     "ranks_text",
     "seconds_text",
@@ -30,9 +28,6 @@ __all__ = [
     "times_in",
     "visible",
 ]
-
-# A colon with text right behind it may begin an address or a symbol; "(" means something only behind "]".
-_MARKDOWN = re.compile(r"([\\`*_\[\]{}#!|~$@^]|:(?=\S))")
 
 
 def file_stem(text: str) -> str:
@@ -57,14 +52,6 @@ def _beginning(text: str, width: int) -> str:
     while end < len(text) and (taken := taken + cells(text[end])) <= width:
         end += 1
     return text[:end]
-
-
-def markdown(text: str) -> str:
-    """Text that Markdown, and the HTML inside Markdown, show as it is."""
-    escaped = _MARKDOWN.sub(r"\\\1", visible(text))
-    escaped = escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # GitHub links a bare "www." without any other markup.
-    return re.sub(r"(?i)\b(www)\.", r"\1\\.", escaped)
 
 
 def short_names(names: Iterable[str], width: int) -> dict[str, str]:

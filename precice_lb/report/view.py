@@ -253,10 +253,8 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
     return [Table(title, (ranks_word(recommendation), "runs", "why"), tuple(rows), (0, 2))] if rows else []
 
 
-def facts(
-    recommendation: Recommendation, names: Mapping[str, str], *, brief: bool = False
-) -> Iterator[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs; ``brief`` counts the terms of a long formula."""
+def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """List what the recommendation rests on, as (key, text) pairs; of a long formula the number of its terms."""
     if recommendation.parameters:
         yield "case", parameters_text(recommendation.parameters)
     yield "coupling", recommendation.schedule
@@ -273,7 +271,7 @@ def facts(
         for column in recommendation.modelled(who):
             values = recommendation.measurements.parameters[who][column]
             where += f", {visible(column)} {values.min():g} to {values.max():g}"
-        text = _formula(model, brief)
+        text = _formula(model)
         if "x1" in text:
             letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
             text += f", {', '.join(letters)}"
@@ -296,12 +294,11 @@ def _budget(recommendation: Recommendation) -> str:
     return f"{text}; {total - used} more would not shorten the window"
 
 
-def _formula(model: Any, brief: bool) -> str:
+def _formula(model: Any) -> str:
     formula = formula_of(model)
     if formula is None:
         return type(model).__name__
-    text = formula.text()
-    short = formula.brief() if brief else text
+    text, short = formula.text(), formula.brief()
     return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
 
 

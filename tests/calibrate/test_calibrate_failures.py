@@ -18,10 +18,9 @@ from precice_lb.recommend import recommend
 from precice_lb.recommend.compare import beyond_failed
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.documents import report_markdown
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.page.html import page_html
-from precice_lb.report.recommendation import recommendation_blocks
+from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 
@@ -123,9 +122,9 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
             "versions": {},
         }
     ]
-    console().print(rendered(recommendation_blocks(found, {name: name for name in found.split})))
+    console().print(rendered(screen_blocks(found, {name: name for name in found.split}, verbose=True)))
     page = page_html(build_page(Evidence(found)))
-    for text in (capsys.readouterr().out, report_markdown(found), page):
+    for text in (capsys.readouterr().out, page):
         for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):
             assert said in text.replace("\xa0", " ")
     # One split alone, and every split.

@@ -71,13 +71,10 @@ def test_a_campaign_s_line_names_versions() -> None:
     assert said == "run 1 of 4: Left 2, Right:fast 1 x 2 threads: 4 cores (given)"
 
 
-def test_curves_and_points_of_all_versions_are_in_one_figure(table: Path) -> None:
+def test_curves_of_all_versions_are_in_one_figure(table: Path) -> None:
     found = recommend_split(table, 12, learner="bayes")
     assert found.versions == {"Fluid": "gpu"}
-    chart = CHARTS["scaling"](found)
-    kinds = {(row[0], row[1]) for row in chart.rows}
-    assert kinds == {(kind, who) for kind in ("model", "measured") for who in ("Fluid", "Fluid:cpu", "Solid")}
-    assert "Fluid (cpu), not recommended" in chart.svg.decode()
+    assert "Fluid (cpu), not recommended" in CHARTS["scaling"](found).svg.decode()
 
 
 @pytest.mark.parametrize(

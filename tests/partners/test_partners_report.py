@@ -211,15 +211,8 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
         assert level_2["indptr"][-1] == len(level_2["indices"]) == written["links"][0]["level_2_pairs"]
         assert level_2["data"][:].sum() * 24 == written["links"][0]["bytes_per_window"]
         assert tuple(level_2.attrs["shape"]) == (12, 5)
-    for name in ("pairs.png", "pairs.svg", "counts.png", "counts.svg"):
-        assert (case / "out" / f"partners-Fluid-Mesh-Solid-{name}").stat().st_size > 10
-    from matplotlib.image import imread
-
-    for name in ("pairs", "counts"):
-        picture = imread(case / "out" / f"partners-Fluid-Mesh-Solid-{name}.png")
-        assert picture.shape[1] == 630
-        assert picture.shape[0] > 400
-        assert picture[..., :3].std() > 0.05
+    for name in ("pairs.svg", "counts.svg"):
+        assert (case / "out" / f"partners-Fluid-Mesh-Solid-{name}").stat().st_size > 5000
 
 
 def test_what_is_configured_is_shown_first(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.report.landscape import landscape_of
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.page.next_runs import next_runs
+from precice_lb.report.text import seconds_unit
 from precice_lb.split import SharedCores
 
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
@@ -76,7 +77,7 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
         for name in {"fit", "draw"} & set(dir(model)):
             monkeypatch.setattr(type(model), name, again)
     page = build_page(Evidence(found))
-    assert {"landscape", "comparison"} <= {chart.name for chart in page.charts}
+    assert {"scaling", "comparison"} <= {chart.name for chart in page.charts}
     assert next_runs(found).intervals_of == ("" if hasattr(found.models["Fluid"], "draw") else learner)
     following = next(section for section in page.sections if section.name == "next")
     assert "could not be made" not in str(following.blocks[0])
@@ -124,5 +125,8 @@ def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
     found = recommended(random_state=3)
     page = build_page(Evidence(found))
     chart = next(chart for chart in page.charts if chart.name == "comparison")
-    shown = {row[1]: row[3] for row in chart.rows if row[0] == "recommended split"}
-    assert shown == pytest.approx(found.compute_seconds, rel=1e-12)
+    windows = [found.window_seconds, *(each.window_seconds for each in found.alternatives.values())]
+    # Of each participant under the recommended split, compute time and waiting.
+    bars = chart.figure.axes[0].patches[: 2 * len(found.split) : 2]
+    shown = [bar.get_width() / seconds_unit([max(windows)]).per_second for bar in bars]
+    assert shown == pytest.approx(list(found.compute_seconds.values()), rel=1e-12)

@@ -210,7 +210,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     done = precice_lb(
         "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
         "--cores-per-node", 48, "--multiple", "Inner=4", "--present", "Inner=288,Outer=288", "--prefer", "0.9",
-        "--within", 0.03, "--output", output,
+        "--within", 0.03, "--verbose", "--output", output,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, output
@@ -219,7 +219,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
     text, _ = printed
     flat = " ".join(text.split())
-    assert max(map(len, text.splitlines()[:-6])) <= 80
+    assert max(len(line) for line in text.splitlines() if not line.startswith(("wrote ", "all results: "))) <= 80
     for needed in (
         "Best splits within 3 % of the recommended one", "Time against cost", "core-h/1000 windows", "efficiency",
         "knee", "recommended", "optimum: ",
@@ -231,16 +231,7 @@ def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
 def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     _, output = printed
     names = {path.name for path in output.iterdir()}
-    assert {
-        "recommendation.json",
-        "recommendation.md",
-        "budget.svg",
-        "budget.png",
-        "scaling.svg",
-        "scaling.png",
-        "cost.svg",
-        "cost.png",
-    } <= names
+    assert {"recommendation.json", "budget.svg", "scaling.svg", "cost.svg"} <= names
     values = json.loads((output / "recommendation.json").read_text())
     assert values["budget_unit"] == "nodes"
     assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
@@ -249,10 +240,6 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     assert plan["within"] == 0.03
     assert plan["chosen"]["split"] == values["split"]
     assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
-    report = (output / "recommendation.md").read_text()
-    assert "](budget.svg)" in report
-    assert "](cost.svg)" in report
-    assert "| nodes | ranks as above |" in report
 
 
 def test_the_figure_of_the_budget_has_every_mark() -> None:

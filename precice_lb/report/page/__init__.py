@@ -1,13 +1,12 @@
 """The report as a page: what was recommended and why, for someone who was not there.
 
-`build_page` makes sections out of `Evidence`, and `write_report` renders them as one self-contained HTML file, as
-Markdown and as JSON, with every figure as SVG and its numbers as CSV.
+`build_page` makes sections out of `Evidence`, and `write_report` renders them as one self-contained HTML file, with
+every figure as SVG.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
 from precice_lb.report.chain_view import chain_title
@@ -20,7 +19,7 @@ from precice_lb.report.page.decision import (
     recommendation_section,
     scaling_section,
 )
-from precice_lb.report.page.evidence import Evidence, provenance
+from precice_lb.report.page.evidence import Evidence
 from precice_lb.report.page.follow_up import (
     launch_section,
     next_section,
@@ -51,7 +50,7 @@ __all__ = [
     "write_report",
 ]
 
-# By name, which is its anchor and its name in report.json: the title, and what says it.
+# By name, which is its anchor: the title, and what says it.
 _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "recommendation": ("Recommendation", recommendation_section),
     "comparison": ("Beside other splits", comparison_section),
@@ -74,21 +73,17 @@ def build_page(evidence: Evidence) -> Page:
     recommendation = evidence.recommendation
     split = ranks_text(recommendation.split, versioned(evidence.names, recommendation.versions), recommendation.layouts)
     case = f", {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    values: dict[str, Any] = {"recommendation": recommendation.to_dict(), "provenance": dict(provenance(evidence))}
-    if evidence.truth is not None:
-        values["emulation"] = evidence.truth.to_dict()
     sections = [_section(name, *each, evidence) for name, each in _SECTIONS.items()]
     title = f"Recommended split: {split}"
     if evidence.chain is not None:
         # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
         chain = evidence.chain
         sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
-        title, values["chain"] = chain_title(chain), chain
+        title = chain_title(chain)
     return Page(
         title=title,
         subtitle=f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}",
         sections=tuple(sections),
-        values=values,
     )
 
 

@@ -30,4 +30,4 @@ def chain_page(chain: ChainDocument, problem: str) -> Page:
     """Make a page of the chain alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
     section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
-    return Page(chain_title(chain), chain.study, (section,), {"chain": chain})
+    return Page(chain_title(chain), chain.study, (section,))

@@ -95,22 +95,21 @@ def scaling_section(evidence: Evidence) -> Iterator[Block]:
     yield view.evidence_table(recommendation, names)
     if recommendation.comparisons:
         yield view.measured_table(recommendation)
-    yield DefinitionList(tuple(view.facts(recommendation, names, brief=True)))
+    yield DefinitionList(tuple(view.facts(recommendation, names)))
 
 
 def landscape_section(evidence: Evidence) -> Iterator[Block]:
-    """Show the window time over the split: a curve, a triangle, or slices through the recommended split."""
-    yield Paragraph(
-        {
-            2: "How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.",
-            3: "The third participant gets the ranks that the other two leave.",
-        }.get(
-            len(evidence.recommendation.split),
-            "Each panel moves ranks between two participants and leaves all others as recommended.",
-        )
-    )
-    yield CHARTS["landscape"](evidence.recommendation)
-    yield from near_tables(evidence.recommendation)
+    """Show the window time over the split: a curve for two participants, and the splits near the recommended one."""
+    recommendation = evidence.recommendation
+    charts = [CHARTS["landscape"](recommendation)] if len(recommendation.split) == 2 else []
+    near = near_tables(recommendation)
+    if charts or near:
+        yield Paragraph("How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.")
+        yield from charts
+        yield from near
+    else:
+        text = "where a model predicts it, by precice-lb report and in Python by recommend(…, within=0.05)."
+        yield Paragraph(f"Splits near the recommended one are listed {text}", "missing")
 
 
 def budget_section(evidence: Evidence) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import Balance, balance_of
-from precice_lb.inside.cost import counts_for, seconds_by_feature
+from precice_lb.inside.cost import seconds_by_feature
 from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.records import FeatureCosts, RankLoad
 from precice_lb.plural import plural
@@ -85,7 +85,6 @@ def _chart(stem: str, name: str, load: RankLoad, costs: FeatureCosts, parts: Flo
     """Draw the ranks side by side, the busiest first, each with what its time goes to."""
     order = np.argsort(-parts.sum(axis=1), kind="stable")
     unit = seconds_unit([float(parts.sum(axis=1).max())])
-    held = counts_for(load, costs.features)
     shown = [*(visible(feature) for feature in costs.features), "belongs to no feature"]
     used = [place for place in range(len(shown)) if parts[:, place].any()]
     place = np.arange(len(order))
@@ -109,15 +108,4 @@ def _chart(stem: str, name: str, load: RankLoad, costs: FeatureCosts, parts: Flo
             place if len(order) <= 16 else [], [str(rank) for rank in order] if len(order) <= 16 else []
         )
 
-    rows = tuple(
-        (int(rank), feature, float(count), float(seconds))
-        for rank in order
-        for feature, count, seconds in zip(costs.features, held[rank], parts[rank], strict=False)
-    )
-    return Chart(
-        stem,
-        f"What each rank of {name} is busy with, by the fitted costs.",
-        one_panel(draw, 2.6),
-        ("rank", "feature", "count", "seconds"),
-        rows,
-    )
+    return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))

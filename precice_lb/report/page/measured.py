@@ -76,16 +76,15 @@ def _timeline_chart(
         most, least = int(np.nanargmax(busy)), int(np.nanargmin(busy))
         ranks = [("slowest rank", most), ("fastest rank", least)] if told.sum() > 1 else [("rank", most)]
         shown_ranks.append((each, ranks))
-    rows = [
-        (each.participant, word, rank, part, float(each.rank_seconds[part][rank]))
+    found = {
+        (each.participant, rank, part): float(each.rank_seconds[part][rank])
         for each, ranks in shown_ranks
-        for word, rank in ranks
-        for part in _order(each.participant, second)
+        for _, rank in ranks
+        for part in _PARTS
         if np.isfinite(each.rank_seconds[part][rank])
-    ]
-
-    used = {part for _, _, _, part, _ in rows}
-    seconds = {(who, rank, part): value * unit.per_second for who, _, rank, part, value in rows if value > 0}
+    }
+    used = {part for _, _, part in found}
+    seconds = {key: value * unit.per_second for key, value in found.items() if value > 0}
     groups = [
         Bars(
             f"{names.get(each.participant, visible(each.participant)[:16])}, {each.layout.words}",
@@ -118,8 +117,6 @@ def _timeline_chart(
         f"Mean over {plural(windows, 'window')}, all coupling iterations together. Solve is the solver's own; the "
         "rest is inside advance.",
         one_panel(draw, 0.85 + 0.24 * lines),
-        ("participant", "which", "rank", "part", "seconds"),
-        tuple(rows),
     )
 
 
@@ -130,11 +127,6 @@ def _order(participant: str, second: Collection[str]) -> Sequence[str]:
 
 def _iterations_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
     """Draw the coupling iterations of each time window."""
-    rows = tuple(
-        (who, int(window), float(count))
-        for who, part in run.participants.items()
-        for window, count in zip(part.windows, part.iterations, strict=True)
-    )
 
     def draw(panel: Panel) -> None:
         for index, (who, part) in enumerate(run.participants.items()):
@@ -146,7 +138,7 @@ def _iterations_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
         panel.axes.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
 
     caption = "Coupling iterations that each time window took until it converged, or until the limit was reached."
-    return Chart("iterations", caption, one_panel(draw, 2.6), ("participant", "window", "iterations"), rows)
+    return Chart("iterations", caption, one_panel(draw, 2.6))
 
 
 def _over_windows(panel: Panel, run: CoupledRun, title: str, ylabel: str) -> None:
@@ -160,8 +152,7 @@ def _over_windows(panel: Panel, run: CoupledRun, title: str, ylabel: str) -> Non
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
     """Draw a strip of ranks for each participant, coloured by how long each is busy."""
-    busy = [_busy(each) for each in shown]
-    share = [values / np.nanmax(values) * 100 for values in busy]
+    share = [busy / np.nanmax(busy) * 100 for busy in map(_busy, shown)]
     norm = Normalize(min(float(np.nanmin(each)) for each in share), 100.0)
     if norm.vmin is None or norm.vmin > 95.0:
         norm = Normalize(95.0, 100.0)
@@ -185,17 +176,10 @@ def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, st
         ylabel="participants",
         bar="busy time, of the participant's busiest rank (%)",
     )
-    rows = tuple(
-        (each.participant, rank, float(value), float(part))
-        for each, values, parts in zip(shown, busy, share, strict=True)
-        for rank, (value, part) in enumerate(zip(values, parts, strict=True))
-    )
     return Chart(
         "imbalance",
         "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for.",
         figure,
-        ("participant", "rank", "busy_seconds", "percent_of_busiest"),
-        rows,
     )
 
 
@@ -215,15 +199,10 @@ def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
             panel.line(x, y * unit.per_second, names.get(who, visible(who)[:16]), **style)
         _over_windows(panel, run, "Compute time in every window", f"compute time per window ({unit.symbol})")
 
-    rows = tuple(
-        (who, int(window), float(seconds))
-        for who, (windows, values) in series.items()
-        for window, seconds in zip(windows, values, strict=True)
-    )
     caption = (
         f"Compute time of each participant in the windows of run {visible(run.name)}: what is even can be learned from."
     )
-    return Chart("windows", caption, one_panel(draw, 2.7), ("participant", "window", "compute_seconds"), rows)
+    return Chart("windows", caption, one_panel(draw, 2.7))
 
 
 def _thinned(windows: NDArray[np.int64], seconds: Array) -> tuple[Array, Array]:
