@@ -11,7 +11,6 @@ from precice_lb.cli.chain import chain, chain_app
 from precice_lb.cli.chain_check import chain_check
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
-from precice_lb.cli.guess_try import guess_try
 from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
 from precice_lb.cli.partners import partners
@@ -34,7 +33,6 @@ __all__ = [
     "guess_app",
     "guess_check",
     "guess_patch",
-    "guess_try",
     "importer",
     "inside",
     "launch",

@@ -19,7 +19,6 @@ __all__ = [
     "Drift",
     "Spread",
     "drift_of",
-    "margin_of",
     "mean_of",
     "outliers_of",
     "shared_slowness",
@@ -41,8 +40,6 @@ WARMUP_DEVIATIONS, WARMUP_SHARE = 4.0, 0.03
 OUTLIER_DEVIATIONS, OUTLIER_SHARE, NEIGHBOURS = 6.0, 0.1, 11
 # A drift is looked for in so many medians of neighbouring windows, since these are less alike than single windows.
 BLOCKS, LEAST_WINDOWS = 32, 8
-# Likewise, the margin of a mean comes from so many means of neighbouring windows.
-MARGIN_BLOCKS = 10
 
 
 @dataclass(frozen=True)
@@ -186,18 +183,6 @@ def mean_of(seconds: Array) -> tuple[float, float]:
     kept = without_outliers(seconds)
     # Of a median it is 1.2533 times as large, for normal noise.
     return float(kept.mean()), spread_of(kept).error * float(np.median(kept)) / NORMAL_MEAN
-
-
-def margin_of(values: Array, chance: float) -> float:
-    """Return how far the mean of a series may be from that of many more windows, but for this chance, two-sided.
-
-    By Student's t from the means of blocks of neighbouring windows, which may be alike; infinite for few windows.
-    """
-    n = len(values)
-    if n < LEAST_WINDOWS:
-        return math.inf
-    means = np.array([part.mean() for part in np.array_split(values, min(MARGIN_BLOCKS, n // 2))])
-    return float(means.std(ddof=1) / math.sqrt(len(means)) * scipy.stats.t.isf(chance / 2, len(means) - 1))
 
 
 def shared_slowness(one: Array, other: Array) -> tuple[float, float]:

@@ -9,7 +9,6 @@ from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.design_study import design_of
-from precice_lb.calibrate.guess_try import first_split
 from precice_lb.calibrate.launchers.slurm_options import resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.study import Study
@@ -142,7 +141,7 @@ def test_versions_that_are_chosen_twice_are_the_same(tmp_path: Path) -> None:
 def test_named_splits_are_run_with_every_version(tmp_path: Path) -> None:
     splits = "splits = [{{Left = 4, Right = {0}}}]"
     study = study_of(tmp_path, CPU + GPU, cores=192, runs=splits.format(8), versions=VERSIONS)
-    assert first_split(study) == {"Left": 4, "Right": 8}
+    assert study.splits == ({"Left": 4, "Right": 8},)
     with pytest.raises(StudyError, match=r"runs.splits\[1\]: expected 1 to 8 ranks for 'Right', found 9"):
         study_of(tmp_path, CPU + GPU, cores=192, runs=splits.format(9), versions=VERSIONS)
     named = 'splits = [{Left = 4, "Right:gpu" = 8}]'

@@ -45,7 +45,7 @@ def test_output_and_unit_have_the_same_short_names_everywhere() -> None:
             hint = parameters[name].annotation
             assert hint == Unit if name == "unit" else OUTPUT in hint.__metadata__, function
             found[name].add(function.__name__)
-    assert {"summary", "check", "recommend", "report", "inside", "partners", "guess_try"} == found["unit"]
+    assert {"summary", "check", "recommend", "report", "inside", "partners"} == found["unit"]
     assert {"summary", "check", "recommend", "report", "export", "guess_patch", "csv"} <= found["output"]
 
 
