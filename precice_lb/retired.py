@@ -19,6 +19,7 @@ _COMMANDS: dict[str, str] = {
     "import ateles-timeinfo": _TO_CSV,
     "import case": _TO_CSV,
     "fit": "benchmarks/regret.py compares learners by what decisions cost, and recommend decides by the best of them",
+    "chain check": "precice-lb chain says what its schemes forget at a border; docs/how-to/restart.md has the rest",
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself, and compare summaries of runs with and without it",
 }
 # Each after its command.

@@ -14,8 +14,9 @@ from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import plural
+from precice_lb.precice_xml import Configuration, read_configuration
 
-__all__ = ["collected_again", "decided", "run_chain", "segment_begun", "segment_ended"]
+__all__ = ["collected_again", "decided", "forgotten_state", "run_chain", "segment_begun", "segment_ended"]
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -87,7 +88,23 @@ def _begun(chain: Chain, cut_short: int) -> Event:
     text = f"chain in {chain.directory}: {plural(total, 'window')}"
     text += f", {done} done in {plural(len(chain.state.finished), 'segment')}" if done else ""
     text += f", {cut_short} cut short and set aside" if cut_short else ""
+    if forgotten := forgotten_state(read_configuration(chain.study.configuration_path)):
+        text += f"; at the start of each segment {forgotten} (docs/how-to/restart.md)"
     return Event("started", text, number=len(chain.state.finished), total=chain.total_segments)
+
+
+def forgotten_state(configuration: Configuration) -> str:
+    """Say what coupling schemes do not keep at a border: data that nothing initialises, and quasi-Newton history."""
+    schemes, zero = configuration.coupling_schemes, []
+    for scheme in schemes:
+        initialized = {(exchange.source, exchange.target) for exchange in scheme.exchanges if exchange.initialize}
+        # What the first participant of a serial scheme sends is there at the end of the first window.
+        late = scheme.participants[0] if scheme.is_serial else None
+        for exchange in scheme.exchanges:
+            if exchange.source != late and (exchange.source, exchange.target) not in initialized:
+                zero.append(f"{exchange.target} reads {exchange.data} as zero")
+    learned = [scheme.acceleration for scheme in schemes if (scheme.acceleration or "").startswith("IQN")]
+    return ", ".join([*zero, *(f"{name} has no history" for name in learned)])
 
 
 def _waiting(chain: Chain, run: RunRecord) -> Event:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.chain import chain, chain_app
-from precice_lb.cli.chain_check import chain_check
 from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
 from precice_lb.cli.inside import inside
@@ -25,7 +24,6 @@ __all__ = [
     "calibrate",
     "chain",
     "chain_app",
-    "chain_check",
     "check",
     "completion",
     "demo",

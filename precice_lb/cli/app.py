@@ -15,7 +15,7 @@ from precice_lb.retired import refuse_retired
 __all__ = ["app", "completion", "main"]
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 1 something was found (check, guess check, chain check, inside), or too few runs ended well "
+    "Exit codes: 0 done; 1 something was found (check, guess check, inside), or too few runs ended well "
     "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "
     "(watch); 130 interrupted. run passes on that of the solver, launch that of the first that failed."
 )

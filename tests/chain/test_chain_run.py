@@ -84,7 +84,10 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
         assert each["wait_share"] == pytest.approx({name: 1 - s / longest for name, s in own.items()}, abs=1e-3)
         assert each["border_seconds"] >= 0
     told = [str(event) for event in events]
-    assert told[0] == f"chain in {directory}: 10 windows"
+    assert told[0] == (
+        f"chain in {directory}: 10 windows; at the start of each segment Right reads Heat as zero, "
+        "Left reads Flux as zero (docs/how-to/restart.md)"
+    )
     assert told[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start as chain.start says)"
     assert told[-1] == "the chain has come to its end: 10 windows"
     assert len((directory / "campaign.log").read_text().splitlines()) == len(told) == 8

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_case, write_study
+from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
 from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.copies import copy_tree
+from precice_lb.chain.driver import forgotten_state
 from precice_lb.chain.records import Segment
 from precice_lb.chain.windows import ChainWindows
 from precice_lb.exceptions import StudyError
+from precice_lb.precice_xml import parse_configuration
 
 SECOND_SCHEME = """\
   <coupling-scheme:parallel-explicit>
@@ -155,6 +158,30 @@ def test_minutes_become_windows_at_the_expected_window_time(tmp_path: Path) -> N
     assert windows.of_next([first, segment(b, 900, 0.25)], a) == 93
     # Borders longer than the segment.
     assert windows.of_next([segment(a, 7, 0.5, border=130.0)]) == 1
+
+
+ZERO_A, ZERO_B = "A reads FromB as zero", "B reads FromA as zero"
+IQN = '<acceleration:IQN-ILS><data name="FromA" mesh="A-Mesh" /></acceleration:IQN-ILS>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "initialized", "expected"),
+    [
+        ("serial-explicit", "", "", ZERO_A),
+        ("serial-implicit", "", "AB", ZERO_A),
+        ("serial-implicit", "", "BA", ""),
+        ("parallel-explicit", "", "", f"{ZERO_B}, {ZERO_A}"),
+        ("parallel-implicit", IQN, "AB", f"{ZERO_A}, IQN-ILS has no history"),
+        ("serial-implicit", IQN, "BA", "IQN-ILS has no history"),
+        ("multi", "", "BA", ZERO_B),
+    ],
+)
+def test_what_schemes_forget_at_a_border_is_said(kind: str, body: str, initialized: str, expected: str) -> None:
+    text = configuration("AB", [scheme(kind, "AB", body=body)])
+    if initialized:
+        way = 'from="{}" to="{}"'.format(*initialized)
+        text = text.replace(way, f'{way} initialize="true"')
+    assert forgotten_state(parse_configuration(text)) == expected
 
 
 def test_a_copy_may_be_of_some_paths_only(tmp_path: Path) -> None:
