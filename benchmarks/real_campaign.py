@@ -137,8 +137,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=2, help="runs of each split")
     options = parser.parse_args(argv)
     study = read_study(options.study)
-    if study.law_path is not None:
-        parser.error(f"{options.study}: expected a study with a real load, found an emulated one")
     if options.ranks:
         study = study.model_copy(update={"budget": study.budget.model_copy(update={"ranks": options.ranks})})
     splits = all_splits(study, options.step or max(study.budget.ranks // 4, 1))

@@ -197,8 +197,8 @@ def _study_keys() -> str:
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
                         ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
                         ("machine", "MachineSection"), ("participants", "ParticipantSection"),
-                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"), ("chain", "ChainSection"),
-                        ("emulation", "EmulationSection")):  # fmt: skip
+                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"),
+                        ("chain", "ChainSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "." in table or "items" in schema["properties"][table]
         lines += [

@@ -33,7 +33,7 @@ _OPTIONS: dict[str, str] = {
     "recommend --spent-core-hours": "the core-hours that measuring took stand in the JSON",
     "report --spent-core-hours": "the core-hours that measuring took stand in the JSON",
 }
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside")
+STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation")
 CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
 
 

@@ -278,8 +278,6 @@ def _check_case(study: Study) -> None:
     for index, path in enumerate(study.existing_runs, start=1):
         if not path.is_dir():
             raise StudyError(f"runs.existing[{index}]: no such directory of stores: {path}")
-    if study.law_path is not None and not study.law_path.is_file():
-        raise StudyError(f"emulation.law: no such file: {study.law_path}")
 
 
 def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:

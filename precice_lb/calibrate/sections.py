@@ -19,7 +19,6 @@ __all__ = [
     "BudgetSection",
     "CaseSection",
     "ChainSection",
-    "EmulationSection",
     "MachineSection",
     "MeshSection",
     "ParticipantSection",
@@ -191,12 +190,6 @@ class MachineSection(Section):
         shared = [SharedCores(each.turns, each.overhead) for each in self.shared] if self.shared else ()
         kinds = tuple(each.node_kind() for each in self.kinds or ())
         return Machine(**self.model_dump(exclude={"shared", "kinds"}), shared=shared, kinds=kinds)
-
-
-class EmulationSection(Section):
-    """``[emulation]``: the load is emulated by the laws in this file (relative to the case directory)."""
-
-    law: _Text
 
 
 class ParticipantSection(Section):

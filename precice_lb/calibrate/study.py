@@ -18,7 +18,6 @@ from precice_lb.calibrate.sections import (
     BudgetSection,
     CaseSection,
     ChainSection,
-    EmulationSection,
     MachineSection,
     MeshSection,
     ParticipantSection,
@@ -44,7 +43,6 @@ class Study(Section):
     runs: RunsSection = RunsSection()
     budget: BudgetSection
     launcher: LauncherOptions = LauncherOptions()
-    emulation: EmulationSection | None = None
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
     parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
     machine: MachineSection = MachineSection()
@@ -66,11 +64,6 @@ class Study(Section):
     def restart_path(self) -> Path | None:
         """Absolute path of the files of a developed state, None where runs begin as the case does."""
         return None if self.case.restart is None else self._place(self.case.restart)
-
-    @property
-    def law_path(self) -> Path | None:
-        """Absolute path of the emulated loads' laws, None when the load is real."""
-        return None if self.emulation is None else self.case_directory / self.emulation.law
 
     @property
     def campaign_directory(self) -> Path:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from precice_lb.calibrate import Study
     from precice_lb.recommend import Recommendation
     from precice_lb.report.blocks import Block
-    from precice_lb.report.truth import Truth
 
 __all__ = [
     "OUTPUT",
@@ -77,39 +76,23 @@ _ENDLESS = 10_000
 def run_and_recommend(
     study: Study, directory: Path | None, *, learner: str | None = None, seed: int = 0, verbose: bool = False
 ) -> None:
-    """Measure what a study asks for, recommend, compare with the law of an emulated load, and write the report."""
+    """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.calibrate import run_campaign
     from precice_lb.calibrate.versions import chosen
-    from precice_lb.emulation import read_laws
     from precice_lb.report.documents import attempted, write_documents
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.page import Evidence, build_page, next_text, write_report
     from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.progress import CampaignProgress
     from precice_lb.report.terminal import console
-    from precice_lb.report.truth import judge
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
     result.require_runs(study)
-    settings = study.settings(learner)
     measured = measured_by(result)
-    recommendation, schedule = recommend_case(measured, None, None, Case(seed=seed))
-    truth = None
-    if study.law_path is not None:
-        laws = study.law_path
-        truth = attempted(
-            "the comparison with the law",
-            lambda: judge(
-                recommendation,
-                read_laws(laws),
-                schedule,
-                minimum_ranks=settings.minimum_ranks,
-                maximum_ranks=settings.maximum_ranks,
-            ),
-        )
+    recommendation, _ = recommend_case(measured, None, None, Case(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory, truth=truth)
+    written = write_documents(recommendation, result.directory)
     scripts = write_launch_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory)
     written += write_partners_beside([result.directory], recommendation.ranks, result.directory) + scripts
     evidence = Evidence(
@@ -118,7 +101,6 @@ def run_and_recommend(
         (result.directory, *result.existing),
         seed=seed,
         command=command_line(),
-        truth=truth,
         launch=scripts[0].parent if scripts else None,
         target_regret=study.runs.target_regret,
     )
@@ -129,7 +111,7 @@ def run_and_recommend(
     lines.append(f"all results: {result.directory}{f'; page: {pages[0]}' if pages else ''}")
     if verbose:
         name_files(written + pages[1:])
-    _print_answer(recommendation, advice, lines, truth=truth, verbose=verbose)
+    _print_answer(recommendation, advice, lines, verbose=verbose)
 
 
 def print_result(
@@ -213,7 +195,6 @@ def _print_answer(
     advice: str,
     lines: Sequence[str],
     *,
-    truth: Truth | None = None,
     unit: str | None = None,
     verbose: bool = False,
 ) -> None:
@@ -225,7 +206,7 @@ def _print_answer(
     names = short_names(recommendation.split, 24)
 
     def blocks() -> Sequence[Block]:
-        return screen_blocks(recommendation, names, truth=truth, advice=advice, verbose=verbose)
+        return screen_blocks(recommendation, names, advice=advice, verbose=verbose)
 
     attempted("the screen", lambda: print_result("table", blocks, unit=unit))
     for line in lines:

@@ -41,7 +41,6 @@ def run_metadata(
         "cpu_model": _cpu_model(),
         "cpus": _cpus(),
         "threads": _threads(),
-        "emulated_load": "precice_lb.emulation" in sys.modules,
         "backend": backend.name,
         "precice_version": _backend_version(backend),
         "precice_lb_version": VERSION,

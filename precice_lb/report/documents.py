@@ -17,7 +17,6 @@ from precice_lb.report.text import visible
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
-    from precice_lb.report.truth import Truth
 
 __all__ = [
     "HTML_NAME",
@@ -66,21 +65,13 @@ def _figures(recommendation: Recommendation) -> list[str]:
     return names if recommendation.plan is None else [*names, "budget", "cost"]
 
 
-def write_documents(
-    recommendation: Recommendation,
-    directory: str | Path,
-    *,
-    truth: Truth | None = None,
-) -> list[Path]:
+def write_documents(recommendation: Recommendation, directory: str | Path) -> list[Path]:
     """Write ``recommendation.json`` and the figures as SVG into a directory.
 
     Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
     rendered; a figure that cannot be made is a line on standard error, and the others are written.
     """
-    values = dict(recommendation.to_dict())
-    if truth is not None:
-        values["emulation"] = truth.to_dict()
-    written = write_files(directory, {JSON_NAME: json_text(values).encode()}, "the report")
+    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the report")
     for name in _figures(recommendation):
         drawn = attempted(f"the figure {name}", partial(_drawn, recommendation, name))
         if drawn is not None:

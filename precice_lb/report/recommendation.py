@@ -16,7 +16,6 @@ from precice_lb.report.versions import versions_tables
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
-    from precice_lb.report.truth import Truth
 
 __all__ = [
     "NO_TRADEOFF",
@@ -35,27 +34,20 @@ _ROWS = 9
 _WARNINGS = 3
 
 
-def opening(recommendation: Recommendation, names: Mapping[str, str], truth: Truth | None = None) -> list[Block]:
+def opening(recommendation: Recommendation, names: Mapping[str, str]) -> list[Block]:
     """Say in two sentences what to do and how sure that is, then what speaks against it."""
-    blocks = _answer(recommendation, names, truth)
+    blocks = _answer(recommendation, names)
     return [*blocks, *(Paragraph(warning, "warning") for warning in recommendation.warnings)]
 
 
-def _answer(recommendation: Recommendation, names: Mapping[str, str], truth: Truth | None) -> list[Block]:
-    blocks: list[Block] = [
-        Paragraph(view.answer(recommendation, names), "lead"),
-        Paragraph(view.gain(recommendation, names)),
-    ]
-    if truth is not None:
-        blocks.append(Paragraph(view.truth_statement(truth, recommendation.layouts)))
-    return blocks
+def _answer(recommendation: Recommendation, names: Mapping[str, str]) -> list[Block]:
+    return [Paragraph(view.answer(recommendation, names), "lead"), Paragraph(view.gain(recommendation, names))]
 
 
 def screen_blocks(
     recommendation: Recommendation,
     names: Mapping[str, str],
     *,
-    truth: Truth | None = None,
     advice: str = "",
     verbose: bool = False,
 ) -> list[Block]:
@@ -65,12 +57,12 @@ def screen_blocks(
         texts.append(f"{plural(len(recommendation.failed_splits), 'split')} failed, and so not recommended")
     if len(texts) > _WARNINGS and not verbose:
         texts[_WARNINGS:] = [f"{len(texts) - _WARNINGS} more, with --verbose or in the report"]
-    blocks = [*details(recommendation, names, truth=truth), Paragraph("")] if verbose else []
+    blocks = [*details(recommendation, names), Paragraph("")] if verbose else []
     blocks += [Paragraph(text, "missing", "warning") for text in texts]
-    return [*blocks, *_answer(recommendation, names, truth), *([Paragraph(advice)] if advice else [])]
+    return [*blocks, *_answer(recommendation, names), *([Paragraph(advice)] if advice else [])]
 
 
-def details(recommendation: Recommendation, names: Mapping[str, str], *, truth: Truth | None = None) -> list[Block]:
+def details(recommendation: Recommendation, names: Mapping[str, str]) -> list[Block]:
     """Tabulate what a recommendation rests on and what else would be possible."""
     blocks: list[Block] = [view.split_table(recommendation, names), *versions_tables(recommendation, names)]
     if recommendation.alternatives:
@@ -82,8 +74,6 @@ def details(recommendation: Recommendation, names: Mapping[str, str], *, truth: 
     if recommendation.comparisons:
         blocks.append(view.measured_table(recommendation))
     blocks += view.failed_tables(recommendation, names)
-    if truth is not None:
-        blocks.append(view.truth_table(truth, recommendation.layouts))
     blocks.append(view.evidence_table(recommendation, names))
     pairs = [*view.facts(recommendation, names), *plan_facts(recommendation)]
     sources = ", ".join(recommendation.measurements.sources)

@@ -18,7 +18,6 @@ from precice_lb.report.versions import versioned
 if TYPE_CHECKING:
     from precice_lb.layout import Layouts
     from precice_lb.recommend import Alternative, Recommendation
-    from precice_lb.report.truth import Truth
 
 __all__ = [
     "answer",
@@ -34,8 +33,6 @@ __all__ = [
     "ranks_word",
     "split_table",
     "split_text",
-    "truth_statement",
-    "truth_table",
 ]
 
 _LABELS = {
@@ -300,28 +297,3 @@ def _formula(model: Any) -> str:
         return type(model).__name__
     text, short = formula.text(), formula.brief()
     return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
-
-
-def truth_statement(truth: Truth, layouts: Mapping[str, Layouts] | None = None) -> str:
-    """Say how far the recommended split is from the law's own optimum."""
-    unit = seconds_unit([truth.optimum_seconds])
-    return (
-        "The load is emulated (every rank sleeps for what a stated cost law says; no hardware is measured), so "
-        f"the best split is known: {split_text(truth.optimum, layouts)}{'' if layouts else ' ranks'} at "
-        f"{unit.text(truth.optimum_seconds)} per window. "
-        f"The recommended split's true window time is {percent(truth.regret['recommended'])} above it."
-    )
-
-
-def truth_table(truth: Truth, layouts: Mapping[str, Layouts] | None = None) -> Table:
-    """Tabulate true window times and regrets under the law."""
-    unit = seconds_unit([truth.optimum_seconds])
-    best = split_text(truth.optimum, layouts)
-    rows = [("optimum of the law", best, unit.number(truth.optimum_seconds), percent(0.0))]
-    rows += [
-        (label(kind), split_text(split, layouts), unit.number(truth.window_seconds[kind]), percent(truth.regret[kind]))
-        for kind, split in truth.splits.items()
-    ]
-    what = "split" if layouts else "ranks"
-    header = ("split", f"{what} in the order above", f"true window ({unit.symbol})", "regret")
-    return Table("Under the law of the emulated load", header, tuple(rows), (0, 1))

@@ -101,7 +101,7 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey(
             "threads", "integer", "threads that the rank was told to use; 1 where nothing is said", check=_FROM_1
         ),
-        MetadataKey("emulated_load", "boolean", "whether the solver emulates its load (precice_lb.emulation)"),
+        MetadataKey("emulated_load", "boolean", "whether the solver sleeps in place of computing, as it says"),
         MetadataKey("receives_data", "boolean", "whether the rank receives coupling data"),
         MetadataKey("timing_source", "text", "where mapping and wait come from", check=_NOT_EMPTY),
         MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_NOT_EMPTY),
@@ -118,7 +118,7 @@ METADATA: dict[str, MetadataKey] = {
 }
 """Every key a store may have, by name."""
 
-USER_KEYS = ("run", "warmup_windows", "degrees_of_freedom", "parameters")
+USER_KEYS = ("run", "warmup_windows", "degrees_of_freedom", "parameters", "emulated_load")
 """Keys that whoever starts a run may give (``PRECICE_LB_METADATA``)."""
 
 

@@ -74,12 +74,6 @@ def test_windows_have_the_iterations_of_the_recommendation() -> None:
     assert truth.core_hours == pytest.approx(1.5)
 
 
-def test_emulated_loads_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([str(ROOT / "configs" / "pulse.toml")])
-    assert "expected a study with a real load, found an emulated one" in capsys.readouterr().err
-
-
 @pytest.mark.mpi
 @pytest.mark.slow("a dozen runs of real solvers")
 def test_a_small_case_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

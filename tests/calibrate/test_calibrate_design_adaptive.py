@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
+from emulation import CostLaw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import precice_lb
 from precice_lb.calibrate import CalibrationDesign
-from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import CONFIGURATION, write_case, write_study
+from emulation import CostLaw
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import CampaignResult, Study, read_study
@@ -14,7 +15,6 @@ from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord
-from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend
 from precice_lb.schedule import Schedule

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from calibrate_helpers import CONFIGURATION, write_case, write_study
 from conftest import FULL_COUNTS
+from emulation import CostLaw
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.processes import TOKEN_VARIABLE, signals_interrupt
 from precice_lb.calibrate.state import CampaignState, RunRecord
-from precice_lb.emulation import CostLaw
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

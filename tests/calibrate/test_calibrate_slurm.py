@@ -107,9 +107,6 @@ ranks = 3
 [environment]
 PRECICE_LB_BACKEND = "embedded"
 
-[emulation]
-law = "law.json"
-
 [[participants]]
 name = "Inner"
 directory = "inner-python"

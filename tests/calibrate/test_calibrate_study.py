@@ -29,7 +29,6 @@ def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert study.parameter == {"mesh_width": 1.0}
     assert study.runs.maximum == 5
     assert study.launcher.name == "mpiexec"
-    assert study.law_path is None
 
 
 def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +194,6 @@ LEFT = '"python solver.py Left"'
             r"runs\.on_failure: expected 'skip' or 'stop', found 'go on'",
         ),
         (("windows = 7", "windows = 7\nretries = 11"), r"runs\.retries: expected less than or equal to 10, found 11"),
-        (("[budget]", '[emulation]\nlaw = "law.json"\n[budget]'), r"emulation\.law: no such file"),
         (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
         (("windows = 7", "windows = 7\nsplits = [{Left=1}]"), r"runs\.splits\[1\]: no ranks for participant 'Right'"),
         (

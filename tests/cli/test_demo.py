@@ -31,3 +31,5 @@ def test_the_wheel_alone_runs_the_demo(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{tmp_path / 'prefix' / 'share'}" in done.stdout  # where the law lies
     assert (tmp_path / "demo" / "report" / "report.html").is_file()
+    assert "By the law of the emulated load the best split is Inner 12, Outer 4 ranks" in done.stdout.splitlines()[-2]
+    assert len((done.stdout + done.stderr).splitlines()) < 25

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from report_helpers import HOSTILE, falling, write_csv
 
 from precice_lb.dataset import Measurements
-from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.charts import CHARTS
@@ -26,7 +25,6 @@ from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.style import figure_svg
 from precice_lb.report.terminal import console, rendered
 from precice_lb.report.text import cells, listed, seconds_unit, short_names, visible
-from precice_lb.report.truth import judge
 from precice_lb.schedule import Schedule
 
 
@@ -249,34 +247,6 @@ def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> Non
         assert compute == pytest.approx(recommendation.compute_seconds[who], rel=1e-3)
         assert wait == pytest.approx(recommendation.waits[who], rel=1e-3, abs=1e-6)
         assert compute + wait == pytest.approx(recommendation.window_seconds, rel=1e-3)
-
-
-# --- emulated loads ------------------------------------------------------------------------------------------------
-
-
-def test_regret_is_measured_against_the_laws_own_optimum(plain: tuple[Recommendation, Schedule]) -> None:
-    recommendation, schedule = plain
-    laws = {"Inner": CostLaw(0.01, 2.0, 0.0, 0.0), "Outer": CostLaw(0.01, 1.0, 0.0, 0.0)}
-    truth = judge(recommendation, laws, schedule)
-
-    def true_seconds(inner: int) -> float:
-        return float(max(laws["Inner"].seconds(inner), laws["Outer"].seconds(24 - inner)))
-
-    best = min(range(1, 24), key=true_seconds)
-    assert truth.optimum == {"Inner": best, "Outer": 24 - best}
-    assert truth.optimum_seconds == pytest.approx(true_seconds(best))
-    assert truth.regret["recommended"] == pytest.approx(
-        true_seconds(recommendation.split["Inner"]) / true_seconds(best) - 1
-    )
-    assert truth.regret["equal"] == pytest.approx(true_seconds(12) / true_seconds(best) - 1)
-    shown = " ".join(screen(recommendation, truth=truth).split())
-    assert "no hardware is measured" in shown
-    assert "optimum of the law" in shown
-
-
-def test_a_participant_without_a_law_is_named(plain: tuple[Recommendation, Schedule]) -> None:
-    with pytest.raises(DataError, match="no cost law for participant 'Outer'"):
-        judge(plain[0], {"Inner": CostLaw(0.01, 2.0, 0.0, 0.0)}, plain[1])
 
 
 def test_measured_points_alone_do_not_need_a_configuration() -> None:

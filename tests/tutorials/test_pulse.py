@@ -273,8 +273,9 @@ def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_f
 
 @pytest.mark.mpi
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
+    from emulation import read_laws
+
     from precice_lb.dataset import load_runs
-    from precice_lb.emulation import read_laws
     from precice_lb.ingest.profiling import enrich
     from precice_lb.recommend import predictor_of_runs, traced_schedule
     from precice_lb.schedule import Schedule
@@ -309,7 +310,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
 @pytest.mark.mpi
 @pytest.mark.slow("a chain of minutes")
 def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp_path):
-    from precice_lb.emulation import read_laws
+    from emulation import read_laws
 
     segments, case = chain_of_study("pulse", tmp_path / "chain")
     assert sum(segment["windows"] for segment in segments) == 150

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from emulation import read_laws
 from scipy.optimize import brentq
 from tutorial_helpers import (
     MESSAGES,
@@ -22,7 +23,6 @@ from tutorial_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.emulation import read_laws
 from precice_lb.ingest.profiling import enrich
 
 AIRFOIL = TUTORIALS / "airfoil"

@@ -7,6 +7,7 @@ import json
 import h5py
 import numpy as np
 import pytest
+from emulation import read_laws
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
@@ -20,7 +21,6 @@ from tutorial_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.emulation import read_laws
 from precice_lb.ingest.profiling import enrich
 from precice_lb.recommend import predictor_of_runs, traced_schedule
 from precice_lb.schedule import Schedule

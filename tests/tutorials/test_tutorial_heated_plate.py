@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulation import read_laws
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
@@ -18,7 +19,6 @@ from tutorial_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.emulation import read_laws
 from precice_lb.ingest.profiling import enrich
 
 PLATE = TUTORIALS / "heated-plate"

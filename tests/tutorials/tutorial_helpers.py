@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 from clock_helpers import emulated_clock
+from emulation import read_laws
+from optimum import best_split
 
-from precice_lb.emulation import read_laws
 from precice_lb.precice_xml import patch_configuration
 from precice_lb.schedule import Schedule
 
@@ -186,7 +187,7 @@ def recommended_by_campaign(name: str, directory: Path, python: str = sys.execut
 
 def regret_of_campaign(name: str, directory: Path) -> float:
     """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
-    return float(recommended_by_campaign(name, directory)["emulation"]["splits"]["recommended"]["regret"])
+    return best_split(TUTORIALS / name, recommended_by_campaign(name, directory))[2]
 
 
 def chain_of_study(name: str, directory: Path) -> tuple[list[dict[str, Any]], Path]:

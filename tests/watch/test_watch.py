@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clock_helpers import emulated_clock
+from emulation import CostLaw
 from precice_xml_helpers import configuration, scheme
 from record_helpers import environment, run_pair
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
@@ -25,7 +26,6 @@ from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import Drift
-from precice_lb.emulation import CostLaw
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
@@ -59,7 +59,7 @@ def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 PLANTED, GROWTH = 14, 0.06
 DRIFTING = f"""
 import pathlib, time
-import precice_lb.emulation as emulation
+import emulation
 
 before = emulation.CostLaw.factor
 allowed = pathlib.Path("../allowed")

@@ -30,7 +30,7 @@ __all__ = [
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     """Say in two sentences what to do and how sure that is, with the numbers and the figure that matter most."""
     recommendation, names = evidence.recommendation, evidence.names
-    lead, reason, *rest = opening(recommendation, names, evidence.truth)
+    lead, reason, *rest = opening(recommendation, names)
     # The figure stands beside what follows, so that a first screen has both.
     yield from (lead, CHARTS["comparison"](recommendation), reason, DefinitionList(tuple(_tiles(evidence)), tiles=True))
     yield from rest
@@ -74,8 +74,6 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
         "waits. A better split turns waiting into work."
     )
     yield view.comparison_table(recommendation)
-    if evidence.truth is not None:
-        yield view.truth_table(evidence.truth, recommendation.layouts)
     option = ",".join(f"{label}=…" for label in evidence.labels.values())
     told = {
         "present": f"the split in use (--present {option})",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
-    from precice_lb.report.truth import Truth
 
 __all__ = ["Evidence", "provenance", "split_of"]
 
@@ -48,8 +47,6 @@ class Evidence:
     seed: int = 0
     # The command line that makes the report again.
     command: str = ""
-    # For an emulated load: the comparison with its law.
-    truth: Truth | None = None
     # A directory with launch scripts, where there is one.
     launch: Path | None = None
     # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.

@@ -19,10 +19,9 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulation import EmulatedLoad
     from flow import Scheme
     from numpy.typing import NDArray
-
-    from precice_lb.emulation import EmulatedLoad
 
 
 class Neighbour:
@@ -157,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse(f"{name}: {error}")
     load = None
     if emulated:
-        from precice_lb.emulation import EmulatedLoad
+        from emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm)
     reached, forces = solve(name, scheme, load, coarsen, options.pores)

@@ -22,7 +22,7 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from precice_lb.emulation import EmulatedLoad
+    from emulation import EmulatedLoad
 
 History = dict[str, list[Any]]
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse(f"{options.participant}: {error}", comm.Get_rank())
     load = None
     if emulated:
-        from precice_lb.emulation import EmulatedLoad
+        from emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, options.participant, comm)
     history = run(options.participant, part, load, options.restart)

@@ -74,7 +74,7 @@ class Part:
         everyone = np.empty(len(self.cells))
         request = self.comm.Iallgatherv(mine, [everyone, np.diff(self.bounds)])
         if self.patient:
-            from precice_lb.emulation import wait_asleep
+            from emulation import wait_asleep
 
             wait_asleep([request], longest=2e-4)
         request.Wait()

@@ -15,9 +15,8 @@ from tube import Stretch, Tube
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from emulation import EmulatedLoad
     from numpy.typing import NDArray
-
-    from precice_lb.emulation import EmulatedLoad
 
 CELLS = {"real": 200, "emulated": 64}
 ITERATIONS = 4  # median over the time windows of a calibration run, with emulated load
@@ -87,7 +86,7 @@ def run(
         sys.exit(2)
     load = None
     if emulated:
-        from precice_lb.emulation import EmulatedLoad
+        from emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm, ITERATIONS)
     solver = build(tube, stretch)

@@ -104,7 +104,7 @@ class Stretch:
         everyone = np.empty((self.ranks, *mine.shape))
         request = self.comm.Iallgather(mine, everyone)
         if self.patient:
-            from precice_lb.emulation import wait_asleep
+            from emulation import wait_asleep
 
             wait_asleep([request])
         request.Wait()

@@ -116,7 +116,7 @@ class Body:
                 send[...] = self._padded[:, columns]
                 requests.append(self.comm.Isend(send, other))
             if self.patient:
-                from precice_lb.emulation import wait_asleep
+                from emulation import wait_asleep
 
                 wait_asleep(requests)
             MPI.Request.Waitall(requests)

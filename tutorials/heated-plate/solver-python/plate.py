@@ -15,10 +15,9 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from emulation import EmulatedLoad
     from heat import Body, Fluid, Solid
     from numpy.typing import NDArray
-
-    from precice_lb.emulation import EmulatedLoad
 
 
 class FluidSide:
@@ -132,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse(f"{name}: {error}")
     load = None
     if emulated:
-        from precice_lb.emulation import EmulatedLoad
+        from emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm)
     reached, rates = solve(name, body, load)

@@ -196,7 +196,7 @@ class Domain:
             send[...] = self._faces[:, mine]
             requests.append(self.comm.Isend(send, other))
         if self.patient:
-            from precice_lb.emulation import wait_asleep
+            from emulation import wait_asleep
 
             wait_asleep(requests)
         MPI.Request.Waitall(requests)

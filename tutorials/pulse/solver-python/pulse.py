@@ -21,7 +21,7 @@ from mpi4py import MPI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from precice_lb.emulation import EmulatedLoad
+    from emulation import EmulatedLoad
 
 
 def solve(name: str, domain: Domain, load: EmulatedLoad | None, reached: float, window: int) -> tuple[float, int]:
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse(f"{name}: {error}")
     load = None
     if emulated:
-        from precice_lb.emulation import EmulatedLoad
+        from emulation import EmulatedLoad
 
         load = EmulatedLoad.of_solver(options.law, name, comm)
     if options.restart and os.path.exists(options.restart):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import sys
 import time
 from dataclasses import dataclass, fields
@@ -16,9 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from precice_lb.exceptions import ModelError, StudyError
-from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +52,7 @@ class CostLaw:
 
     Raises
     ------
-    ModelError
+    ValueError
         A coefficient is out of its range.
     """
 
@@ -71,13 +69,13 @@ class CostLaw:
         for name in _REQUIRED:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
-                raise ModelError(f"cost law: {name} must be seconds >= 0, found {value!r}")
+                raise ValueError(f"cost law: {name} must be seconds >= 0, found {value!r}")
         if not any(getattr(self, name) for name in _REQUIRED):
-            raise ModelError(f"cost law: one of {', '.join(_REQUIRED)} must be above 0 seconds, found only zeros")
+            raise ValueError(f"cost law: one of {', '.join(_REQUIRED)} must be above 0 seconds, found only zeros")
         if self.dimensions < 1:
-            raise ModelError(f"cost law: dimensions must be at least 1, found {self.dimensions!r}")
+            raise ValueError(f"cost law: dimensions must be at least 1, found {self.dimensions!r}")
         if not 0.0 <= self.noise < 1.0:
-            raise ModelError(f"cost law: noise must be a relative deviation in [0, 1), found {self.noise!r}")
+            raise ValueError(f"cost law: noise must be a relative deviation in [0, 1), found {self.noise!r}")
 
     def seconds(self, ranks: ArrayLike) -> NDArray[np.float64]:
         """Return the seconds per time window, without noise.
@@ -89,12 +87,12 @@ class CostLaw:
 
         Raises
         ------
-        ModelError
+        ValueError
             A rank count is below 1.
         """
         p = np.asarray(ranks, dtype=np.float64)
         if not np.all(p >= 1.0):
-            raise ModelError("cost law: ranks must be at least 1")
+            raise ValueError("cost law: ranks must be at least 1")
         surface = self.surface / p ** ((self.dimensions - 1) / self.dimensions)
         return np.asarray(self.serial + self.work / p + surface + self.logarithmic * np.log2(p))
 
@@ -138,18 +136,21 @@ class EmulatedLoad:
 
     Raises
     ------
-    StudyError
+    ValueError
         The file is not one of cost laws, or has none of this participant.
     """
 
     def __init__(self, path: str | Path, participant: str, ranks: int, iterations: int = 1) -> None:
         laws = read_laws(path)
         if participant not in laws:
-            raise StudyError(f"{path}: no cost law of {participant}")
+            raise ValueError(f"{path}: no cost law of {participant}")
         self.law = laws[participant]
         self.ranks = ranks
         self._base = float(self.law.seconds(ranks)) / iterations
         self._late: list[float] = []
+        # Of a recorded run: ranks that sleep may share cores.
+        stated = json.loads(os.environ.get("PRECICE_LB_METADATA") or "{}")
+        os.environ["PRECICE_LB_METADATA"] = json.dumps({**stated, "emulated_load": True})
 
     @classmethod
     def of_solver(cls, path: str | Path, participant: str, comm: MPI.Comm, iterations: int = 1) -> EmulatedLoad:
@@ -168,7 +169,7 @@ class EmulatedLoad:
         """
         try:
             return cls(path, participant, comm.Get_size(), iterations)
-        except StudyError as error:
+        except ValueError as error:
             if comm.Get_rank() == 0:
                 print(error, file=sys.stderr)
             sys.exit(2)
@@ -199,7 +200,7 @@ class EmulatedLoad:
         """
         if self._late:
             print(
-                f"{self.law.participant}: {plural(len(self._late), 'window')} took longer than their cost law says, by"
+                f"{self.law.participant}: {len(self._late)} windows took longer than their cost law says, by"
                 f" up to {max(self._late):.3f} s: the machine is too busy, or the law too fast, for this many ranks",
                 file=sys.stderr,
             )
@@ -241,41 +242,41 @@ def read_laws(path: str | Path) -> dict[str, CostLaw]:
 
     Raises
     ------
-    StudyError
+    ValueError
         The file is missing, is not such an object, or a value is out of its range.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: expected a JSON file of cost laws, cannot read it: {error}") from error
+        raise ValueError(f"{path}: expected a JSON file of cost laws, cannot read it: {error}") from error
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise StudyError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+        raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
     if not isinstance(content, dict) or not content:
-        raise StudyError(f"{path}: expected an object from participant to its cost law, found {_shorten(content)}")
+        raise ValueError(f"{path}: expected an object from participant to its cost law, found {_shorten(content)}")
     return {name: _read_law(path, name, entry) for name, entry in content.items()}
 
 
 def _read_law(path: str | Path, participant: str, entry: Any) -> CostLaw:
     where = f"{path}, participant {participant!r}"
     if not isinstance(entry, dict):
-        raise StudyError(f"{where}: expected an object of coefficients, found {_shorten(entry)}")
+        raise ValueError(f"{where}: expected an object of coefficients, found {_shorten(entry)}")
     known = [field.name for field in fields(CostLaw) if field.name != "participant"]
     for key, value in entry.items():
         if key not in known:
-            raise StudyError(f"{where}: unknown key {key!r}, expected {', '.join(known)}")
+            raise ValueError(f"{where}: unknown key {key!r}, expected {', '.join(known)}")
         expected: type | tuple[type, ...] = int if key in _WHOLE else (int, float)
         if isinstance(value, bool) or not isinstance(value, expected):
             kind = "a whole number" if key in _WHOLE else "a number"
-            raise StudyError(f"{where}: {key} must be {kind}, found {_shorten(value)}")
+            raise ValueError(f"{where}: {key} must be {kind}, found {_shorten(value)}")
     missing = [key for key in _REQUIRED if key not in entry]
     if missing:
-        raise StudyError(f"{where}: missing {', '.join(missing)} (seconds; 0 for none)")
+        raise ValueError(f"{where}: missing {', '.join(missing)} (seconds; 0 for none)")
     try:
         return CostLaw(**entry, participant=participant)
-    except ModelError as error:
-        raise StudyError(f"{where}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _shorten(value: Any) -> str:
