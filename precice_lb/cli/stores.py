@@ -171,7 +171,7 @@ def export(
     Traces have one process per participant and one thread per rank, and name their slices as preCICE does, with their
     time window and coupling iteration. Tables have a row per run, participant, rank, coupling iteration and quantity,
     in seconds. Runs on libprecice are joined with preCICE's own profiling files. For pandas see
-    precice_lb.to_dataframe. One file per participant in place of one per rank is a store as well, and nothing is removed.
+    precice_lb.to_dataframe. One file per participant in place of one per rank is a store as well; nothing is removed.
 
     Example: precice-lb export precice-lb-store --output trace.json
 

@@ -215,7 +215,7 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
     assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
     assert main([*arguments, "--parameter", "level=3", "--learner", "factorized"]) == 0
     assert re.search(r"seconds, x1 = level; 12 measurements", " ".join(capsys.readouterr().out.split()))
-    assert main([*arguments, "--parameter", "level=3", "--learner", "bayes"]) == 0
+    assert main([*arguments, "--parameter", "level=3", "--learner", "piecewise"]) == 0
     assert "4 measurements at 2 to 16 ranks" in " ".join(capsys.readouterr().out.split())
     assert main([*arguments, "--parameter", '{"level": "any"}']) == 0
     assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())

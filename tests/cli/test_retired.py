@@ -2,60 +2,101 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_case, write_study
 
-from precice_lb.calibrate import read_study
-from precice_lb.calibrate.state import CampaignState, Settings
+from precice_lb.calibrate import load_campaign, read_study
+from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
 from precice_lb.cli import main
 
 
 @pytest.mark.parametrize(
-    ("tokens", "instead"),
+    ("words", "instead"),
     [
-        (["merge", "precice-lb-store"], "export --merged"),
-        (["import", "precice-events", "EventLog.json"], "CSV"),
-        (["import", "ateles-timeinfo", "timeinfo"], "CSV"),
-        (["import", "case", "folder"], "CSV"),
-        (["inside", "precice-lb-store", "--mpi-report", "solver.mpiP"], "--seconds"),
-        (["partners", "run-1", "run-2", "--fit-constants", "constants.json"], "--constants turn="),
-        (["partners", "exports", "--style=hilbert"], "--partition"),
-        (["partners", "exports", "--ranks-per-node", "4"], "partners.h5"),
+        ("chain check study.toml", "docs/how-to/restart.md"),
+        ("fit times.csv", "benchmarks/regret.py"),
+        ("guess try study.toml", "PRECICE_LB_GUESS=auto"),
+        ("import ateles-timeinfo timeinfo", "CSV"),
+        ("import case folder", "CSV"),
+        ("import precice-events EventLog.json", "CSV"),
+        ("inside precice-lb-store --mpi-report solver.mpiP", "--seconds"),
+        ("merge precice-lb-store", "export --merged"),
+        ("partners exports --ranks-per-node 4", "partners.h5"),
+        ("partners exports --style=hilbert", "--partition"),
+        ("partners run-1 run-2 --fit-constants constants.json", "--constants turn="),
+        ("recommend times.csv --spent-core-hours 2", "in the JSON"),
+        ("recommend times.csv --verify", "the line optimum"),
+        ("report times.csv --spent-core-hours=2", "in the JSON"),
     ],
 )
-def test_retired_commands_and_options_say_what_to_use_instead(
-    tokens: list[str], instead: str, capsys: pytest.CaptureFixture[str]
+def test_commands_and_options_say_what_to_use_instead(
+    words: str, instead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(tokens) == 2
-    error = capsys.readouterr().err
-    assert "was retired; " in error
-    assert instead in error
-    assert error.count("\n") == 1
+    assert main(words.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "was retired; " in line
+    assert instead in line
 
 
-@pytest.mark.parametrize(("table", "key"), [('[runs]\ndesign = "grid"', "runs.design")])
-def test_retired_keys_of_a_study_are_named_and_ignored(
-    tmp_path: Path, table: str, key: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("table", "line", "key"),
+    [
+        ("[runs]", 'design = "grid"', "runs.design"),
+        ("[runs]", "beside = true", "runs.beside"),
+        ("[emulation]", 'law = "law.json"', "emulation"),
+    ],
+)
+def test_keys_of_a_study_are_named_and_ignored(
+    tmp_path: Path, table: str, line: str, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path)
     expected = read_study(path)
     assert capsys.readouterr().err == ""
-    head, _, line = table.partition("\n")
-    path.write_text(path.read_text().replace(head, f"{head}\n{line}"))
+    text = path.read_text()
+    path.write_text(text.replace(table, f"{table}\n{line}") if table in text else f"{text}\n{table}\n{line}\n")
     assert read_study(path) == expected
     assert capsys.readouterr().err == f"precice-lb: {path}: {key}: retired, and so ignored\n"
 
 
-def test_retired_learners_of_a_campaign_are_named_and_ignored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def stored(directory: Path, **more: object) -> Path:
+    """A campaign of three runs, of which the last two have more keys."""
+    runs = [RunRecord(number, f"00{number}", {"Inner": 1}, "runs", "", "", outcome="finished") for number in (1, 2, 3)]
+    CampaignState({}, runs).save(directory)
+    path = directory / "campaign.json"
+    values = json.loads(path.read_text())
+    for run in values["runs"][1:]:
+        run.update(more)
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_energy_of_stored_runs_is_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stored(tmp_path, energy=[{"split": {"Inner": 1}, "joules": 5.0, "seconds": 2.0}])
+    result = load_campaign(tmp_path)
+    assert result is not None
+    assert [run.name for run in result.finished] == ["001", "002", "003"]
+    assert capsys.readouterr().err == f"precice-lb: {path}: runs.energy: retired, and so ignored\n"
+
+
+def test_stored_runs_in_turns_are_named_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stored(tmp_path, in_turns=True)
+    result = load_campaign(tmp_path)
+    assert result is not None
+    assert [run.name for run in result.finished] == ["001"]
+    # They stay in the list: what follows is numbered after them.
+    assert len(result.runs) == 3
+    assert capsys.readouterr().err == f"precice-lb: {path}: runs in turns (002, 003): retired, and so passed over\n"
+
+
+def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     CampaignState({}, settings=Settings(4, {}, {}, {}, [], learner="shape")).save(tmp_path)
     state = CampaignState.load(tmp_path)
     assert state is not None
     assert state.settings is not None
     assert state.settings.learner is None
-    told = "settings.learner=shape: retired, and so ignored"
-    assert capsys.readouterr().err == f"precice-lb: {tmp_path / 'campaign.json'}: {told}\n"
+    ignored = "settings.learner=shape: retired, and so ignored"
+    assert capsys.readouterr().err == f"precice-lb: {tmp_path / 'campaign.json'}: {ignored}\n"

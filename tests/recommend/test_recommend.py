@@ -282,9 +282,7 @@ def meshes(texts: bool = False) -> Measurements:
     return measurements(samples, parameters={name: {"mesh": np.repeat(kinds, 4)} for name in work})
 
 
-@pytest.mark.parametrize(
-    ("learner", "texts"), [("interpolation", False), ("bayes", True), (PMNFRegressor(n_terms=1), False)]
-)
+@pytest.mark.parametrize(("learner", "texts"), [("bayes", True), (PMNFRegressor(n_terms=1), False)])
 def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learner: Any, texts: bool) -> None:
     schedule = Schedule.parallel(["Fluid", "Solid"])
     for value, share in (("coarse", 0.5), ("fine", 0.8)) if texts else ((1, 0.5), (2.0, 0.8)):
@@ -311,12 +309,7 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
         (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
-        (
-            False,
-            {"mesh": 3},
-            "pmnf",
-            "mesh=3, found 1, 2; pmnf knows ranks alone: choose one of bayes, epmnf",
-        ),
+        (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; pmnf knows ranks alone: choose one of bayes, epmnf"),
         (True, {"mesh": "finer"}, None, "mesh=finer, found coarse, fine; measure there"),
     ],
 )
