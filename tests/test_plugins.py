@@ -155,8 +155,7 @@ def test_a_reader_of_another_distribution_is_a_command_with_help(site: dict[str,
 
 
 def test_a_learner_of_another_distribution_is_in_the_help_and_learns(site: dict[str, str], tmp_path: Path) -> None:
-    for name in ("recommend", "fit"):
-        assert "own-curve" in command(site, name, "--help").stdout
+    assert "own-curve" in command(site, "recommend", "--help").stdout
     table = tmp_path / "table.csv"
     rows = [f"{who},{p},{8 / p + 0.1}" for who in ("A", "B") for p in (1, 2, 4, 8)]
     table.write_text("participant,ranks,seconds\n" + "\n".join(rows) + "\n")
