@@ -264,7 +264,8 @@ def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["chain", str(path)]) == 0
     said = capsys.readouterr()
     assert said.out == f"wrote {tmp_path / 'study-chain' / 'chain.json'}\n"
-    assert "segment 2 of 2: finished after" in said.err
+    assert "segment 2 of 2: " in said.err
+    assert "segment 2 of 2: finished after" in (tmp_path / "study-chain" / "campaign.log").read_text()
     assert page(tmp_path / "study-chain")["windows_done"] == 6
     path.write_text(
         path.read_text().partition("[chain]")[0]
