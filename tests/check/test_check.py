@@ -255,21 +255,6 @@ def test_two_versions_on_as_many_ranks_are_no_repeated_runs(tmp_path: Path) -> N
     assert "repeated runs" not in kinds(checked(tmp_path))
 
 
-def test_what_noise_explains_is_no_difference_between_runs(tmp_path: Path) -> None:
-    for number in range(2):
-        # The standard error of a median of 40 such windows is about 3 %.
-        cost = noisy(3, 40, 0.15) * (1.06 if number else 1.0)
-        plant(tmp_path / str(number), {"A": cost}, begin=200.0 * number, run=f"run{number}")
-    assert "repeated runs" not in kinds(checked(tmp_path))
-
-
-@pytest.mark.parametrize(("begin", "found"), [(99.0, []), (95.0, ["other load"])])
-def test_runs_may_overlap_by_a_moment(begin: float, found: list[str], tmp_path: Path) -> None:
-    plant(tmp_path / "one", {"A": noisy(1, 60)}, hostname="h")
-    plant(tmp_path / "two", {"A": noisy(2, 60)}, begin=begin, hostname="h")
-    assert kinds(checked(tmp_path)) == found
-
-
 def test_what_was_not_measured_or_is_too_short_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_store(tmp_path / "a", [row(w, 0.1, 0.2, None) for w in range(1, 20)], "A")
     assert kinds(checked(tmp_path / "a")) == ["not measured"]
@@ -289,16 +274,6 @@ def test_windows_to_record_come_after_a_long_warmup(tmp_path: Path) -> None:
     plant(tmp_path, {"A": seconds})
     (finding,) = [finding for finding in checked(tmp_path, warmup=1).findings if finding.kind == "windows"]
     assert finding.remedy == "record at least 14 windows"
-
-
-@pytest.mark.parametrize(("outliers", "found"), [(4, False), (8, True)])
-def test_few_outliers_among_many_windows_are_not_worth_a_word(outliers: int, found: bool, tmp_path: Path) -> None:
-    seconds = noisy(4, 101)
-    seconds[9 :: 100 // outliers][:outliers] *= 3
-    plant(tmp_path, {"A": seconds})
-    result = checked(tmp_path)
-    assert result.healths[0].outliers == outliers
-    assert ("outliers" in kinds(result)) == found
 
 
 def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,16 +37,10 @@ def _plant(
     costs: Mapping[str, list[float]],
     ranks: Mapping[str, int],
     *,
-    off_interface: Mapping[str, int] | None = None,
-    slower: Mapping[str, float] | None = None,
     warmup: float = 0.0,
     **more: object,
 ) -> None:
-    """Stores of a parallel coupling: a window takes the larger cost and the transfer.
-
-    The first ``off_interface`` ranks from the end do not wait in ``advance``: they idle in their solver's next
-    collective. Rank 0 of a participant in ``slower`` arrives that much earlier in ``advance`` than the others.
-    """
+    """Stores of a parallel coupling: a window takes the larger cost and the transfer."""
     windows = len(next(iter(costs.values())))
     for name, seconds in costs.items():
         for rank in range(ranks[name]):
@@ -55,11 +49,7 @@ def _plant(
                 extra = warmup if window == 0 else 0.0
                 wall = max(cost[window] for cost in costs.values()) + TRANSFER + extra
                 wait = wall - seconds[window] - extra
-                early = (slower or {}).get(name, 0.0) if rank == 0 else 0.0
-                if rank >= ranks[name] - (off_interface or {}).get(name, 0):
-                    table.append(row(window + 1, wall - 1e-5, 1e-5, 0.0))
-                else:
-                    table.append(row(window + 1, wall - wait - early, wait + early, wait + early))
+                table.append(row(window + 1, wall - wait, wait, wait))
             write_store(directory, table, name, rank, ranks[name], **more)
 
 
@@ -84,24 +74,6 @@ def test_planted_cost_wait_and_imbalance_are_recovered(tmp_path: Path) -> None:
         np.testing.assert_allclose(part.rank_overhead, 0.0, atol=1e-8)
         assert part.window_seconds[0] > 5
     assert run.imbalance == pytest.approx(0.2 / 0.302, abs=1e-6)
-
-
-def test_ranks_off_the_interface_do_not_falsify(tmp_path: Path) -> None:
-    _plant(tmp_path, {"A": [0.1] * 5, "B": [0.3] * 5}, {"A": 4, "B": 1}, off_interface={"A": 3})
-    (run,) = load_runs([tmp_path], warmup=0)
-    part = run.participants["A"]
-    # Three ranks of four show 0.3 s of "solve" and no wait; the participant still costs 0.1 s.
-    np.testing.assert_allclose(part.rank_solve[1:], 0.3 + TRANSFER - 1e-5, atol=1e-8)
-    np.testing.assert_allclose(part.compute_seconds, 0.1 + TRANSFER, atol=1e-8)
-    np.testing.assert_allclose(part.wait_seconds, 0.2 + TRANSFER, atol=1e-8)
-
-
-def test_ranks_that_arrive_early_wait_for_their_own_participant(tmp_path: Path) -> None:
-    _plant(tmp_path, {"A": [0.3] * 5, "B": [0.1] * 5}, {"A": 3, "B": 1}, slower={"A": 0.12})
-    part = load_runs([tmp_path], warmup=0)[0].participants["A"]
-    np.testing.assert_allclose(part.wait_seconds, TRANSFER, atol=1e-8)
-    np.testing.assert_allclose(part.compute_seconds, 0.3 + TRANSFER, atol=1e-8)
-    assert part.imbalance == pytest.approx(0.12 / 0.3)
 
 
 def test_a_serial_coupling_shows_no_transfer_floor(tmp_path: Path) -> None:
@@ -148,22 +120,6 @@ def test_who_is_second_in_a_serial_scheme() -> None:
     assert roles_of(PAIR.format(kind="parallel-explicit")).second is None
     assert roles_of(SERIAL).second == frozenset()
     assert roles_of("no XML").second is None
-
-
-def test_the_transfer_floor_is_counted_once_per_iteration(tmp_path: Path) -> None:
-    for name, solve, wait in (("A", 0.3, TRANSFER), ("B", 0.1, 0.2 + TRANSFER)):
-        table = []
-        for window in range(1, 5):
-            # Two substeps per iteration, of which the last exchanges data; three iterations.
-            for iteration in (1, 2, 3):
-                table.append(row(window, solve / 2, 0.0, 0.0, iteration=iteration, complete=False))
-                table.append(row(window, solve / 2, wait, wait, iteration=iteration, complete=iteration == 3))
-        write_store(tmp_path, table, name)
-    (run,) = load_runs([tmp_path])
-    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * (0.3 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].compute_seconds, 3 * (0.1 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].iteration_compute, [0.1 + TRANSFER] * 3)
-    assert run.participants["A"].iteration_windows.tolist() == [3, 3, 3]
 
 
 def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
@@ -332,12 +288,6 @@ def test_a_rank_without_a_store_is_unknown(tmp_path: Path) -> None:
     np.testing.assert_allclose(part.compute_seconds, 0.3, atol=1e-8)
 
 
-def test_windows_that_a_killed_rank_did_not_flush_are_left_out(tmp_path: Path) -> None:
-    write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 9)], "A", 0, 2)
-    write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 5)], "A", 1, 2)
-    assert load_runs([tmp_path])[0].participants["A"].windows.tolist() == [1, 2, 3, 4]
-
-
 def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
     first, second = row(2, 0.1, 0.1, 0.01, complete=False), row(2, 0.2, 0.1, 0.01)
     calls = [row(1, 0.1, 0.1, 0.01), first, second, row(3, 0.3, 0.1, 0.01)]
@@ -453,27 +403,22 @@ def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
     assert [run.participants["A"].ranks for run in load_runs([tmp_path / "one"])] == [2, 2]
 
 
-def test_participants_that_start_minutes_apart_are_one_run_while_they_overlap(tmp_path: Path) -> None:
-    table = [row(1, 0.1, 0.1, 0.01)]
-    write_store(tmp_path, table, "A", started_unix_ns=START, seconds=1000)
-    write_store(tmp_path, table, "B", started_unix_ns=START + 900 * SECOND, seconds=100)
-    write_store(tmp_path, table, "C", started_unix_ns=START + 950 * SECOND, seconds=200)
-    assert [list(run.participants) for run in load_runs([tmp_path])] == [["A", "B", "C"]]
-
-
-def test_participants_that_never_ran_at_the_same_time_are_two_runs(tmp_path: Path) -> None:
-    table = [row(1, 0.1, 0.1, 0.01)]
-    write_store(tmp_path / "one", table, "A", started_unix_ns=START, seconds=100)
-    write_store(tmp_path / "two", table, "B", started_unix_ns=START + 200 * SECOND, seconds=100)
-    assert [list(run.participants) for run in load_runs([tmp_path])] == [["A"], ["B"]]
-
-
-def test_one_that_ends_early_does_not_part_those_that_go_on(tmp_path: Path) -> None:
-    table = [row(1, 0.1, 0.1, 0.01)]
-    write_store(tmp_path, table, "A", started_unix_ns=START, seconds=1000)
-    write_store(tmp_path, table, "B", started_unix_ns=START + 100 * SECOND, seconds=100)
-    write_store(tmp_path, table, "C", started_unix_ns=START + 900 * SECOND, seconds=200)
-    assert [list(run.participants) for run in load_runs([tmp_path])] == [["A", "B", "C"]]
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        # They start minutes apart, and overlap; one ends early; they never ran at the same time.
+        ({"A": (0, 1000), "B": (900, 100), "C": (950, 200)}, [["A", "B", "C"]]),
+        ({"A": (0, 1000), "B": (100, 100), "C": (900, 200)}, [["A", "B", "C"]]),
+        ({"A": (0, 100), "B": (200, 100)}, [["A"], ["B"]]),
+    ],
+)
+def test_participants_are_one_run_while_they_overlap(
+    tmp_path: Path, times: dict[str, tuple[int, int]], expected: list[list[str]]
+) -> None:
+    for name, (begin, seconds) in times.items():
+        started = START + begin * SECOND
+        write_store(tmp_path, [row(1, 0.1, 0.1, 0.01)], name, started_unix_ns=started, seconds=seconds)
+    assert [list(run.participants) for run in load_runs([tmp_path])] == expected
 
 
 def test_runs_of_two_cases_are_refused_with_both_named(tmp_path: Path) -> None:

@@ -152,24 +152,6 @@ def test_splits_so_far_are_grouped_and_the_earlier_ones_counted() -> None:
     assert "55 others before; " in screen(chain_progress(CHAINS["sixty segments"]), 400)
 
 
-def test_the_report_of_a_chain_begins_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    splits = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}, {"Inner": 4, "Outer": 2}]
-    write_chain(tmp_path / "chain", splits, following={"Inner": 4, "Outer": 2}, total=60)
-    output = tmp_path / "report"
-    assert main(["report", str(tmp_path / "chain"), "-o", str(output)]) == 0
-    page = Elements((output / "report.html").read_text())
-    text = page.text.replace("\xa0", " ")
-    assert "Job chain: 3 segments, 30 of 60 windows" in text
-    assert [each["id"] for each in page.named("section")][:2] == ["chain", "recommendation"]
-    assert "Inner, Outer, 6 ranks" in text
-    assert (output / "figures" / "chain.svg").is_file()
-    assert "4 + 2" in text
-    assert "21–30" in text
-    capsys.readouterr()
-    assert main(["summary", str(tmp_path / "chain")]) == 0
-    assert "3 segments, 30 of 60 windows" in capsys.readouterr().out
-
-
 def test_a_chain_without_runs_is_reported_alone(tmp_path: Path) -> None:
     write_chain(tmp_path / "chain", [], following=NEXT, total=60)
     assert main(["report", str(tmp_path / "chain"), "-o", str(tmp_path / "report")]) == 0

@@ -16,14 +16,9 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.blocks import DefinitionList, Section, Table
+from precice_lb.report.blocks import Section, Table
 from precice_lb.report.page import Evidence, Page, Paragraph, build_page, write_report
 from precice_lb.report.page.html import page_html
-
-ORDER = [
-    "recommendation", "comparison", "window", "scaling", "landscape", "budget", "iterations", "imbalance", "partners",
-    "quality", "next", "launch", "provenance",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +44,6 @@ def texts(page: Page, name: str) -> str:
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
-
-
-def test_the_sections_stand_in_their_order_and_none_is_empty(page: Page) -> None:
-    assert [section.name for section in page.sections] == ORDER
-    assert all(section.blocks for section in page.sections)
-
-
-def test_the_first_sentences_are_the_recommendation(page: Page, recorded: Evidence) -> None:
-    inner, outer = recorded.recommendation.split.values()
-    assert page.title == f"Recommended split: Inner {inner} ranks and Outer {outer} ranks"
-    assert texts(page, "recommendation").startswith(
-        f"Give Inner {inner} ranks and Outer {outer} ranks: one time window"
-    )
-
-
-def test_recorded_runs_give_every_figure(page: Page) -> None:
-    names = [chart.name for chart in page.charts]
-    assert names == ["comparison", "window", "scaling", "landscape", "budget", "cost", "imbalance", "windows"]
 
 
 def test_the_timeline_has_the_planted_seconds(page: Page) -> None:
@@ -120,23 +97,6 @@ def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_pa
     assert (evidence.shown_run.versions, evidence.repeats) == ({"Inner": "gpu"}, 1)
 
 
-def test_runs_have_their_names_in_the_table_of_their_quality(page: Page) -> None:
-    """Each name ended in a number, since it stands there once for each participant."""
-    section = next(each for each in page.sections if each.name == "quality")
-    (table,) = (block for block in section.blocks if isinstance(block, Table))
-    assert [row[0] for row in table.rows] == [f"run-{number}" for number in range(3) for _ in range(2)]
-
-
-def test_tables_alone_say_what_to_record(tmp_path: Path) -> None:
-    page = build_page(table_evidence(tmp_path, ["Inner", "Outer"]))
-    for name in ("window", "iterations", "imbalance", "quality"):
-        assert "No recorded run is among the sources: record one with precice-lb run" in texts(page, name)
-    assert "PRECICE_LB_MESHES=coordinates" in texts(page, "partners")
-    assert "--present Inner=…,Outer=…" in texts(page, "comparison")
-    assert [chart.name for chart in page.charts] == ["comparison", "scaling", "landscape", "budget", "cost"]
-    assert "SHA-256" in page_html(page)
-
-
 @pytest.mark.parametrize("count", [3, 4])
 def test_more_participants_get_the_splits_near_the_best_one(count: int, tmp_path: Path) -> None:
     evidence = table_evidence(tmp_path, ["Fluid", "Solid", "Heat", "Noise"][:count], 20)
@@ -149,18 +109,6 @@ def test_more_participants_get_the_splits_near_the_best_one(count: int, tmp_path
     assert [row[0] for row in table.rows] == [" + ".join(map(str, near.split.values())) for near in plan.near]
     without = dataclasses.replace(evidence, recommendation=dataclasses.replace(evidence.recommendation, plan=None))
     assert texts(build_page(without), "landscape").startswith("Splits near the recommended one are listed where")
-
-
-def test_another_run_is_judged_by_the_regret_it_would_remove(page: Page) -> None:
-    assert re.search(r"expected to be \d+\.\d\d % slower than the best one", texts(page, "next"))
-
-
-def test_provenance_names_versions_machine_sources_and_command(page: Page, recorded: Evidence) -> None:
-    section = next(each for each in page.sections if each.name == "provenance")
-    pairs = dict(pair for block in section.blocks if isinstance(block, DefinitionList) for pair in block.pairs)
-    assert pairs["command"] == f"precice-lb report {recorded.sources[0]}"
-    assert "numpy " in pairs["versions"]
-    assert "run-2 (6 + 3 ranks, 2023-11-14" in pairs["runs"]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -240,15 +188,6 @@ def test_hostile_names_come_out_as_text(tmp_path: Path) -> None:
 
 
 # --- command --------------------------------------------------------------------------------------------------------
-
-
-def test_the_command_names_the_page_last(campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(campaign), "-o", str(tmp_path / "out"), "--present", "Inner=5,Outer=4"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
-    shown = Elements((tmp_path / "out" / "report.html").read_text()).text.replace("\xa0", " ")
-    # The largest run had nine ranks.
-    assert "parallel-explicit Inner, Outer, 9 ranks" in shown
-    assert "present split" in shown
 
 
 def test_a_campaigns_budget_is_remembered(campaign: Path, tmp_path: Path) -> None:
