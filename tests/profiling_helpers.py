@@ -6,6 +6,8 @@ import gzip
 import shutil
 from pathlib import Path
 
+from precice_lb.store.reader import RankStore, find_stores, read_store
+
 DATA = Path(__file__).parent / "data" / "profiling"
 
 
@@ -18,6 +20,13 @@ def case(directory: Path, run: str) -> Path:
     return directory
 
 
+def followed(directory: Path, run: str) -> Path:
+    """Lay out a sample whose configuration asks for the usual folder; return that folder."""
+    text = (case(directory, run) / "precice-config.xml").read_text()
+    (directory / "precice-config.xml").write_text(text.replace(' directory="prof"', ""))
+    return directory / "precice-profiling"
+
+
 def database(directory: Path, run: str) -> Path:
     """Lay out a merged sample with its configuration and logs beside it."""
     directory.mkdir(parents=True)
@@ -27,3 +36,9 @@ def database(directory: Path, run: str) -> Path:
         if other.suffix != ".txt":
             shutil.copy(other, directory)
     return path
+
+
+def imported(directory: Path) -> dict[str, RankStore]:
+    """The stores below a directory by participant and rank."""
+    stores = map(read_store, find_stores([directory]))
+    return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}

@@ -10,44 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+import record_helpers
 from store_helpers import START, row, write_store
+
+from precice_lb.cli import main
 
 HOSTILE = ("<script>alert(1)</script>", "[bold red]x[/]", "a|b", "two\nlines", "n" * 500, "$x^2$_y_`z`", "\x1b[31mred")
 
-CONFIGURATION = """<?xml version="1.0" encoding="UTF-8" ?>
-<precice-configuration>
-  <data:scalar name="Pressure" />
-  <data:scalar name="Flux" />
-  <mesh name="Inner-Mesh" dimensions="2"><use-data name="Pressure" /><use-data name="Flux" /></mesh>
-  <mesh name="Outer-Mesh" dimensions="2"><use-data name="Pressure" /><use-data name="Flux" /></mesh>
-  <participant name="Inner">
-    <provide-mesh name="Inner-Mesh" />
-    <receive-mesh name="Outer-Mesh" from="Outer" />
-    <write-data name="Flux" mesh="Inner-Mesh" />
-    <read-data name="Pressure" mesh="Inner-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="Outer-Mesh" to="Inner-Mesh" constraint="consistent" />
-  </participant>
-  <participant name="Outer">
-    <provide-mesh name="Outer-Mesh" />
-    <receive-mesh name="Inner-Mesh" from="Inner" />
-    <write-data name="Pressure" mesh="Outer-Mesh" />
-    <read-data name="Flux" mesh="Outer-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="Inner-Mesh" to="Outer-Mesh" constraint="consistent" />
-  </participant>
-  <m2n:sockets acceptor="Inner" connector="Outer" exchange-directory=".." />
-  <coupling-scheme:{scheme}-explicit>
-    <participants first="Inner" second="Outer" />
-    <time-window-size value="{window}" />
-    <max-time value="1" />
-    <exchange data="Pressure" mesh="Outer-Mesh" from="Outer" to="Inner" />
-    <exchange data="Flux" mesh="Inner-Mesh" from="Inner" to="Outer" />
-  </coupling-scheme:{scheme}-explicit>
-</precice-configuration>
-"""
-
 
 def configuration(scheme: str = "parallel", window: float = 0.1) -> str:
-    return CONFIGURATION.format(scheme=scheme, window=window)
+    """Text of precice-config.xml of Inner and Outer."""
+    text = record_helpers.configuration(f"{scheme}-explicit", windows=10)
+    for name, short in (("Inner", "A"), ("Outer", "B")):
+        text = text.replace(f'"{short}-', f'"{name}-').replace(f'"{short}"', f'"{name}"')
+    return text.replace('<time-window-size value="0.1"/>', f'<time-window-size value="{window}"/>')
 
 
 def compute_seconds(participant: str, ranks: int) -> float:
@@ -107,3 +84,13 @@ def precice_lb(*arguments: str | Path, cwd: Path | None = None, **environment: s
         text=True,
         timeout=300,
     )
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Run a command that must be refused in one line; return the line."""
+    assert main([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("precice-lb: error: ")
+    assert err.count("\n") == 1
+    return err

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from profiling_helpers import database
 from record_helpers import configuration, environment, run_pair
-from store_helpers import START, row, write_store
+from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
@@ -80,6 +80,27 @@ def checked(path: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return {(processes[pid], threads[pid, tid]): events for (pid, tid), events in slices.items()}
 
 
+def traced(directory: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Slices of the trace of the stores below a directory, which is written beside it."""
+    path = directory.with_name(f"{directory.name}.json")
+    export_trace([directory], path)
+    return checked(path)
+
+
+def calls_of(found: dict[tuple[str, str], list[dict[str, Any]]], name: str) -> list[dict[str, Any]]:
+    """Calls of ``advance`` of a participant's first rank."""
+    return [event for event in found[name, "Primary (0)"] if event["name"] == "advance"]
+
+
+def with_sections(directory: Path, names: list[str], sections: list[tuple[int, int, int, int]]) -> Path:
+    """A store of one call, of a solver with profiling sections."""
+    writer = StoreWriter(directory, metadata(), PARALLEL)
+    calls = rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)])
+    writer.append(calls, np.array(sections, dtype=SECTION_DTYPE), names)
+    writer.close(finished=True, ended_unix_ns=START + 10**9)
+    return directory
+
+
 def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: Path) -> None:
     count = export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
     found = checked(tmp_path / "trace.json")
@@ -101,16 +122,14 @@ def test_names_are_those_of_preCICE(tmp_path: Path) -> None:
 
     with sqlite3.connect(database(tmp_path / "merged", "fundamental")) as connection:
         names = {name.rpartition("/")[2] for (name,) in connection.execute("SELECT name FROM names")}
-    export_trace([stores(tmp_path / "stores")], tmp_path / "trace.json")
-    found = checked(tmp_path / "trace.json")
+    found = traced(stores(tmp_path / "stores"))
     assert {event["name"] for events in found.values() for event in events} <= names
 
 
 def test_clocks_that_disagree_are_set_by_who_waits_for_whom(tmp_path: Path) -> None:
     def begins(behind: int, folder: str) -> dict[str, Decimal]:
-        export_trace([stores(tmp_path / folder, behind)], tmp_path / "trace.json")
-        found = checked(tmp_path / "trace.json")
-        return {name: next(e["ts"] for e in found[name, "Primary (0)"] if e["name"] == "advance") for name in "AB"}
+        found = traced(stores(tmp_path / folder, behind))
+        return {name: calls_of(found, name)[0]["ts"] for name in "AB"}
 
     together = begins(0, "together")
     assert together["A"] - together["B"] == Decimal(300_000)
@@ -128,25 +147,14 @@ def test_clocks_are_set_so_that_no_window_receives_before_it_is_sent(tmp_path: P
             begin = 10_000 + round((0.5 * (window - 1) + solve) * 1e9)
             table.append((window, 1, begin, round(solve * 1e9), round(advance * 1e9), 0, 0, 0.1, True))
         write_store(tmp_path, table, name, configuration=TEXT, started_unix_ns=START - behind, seconds=5.0)
-    export_trace([tmp_path], tmp_path / "trace.json")
-    found = checked(tmp_path / "trace.json")
-    calls = {name: [e for e in found[name, "Primary (0)"] if e["name"] == "advance"] for name in "AB"}
-    for one, other in zip(calls["A"], calls["B"], strict=True):
+    found = traced(tmp_path)
+    for one, other in zip(calls_of(found, "A"), calls_of(found, "B"), strict=True):
         assert one["ts"] <= other["ts"] + other["dur"]
         assert other["ts"] <= one["ts"] + one["dur"]
 
 
 def test_of_sections_that_begin_together_the_longer_one_is_the_outer(tmp_path: Path) -> None:
-    from store_helpers import PARALLEL, metadata, rows
-
-    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    sections = [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000)]
-    writer.append(
-        rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]),
-        np.array(sections, dtype=SECTION_DTYPE),
-        ["outer", "inner"],
-    )
-    writer.close(finished=True, ended_unix_ns=START + 10**9)
+    with_sections(tmp_path, ["outer", "inner"], [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000)])
     export_trace([tmp_path], tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [event["name"] for event in events if event["name"] in ("outer", "inner")] == ["outer", "inner"]
@@ -158,34 +166,23 @@ def test_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
         (2, 1, 5_000_000, 1_500_000, 1_000_000, 0, 0, 0.1, True),
     ]
     write_store(tmp_path, table, "A", configuration=TEXT)
-    export_trace([tmp_path], tmp_path / "trace.json")
-    calls = [e for e in checked(tmp_path / "trace.json")["A", "Primary (0)"] if e["name"] == "advance"]
-    assert [call["dur"] for call in calls] == [Decimal(1500), Decimal(1000)]
+    assert [call["dur"] for call in calls_of(traced(tmp_path), "A")] == [Decimal(1500), Decimal(1000)]
 
 
 def test_times_of_a_trace_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
     table = [(1, 1, 2_000_007, 1_000_005, 3_000_060, 0, 0, 0.1, True)]
     write_store(tmp_path, table, "A", configuration=TEXT)
-    export_trace([tmp_path], tmp_path / "trace.json")
-    found = {event["name"]: event for event in checked(tmp_path / "trace.json")["A", "Primary (0)"]}
+    found = {event["name"]: event for event in traced(tmp_path)["A", "Primary (0)"]}
     assert found["solver.advance"]["dur"] == Decimal("1000.005")
     assert found["advance"]["dur"] == Decimal("3000.060")
     assert found["advance"]["ts"] - found["solver.advance"]["ts"] == Decimal("1000.005")
 
 
 def test_sections_of_the_solver_lie_in_its_slice(tmp_path: Path) -> None:
-    from store_helpers import PARALLEL, metadata, rows
-
-    writer = StoreWriter(tmp_path / "stores", metadata(), PARALLEL)
-    names = ["outer <b>", "inner", "across"]
     sections = [(0, 1, 1_000_100, 500_000), (1, 1, 1_000_200, 1000), (2, 1, 1_900_000, 500_000)]
-    writer.append(
-        rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)]), np.array(sections, dtype=SECTION_DTYPE), names
-    )
-    writer.close(finished=True, ended_unix_ns=START + 10**9)
-    export_trace([tmp_path / "stores"], tmp_path / "trace.json")
-    found = checked(tmp_path / "trace.json")["A", "Primary (0)"]
-    assert [event["name"] for event in found] == ["solver.advance", "outer <b>", "inner", "advance"]
+    found = traced(with_sections(tmp_path / "stores", ["outer <b>", "inner", "across"], sections))
+    names = [event["name"] for event in found["A", "Primary (0)"]]
+    assert names == ["solver.advance", "outer <b>", "inner", "advance"]
 
 
 @pytest.mark.parametrize("run", ["all-implicit", "api-just-in-time", "all-parallel"])
@@ -198,8 +195,7 @@ def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) ->
 @pytest.mark.precice
 def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_path: Path) -> None:
     run_pair(tmp_path, "serial-implicit", windows=4)
-    export_trace([tmp_path], tmp_path / "trace.json")
-    names = {event["name"] for events in checked(tmp_path / "trace.json").values() for event in events}
+    names = {event["name"] for events in traced(tmp_path).values() for event in events}
     assert {"waitAndReceiveData", "mapping"} <= names
     frame = to_dataframe([tmp_path])
     assert not frame[frame.quantity == "wait"].seconds.isna().any()
@@ -209,9 +205,7 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     stores(tmp_path / "one", run="first", pid=1)
     stores(tmp_path / "two", run="first", pid=2)
     write_store(tmp_path / "three", [row(1, 1e-7, 0.2, 0.1)], "<b>\nÜ", started_unix_ns=START + 10**13)
-    export_trace([tmp_path], tmp_path / "trace.json")
-    found = checked(tmp_path / "trace.json")
-    assert {name for name, _ in found} == {
+    assert {name for name, _ in traced(tmp_path)} == {
         "first: A", "first: B", "first #2: A", "first #2: B", "<b>\nÜ:1: <b>\nÜ",
     }  # fmt: skip
     assert set(to_dataframe([tmp_path]).run) == {"first", "first #2", "<b>\nÜ:1"}

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, database
+from profiling_helpers import DATA, case, database, imported
+from report_helpers import refused
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.database import read_database
-from precice_lb.store.reader import RankStore, find_stores, read_store
 
 MERGED = sorted(path.name.removesuffix(".db.gz") for path in (DATA / "databases").glob("*.db.gz"))
-
-
-def imported(directory: Path) -> dict[tuple[str, int], RankStore]:
-    stores = map(read_store, find_stores([directory]))
-    return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
 
 
 def test_there_are_real_databases() -> None:
@@ -31,12 +25,7 @@ def test_there_are_real_databases() -> None:
 
 @pytest.mark.parametrize("run", MERGED)
 def test_a_database_gives_what_its_files_give(tmp_path: Path, run: str) -> None:
-    files = tmp_path / "run" / "precice-profiling"
-    shutil.copytree(DATA / run, files)
-    for other in files.iterdir():
-        if other.suffix != ".txt":
-            shutil.move(other, files.parent)
-    import_profiling([files], tmp_path / "from-files")
+    import_profiling([case(tmp_path / "run", run)], tmp_path / "from-files")
     result = import_profiling([database(tmp_path / "merged", run)], tmp_path / "from-database")
     assert result.notes == []
     expected, found = imported(tmp_path / "from-files"), imported(tmp_path / "from-database")
@@ -88,7 +77,7 @@ def test_what_a_kill_left_open_is_left_out(tmp_path: Path) -> None:
         connection.commit()
     import_profiling([path], tmp_path / "store")
     stores = imported(tmp_path / "store")
-    cut, whole = (next(s for (name, _), s in stores.items() if name == letter) for letter in "AB")
+    cut, whole = (stores[f"{name}-0"] for name in "AB")
     assert len(cut.advances) == len(whole.advances) - 1
     assert cut.metadata["finished"] is False
     assert whole.metadata["finished"] is True
@@ -114,10 +103,7 @@ def test_truncated_and_foreign_databases_are_refused_in_one_line(
     for size in (20, 100, 4096, 20_000, len(content) - 5000):
         path = whole.with_name(f"cut-{size}.db")
         path.write_bytes(content[:size])
-        assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 2
-        message = capsys.readouterr().err
-        assert len(message.splitlines()) == 1
-        assert path.name in message
+        assert path.name in refused(capsys, "import", path, "--output", tmp_path / "store")
         assert not list((tmp_path / "store").rglob("*.h5"))
     foreign = tmp_path / "foreign.db"
     with closing(sqlite3.connect(foreign)) as connection:
@@ -139,5 +125,4 @@ def test_names_of_any_script_stay_names(tmp_path: Path, capsys: pytest.CaptureFi
         connection.commit()
     assert [header.participant for header in read_database(path)] == ["<b>\nÜ A", "<b>\nÜ B"]
     # No configuration knows them.
-    assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    refused(capsys, "import", path, "--output", tmp_path / "store")

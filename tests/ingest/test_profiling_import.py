@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, case
+from profiling_helpers import DATA, case, imported
 from record_helpers import environment
 
 from precice_lb.cli import main
@@ -26,14 +26,9 @@ from precice_lb.ingest.profiling import find_profiles, import_profiling, importe
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.ranks import count_windows
 from precice_lb.ingest.profiling.tables import read_iterations_log
-from precice_lb.store.reader import RankStore, find_stores, read_store
+from precice_lb.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]
-
-
-def imported(directory: Path) -> dict[str, RankStore]:
-    stores = map(read_store, find_stores([directory]))
-    return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
 
 
 def benchmark() -> ModuleType:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from profiling_helpers import case, database
+from report_helpers import refused
 
 from precice_lb.cli import main
 from precice_lb.ingest.profiling import import_profiling, read_profile
@@ -102,9 +103,7 @@ def test_what_is_neither_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / name).mkdir()
     elif name == "log.txt":
         (tmp_path / name).write_text("nothing\n")
-    assert main(["summary", str(tmp_path / name)]) == 2
-    refusal = capsys.readouterr().err
-    assert refusal.count("\n") == 1
+    refusal = refused(capsys, "summary", tmp_path / name)
     assert str(tmp_path / name) in refusal
     assert words in refusal
 
@@ -114,13 +113,12 @@ def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
 ) -> None:
     merged = database(tmp_path / "merged", "fundamental")
     configuration = merged.with_name("precice-config.xml").rename(tmp_path / "elsewhere.xml")
-    assert main(["summary", str(merged)]) == 2
-    assert "give one (--config)" in capsys.readouterr().err
+    assert "give one (--config)" in refused(capsys, "summary", merged)
     (run,) = summed_up(capsys, merged, "--config", configuration)
     assert sorted(run["participants"]) == ["A", "B"]  # type: ignore[call-overload]
     import_profiling([case(tmp_path / "run", "fundamental")], tmp_path / "store")
-    assert main(["summary", str(tmp_path / "store"), "--config", str(configuration)]) == 2
-    assert "--config: expected profiling files" in capsys.readouterr().err
+    refusal = refused(capsys, "summary", tmp_path / "store", "--config", configuration)
+    assert "--config: expected profiling files" in refusal
 
 
 def test_runs_are_named_by_the_directories_of_their_solvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

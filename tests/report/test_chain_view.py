@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from chain_view_helpers import chain_of
 from page_helpers import Elements
-from report_helpers import HOSTILE, write_run
+from report_helpers import HOSTILE, refused, write_run
 from rich.console import Console
 from store_helpers import START
 
@@ -168,7 +168,5 @@ def test_a_damaged_chain_is_refused_in_one_line(
     write_chain(tmp_path / "chain", [{"Inner": 1, "Outer": 1}])
     path = tmp_path / "chain" / CHAIN_FILE
     path.write_text(path.read_text()[:-40])
-    assert main([command, str(tmp_path / "chain")]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
+    error = refused(capsys, command, tmp_path / "chain")
     assert f"{path}: expected the record of a chain, but it cannot be read" in error

@@ -20,10 +20,9 @@ import pytest
 from conftest import FULL_COUNTS
 from hypothesis import given
 from hypothesis import strategies as st
-from report_helpers import configuration
+from report_helpers import configuration, refused
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
-from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.store import rank_file
@@ -465,11 +464,11 @@ def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
 
 def test_the_fingerprint_ignores_the_fields_of_first_guesses() -> None:
     def beside(element: re.Match[str]) -> str:
-        return f"{element[0]}\n{element[1]}{GUESS_PREFIX}{element[2]} />"
+        return f"{element[0]}\n{element[1]}{GUESS_PREFIX}{element[2]}/>"
 
     text = configuration()
     patched = re.sub(
-        r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")([^>]*) />', beside, text
+        r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")([^>]*)/>', beside, text
     )
     assert patched.count(GUESS_PREFIX) == 12
     assert case_fingerprint(patched) == case_fingerprint(text)
@@ -486,11 +485,9 @@ def test_nobody_is_asked_to_delete_what_cannot_be_read(tmp_path: Path, capsys: p
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE events (participant TEXT)")
     database.close()
-    assert main(["summary", str(path)]) == 2
-    said = capsys.readouterr().err
+    said = refused(capsys, "summary", path)
     assert f"{path}: expected a database of precice-profiling" in said
-    assert main(["check", str(path)]) == 2
-    said += capsys.readouterr().err
+    said += refused(capsys, "check", path)
     assert "leave it out, or import it first" in said
     assert "remove" not in said
 

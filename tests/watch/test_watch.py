@@ -20,7 +20,10 @@ import pytest
 from clock_helpers import emulated_clock
 from emulation import CostLaw
 from precice_xml_helpers import configuration, scheme
+from profiling_helpers import followed
+from record_helpers import configuration as pair
 from record_helpers import environment, run_pair
+from report_helpers import refused
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
@@ -45,13 +48,6 @@ from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
 
 ROOT = Path(__file__).parents[2]
-DATA = Path(__file__).parents[1] / "data" / "profiling"
-
-
-@pytest.fixture(autouse=True)
-def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave this process's priority alone, which the command would lower for good."""
-    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
 
 
 # ----------------------------------------------------------------------------------------------- a run that goes on
@@ -294,8 +290,7 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
         assert paths[0].name in text.replace(" ", "")
     for path in paths:
         path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
-    assert main(["watch", str(tmp_path / "whole"), "--once"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    refused(capsys, "watch", tmp_path / "whole", "--once")
     assert Observer(tmp_path / "whole").poll() is None
 
 
@@ -330,20 +325,9 @@ def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------- preCICE's profiling files
 
 
-def profiled(case: Path, run: str) -> Path:
-    """Lay out a sample as a run leaves it that has its profiling files in the usual place."""
-    folder = case / "precice-profiling"
-    folder.mkdir(parents=True)
-    for path in (DATA / run).iterdir():
-        shutil.copy(path, folder if path.suffix == ".txt" else case)
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace(' directory="prof"', ""))
-    return folder
-
-
 @pytest.mark.parametrize("run", ["all-implicit", "all-parallel", "fundamental", "synchronize"])
 def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) -> None:
-    folder = profiled(tmp_path / "case", run)
+    folder = followed(tmp_path / "case", run)
     import_profiling([folder.parent], tmp_path / "store")
     for path in find_stores([tmp_path / "store"]):
         expected = read_store(path)
@@ -375,7 +359,7 @@ def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) 
 
 
 def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: Path) -> None:
-    folder = profiled(tmp_path / "case", "all-implicit")
+    folder = followed(tmp_path / "case", "all-implicit")
     import_profiling([folder.parent], tmp_path / "store")
     seen, run = watch_run(tmp_path / "case"), load_runs([tmp_path / "store"])[0]
     assert [each.participant for each in seen.participants] == ["A", "B"]
@@ -404,29 +388,36 @@ def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> No
 # ------------------------------------------------------------------------------------------ what rebalancing brings
 
 
-def campaign(path: Path) -> dict[str, CostLaw]:
-    laws = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
-    lines = [f"{name},{p},{float(law.seconds(p))}" for name, law in laws.items() for p in (2, 4, 8, 16, 32)]
-    path.write_text("\n".join(["participant,ranks,seconds", *lines]) + "\n")
-    return laws
+LAWS = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
+
+
+def rebalanced(directory: Path, version: str = "cpu", growth: float = 1.0) -> tuple[Rebalance, float, float]:
+    """What is said of 16 ranks each where B has more work, the best window of 32 ranks, and the present one.
+
+    Measured are the laws, on CPUs, and A on GPUs, where more ranks bring next to nothing.
+    """
+    counts = (2, 4, 8, 16, 32)
+    lines = [f"{name},cpu,{p},{float(law.seconds(p))}" for name, law in LAWS.items() for p in counts]
+    lines += [f"A,gpu,{p},{0.2 + 0.01 / p}" for p in counts]
+    (directory / "campaign.csv").write_text("\n".join(["participant,version,ranks,seconds", *lines]) + "\n")
+
+    def seconds(ranks: int) -> dict[str, float]:
+        return {"A": float(LAWS["A"].seconds(ranks)), "B": growth * float(LAWS["B"].seconds(32 - ranks))}
+
+    found = rebalance(
+        pair("parallel-explicit"), {"A": 16, "B": 16}, seconds(16), {"A": 1.0, "B": 1.0},
+        measurements=load_sources([directory / "campaign.csv"]), restart_seconds=60.0,
+        versions={"A": version, "B": "cpu"},
+    )  # fmt: skip
+    return found, min(max(seconds(p).values()) for p in range(1, 32)), max(seconds(16).values())
 
 
 def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_path: Path) -> None:
-    from record_helpers import configuration
-
-    laws = campaign(tmp_path / "campaign.csv")
-    measurements = load_sources([tmp_path / "campaign.csv"])
-    ranks = {"A": 16, "B": 16}
     splits = []
     for growth in (1.0, 4.0):
-        own = {"A": float(laws["A"].seconds(16)), "B": growth * float(laws["B"].seconds(16))}
-        found = rebalance(
-            configuration("parallel-explicit"), ranks, own, {"A": 1.0, "B": 1.0},
-            measurements=measurements, restart_seconds=60.0,
-        )  # fmt: skip
-        best = min(max(float(laws["A"].seconds(p)), growth * float(laws["B"].seconds(32 - p))) for p in range(1, 32))
+        found, best, present = rebalanced(tmp_path, growth=growth)
         assert found.window_seconds == pytest.approx(best, rel=0.05)
-        assert found.present_seconds == pytest.approx(max(own.values()), rel=0.05)
+        assert found.present_seconds == pytest.approx(present, rel=0.05)
         splits.append(found)
     first, second = splits
     saved = first.present_seconds - first.window_seconds
@@ -439,30 +430,13 @@ def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_
     assert second.windows_to_pay > 3 * first.windows_to_pay
 
 
-def test_the_running_version_s_own_curve_is_scaled(tmp_path: Path) -> None:
-    from record_helpers import configuration
-
-    laws = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
-    lines = [f"{name},cpu,{p},{float(law.seconds(p))}" for name, law in laws.items() for p in (2, 4, 8, 16, 32)]
-    # On GPUs more ranks bring next to nothing.
-    lines += [f"A,gpu,{p},{0.2 + 0.01 / p}" for p in (2, 4, 8, 16, 32)]
-    path = tmp_path / "campaign.csv"
-    path.write_text("\n".join(["participant,version,ranks,seconds", *lines]) + "\n")
-    ranks = {"A": 16, "B": 16}
-    words = {"measurements": load_sources([path]), "restart_seconds": 60.0}
-    text, one = configuration("parallel-explicit"), {"A": 1.0, "B": 1.0}
-    own = {name: float(law.seconds(16)) for name, law in laws.items()}
-    found = rebalance(text, ranks, own, one, **words, versions={"A": "cpu", "B": "cpu"})
-    best = min(max(float(laws["A"].seconds(p)), float(laws["B"].seconds(32 - p))) for p in range(1, 32))
-    assert found.window_seconds == pytest.approx(best, rel=0.05)
+def test_a_running_version_that_was_not_measured_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="measurements of A fpga, which runs, found those of cpu, gpu; measure it"):
-        rebalance(text, ranks, own, one, **words, versions={"A": "fpga", "B": "cpu"})
+        rebalanced(tmp_path, "fpga")
 
 
 def test_other_runs_of_the_case_in_the_directory_are_learned_from(tmp_path: Path) -> None:
-    from record_helpers import configuration
-
-    text = configuration("parallel-explicit")
+    text = pair("parallel-explicit")
     for number, size in enumerate((1, 4)):
         for name, work in (("A", 0.4), ("B", 0.2)):
             for rank in range(size):
@@ -588,17 +562,12 @@ def test_bad_input_is_one_line(
     tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
-    assert main(["watch", str(tmp_path), *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.splitlines()) == 1
+    assert message in refused(capsys, "watch", tmp_path, *arguments)
 
 
 def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert Observer(tmp_path).poll() is None
-    assert main(["watch", str(tmp_path), "--once"]) == 2
-    assert "expected a run with at least one store file" in capsys.readouterr().err
-    assert main(["watch", str(tmp_path / "missing")]) == 2
-    assert "expected a directory" in capsys.readouterr().err
+    assert "expected a run with at least one store file" in refused(capsys, "watch", tmp_path, "--once")
+    assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing")

@@ -19,12 +19,6 @@ watch_command = importlib.import_module("precice_lb.cli.watch")
 SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]
 
 
-@pytest.fixture(autouse=True)
-def _as_urgent_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of the tests goes on after watching."""
-    monkeypatch.setattr(watch_command, "_come_last", lambda: None)
-
-
 def write_segment(directory: Path, number: int) -> None:
     split = SPLITS[number - 1]
     stores = directory / "runs" / f"{number:03d}" / "stores"
@@ -41,11 +35,6 @@ def test_the_chain_stands_above_its_latest_run(tmp_path: Path, capsys: pytest.Ca
     assert "Splits so far, ranks of Inner + Outer: 2 + 4 (1: 0.5000 s)." in out
     assert "Segment 2 at Inner 3 + Outer 3 ranks (move): moves since it pays" in out
     assert "Run 002: window 10" in out
-    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
-    values = json.loads(capsys.readouterr().out)
-    assert values["format"] == "precice-lb-watch"
-    assert values["chain"]["next"]["split"] == SPLITS[1]
-    assert values["chain"]["segments"][0]["decision"] == "decision 1: 0.5 s"
 
 
 def test_a_run_that_is_no_chains_is_watched_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

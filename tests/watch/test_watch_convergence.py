@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from precice_xml_helpers import configuration, scheme
+from profiling_helpers import followed
 from record_helpers import SOLVER, environment
 from record_helpers import configuration as pair
 from store_helpers import row, write_store
@@ -26,7 +27,6 @@ from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.watch import Observer, watch_run
 from precice_lb.watch.convergence import Convergence
 
-DATA = Path(__file__).parents[1] / "data" / "profiling"
 IMPLICIT = pair("serial-implicit").replace(
     "    <relative-convergence",
     """    <absolute-convergence-measure limit="2e-3" data="B-Data" mesh="B-Mesh"/>
@@ -35,12 +35,6 @@ IMPLICIT = pair("serial-implicit").replace(
 COLUMNS = ["TimeWindow", "TotalIterations", "Iterations", "Convergence"]
 QUASI_NEWTON = ["QNColumns", "DeletedQNColumns", "DroppedQNColumns"]
 MEASURES = ["TimeWindow", "Iteration", "ResAbs(B-Mesh:B-Data)", "ResRel(A-Mesh:A-Data)"]
-
-
-@pytest.fixture(autouse=True)
-def _priority_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave this process's priority alone, which the command would lower for good."""
-    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
@@ -291,19 +285,8 @@ def test_it_is_readable_in_80_columns(
     )
 
 
-def profiled(case: Path) -> Path:
-    """Lay out a run of preCICE without a recorder; returns the folder of its profiling files."""
-    folder = case / "precice-profiling"
-    folder.mkdir()
-    for path in (DATA / "all-implicit").iterdir():
-        shutil.copy(path, folder if path.suffix == ".txt" else case)
-    config = case / "precice-config.xml"
-    config.write_text(config.read_text().replace(' directory="prof"', ""))
-    return folder
-
-
 def test_a_solver_without_a_recorder_is_told_of_by_its_logs_alone(tmp_path: Path) -> None:
-    profiled(tmp_path)
+    followed(tmp_path, "all-implicit")
     counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1, ndmin=2)
     (seen,) = watch_run(tmp_path).convergence
     assert (seen.source, seen.windows) == ("log", len(counts))
@@ -315,7 +298,7 @@ def test_a_solver_without_a_recorder_is_told_of_by_its_logs_alone(tmp_path: Path
 
 
 def test_a_run_without_a_recorder_that_is_started_again_is_the_one_that_is_watched(tmp_path: Path) -> None:
-    folder, observer = profiled(tmp_path), Observer(tmp_path)
+    folder, observer = followed(tmp_path, "all-implicit"), Observer(tmp_path)
     first = observer.poll()
     assert first is not None
     assert [each.state for each in first.participants] == ["ended", "ended"]
