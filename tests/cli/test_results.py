@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from cyclopts import App
+from report_helpers import refused
 from store_helpers import row, write_store
 
 from precice_lb.cli import add_readers, app, main
@@ -92,9 +93,9 @@ def test_a_file_has_what_the_screen_would_have(
             assert main([command, str(stores), "--output", str(ended)]) == 0
             assert capsys.readouterr().out == f"wrote {ended}\n"
             assert named.read_text() == ended.read_text() == shown
-    assert main(["check", str(stores), "-o", str(tmp_path / "out.csv")]) == 2
-    assert "--output: expected a name ending in .json, or that of a text, found" in capsys.readouterr().err
-    assert main(["summary", str(stores), "-u", "ns"]) == 2
+    line = refused(capsys, "check", stores, "-o", tmp_path / "out.csv")
+    assert "--output: expected a name ending in .json, or that of a text, found" in line
+    refused(capsys, "summary", stores, "-u", "ns")
     assert main(["summary", str(stores), "-o", str(stores)]) == 2
     assert f"--output: expected the name of a file, found the directory {stores}" in capsys.readouterr().err
     assert main(["recommend", str(stores), "--ranks", "12", "-o", "out.json"]) == 2
