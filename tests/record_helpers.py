@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from clock_helpers import emulated_clock
+from store_helpers import PARALLEL, metadata
 
 from precice_lb.guess.patch import patch_guess
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore
+from precice_lb.store.writer import StoreWriter
 
 WINDOWS = 7
+BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 
 SOLVER = '''
 """A solver of a scalar that follows its partner's; writes every value it read, bit for bit."""
@@ -102,6 +108,41 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
 
 
+def python(directory: Path | None, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run this Python in a directory, to whatever end."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def finish(started: Mapping[str, subprocess.Popen[str]]) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Wait for processes, which have a session of their own; kill them with their ranks if they do not end."""
+    results, limit = {}, time.monotonic() + 300
+    try:
+        for name, process in started.items():
+            output, errors = process.communicate(timeout=max(limit - time.monotonic(), 1.0))
+            results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    finally:
+        for process in started.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    return results
+
+
+def new_recorder(directory: Path) -> tuple[Recorder, Callable[..., None]]:
+    """A recorder of one rank, and what gives it calls of ``advance``."""
+    recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
+    return recorder, caller(recorder)
+
+
 def caller(recorder: Recorder) -> Callable[..., None]:
     """Give a recorder what an ``advance`` gives it, at chosen times."""
     left = 1
@@ -130,6 +171,21 @@ def rank_stores(directory: Path) -> dict[tuple[str, int], RankStore]:
     """The stores below a directory by participant and rank."""
     stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
     return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
+
+
+def only_store(directory: Path) -> RankStore:
+    """The one store below a directory."""
+    (path,) = find_stores([directory])
+    return read_store(path)
+
+
+def assert_whole(directory: Path) -> None:
+    """The stores of A and B have come to their end and have all time windows, of one step."""
+    stores = rank_stores(directory)
+    assert {name for name, _ in stores} == {"A", "B"}
+    for store in stores.values():
+        assert store.metadata["finished"] is True
+        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
 
 
 def warnings_of(result: subprocess.CompletedProcess[str]) -> list[str]:
@@ -169,17 +225,8 @@ def run_pair(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         for name, names in (("A", ["A", "B"]), ("B", ["B", "A"]))
     }
-    results = {}
-    try:
-        for name, process in started.items():
-            output, errors = process.communicate(timeout=300)
-            results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
-    finally:
-        for process in started.values():
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-    return results
+    return finish(started)

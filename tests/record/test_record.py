@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,21 +11,28 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from record_helpers import (
+    BACKENDS,
     SOLVER,
     WINDOWS,
     assert_fine,
-    caller,
+    assert_whole,
     configuration,
-    environment,
+    new_recorder,
+    only_store,
+    python,
     rank_stores,
     run_pair,
     warnings_of,
 )
+from store_helpers import PARALLEL, metadata
 
 from precice_lb.ingest.profiling import enrich
+from precice_lb.record import recorder as module
 from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
+from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.writer import StoreWriter
 
 SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
 UNFINALIZED = SOLVER.replace("participant.finalize()", "")
@@ -115,18 +120,15 @@ def test_the_embedded_backend_writes_mapping_and_wait_and_gives_the_same_results
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_every_rank_has_a_store(tmp_path: Path, mpiexec: str, backend: str) -> None:
     launch = [mpiexec, "-n", "2"]
     results = run_pair(tmp_path, "parallel-explicit", launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
-    for result in results.values():
-        assert result.returncode == 0, result.stderr
+    assert all(result.returncode == 0 for result in results.values()), results
     stores = rank_stores(tmp_path)
     assert set(stores) == {("A", 0), ("A", 1), ("B", 0), ("B", 1)}
-    for store in stores.values():
-        assert store.metadata["size"] == 2
-        assert store.metadata["finished"] is True
-        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+    assert {store.metadata["size"] for store in stores.values()} == {2}
+    assert_whole(tmp_path)
 
 
 @pytest.mark.mpi
@@ -143,15 +145,14 @@ def test_an_unusable_pyprecice_is_refused_unless_the_embedded_backend_is_asked_f
     assert {store.metadata["backend"] for store in rank_stores(tmp_path).values()} == {"embedded"}
 
 
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
 def test_a_solver_without_finalize_leaves_finished_stores(tmp_path: Path, backend: str, solver: str) -> None:
     assert "finalize" not in solver
     assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
+    assert_whole(tmp_path)
     for store in rank_stores(tmp_path).values():
-        assert store.metadata["finished"] is True
         assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
-        assert len(store.advances) == WINDOWS
 
 
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
@@ -170,13 +171,8 @@ def test_a_second_run_into_one_directory_is_a_second_attempt(tmp_path: Path) -> 
     for _ in range(2):
         assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded"))
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
-    assert sorted((store.metadata["participant"], store.metadata["attempt"]) for store in stores) == [
-        ("A", 1),
-        ("A", 2),
-        ("B", 1),
-        ("B", 2),
-    ]
-    assert all(len(store.advances) == WINDOWS for store in stores)
+    found = sorted((s.metadata["participant"], s.metadata["attempt"], len(s.advances)) for s in stores)
+    assert found == [(name, attempt, WINDOWS) for name in "AB" for attempt in (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +226,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, BYTES))
 """
 
 
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("limit", [2_000, 25_000, 50_000])
 def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path, backend: str, limit: int) -> None:
     # preCICE's own files have to fit too.
@@ -284,19 +280,10 @@ recorder.close(finished=True)
 """
 
 
-def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    variables = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(
-        command, env=environment(**variables), capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
-    result = _python(FORKED, str(tmp_path))
+    result = python(tmp_path, "-c", FORKED, str(tmp_path))
     assert (result.returncode, result.stderr) == (0, "")
-    (path,) = find_stores([tmp_path])
-    store = read_store(path)
+    store = only_store(tmp_path)
     assert store.metadata["finished"] is True
     assert store.advances["window"].tolist() == list(range(1, 101))
     assert (store.advances["begin_ns"] == 1).all()
@@ -343,10 +330,10 @@ print(caught, recorder._window - 1)
 
 
 def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path: Path) -> None:
-    result = _python(SIGNALLED, str(tmp_path))
+    result = python(tmp_path, "-c", SIGNALLED, str(tmp_path))
     assert (result.returncode, result.stderr) == (0, "")
     caught, windows = map(int, result.stdout.split())
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert caught == 500
     # An exception between two lines of our bookkeeping may cost a row, as it costs the solver its step.
     assert windows - caught <= len(store.advances) <= windows + caught
@@ -407,8 +394,7 @@ def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
     assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PRECICE_LB_STORE="spool"))
     files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
     assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
-    for store in rank_stores(tmp_path).values():
-        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+    assert_whole(tmp_path)
 
 
 def test_metadata_can_be_given_by_the_solver(tmp_path: Path) -> None:
@@ -438,7 +424,7 @@ def test_a_communicator_is_refused_where_it_would_crash(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_keywords_and_no_communicator_are_passed_on(tmp_path: Path, backend: str) -> None:
     call = """solver_name=name, configuration_file_name="precice-config.xml", solver_process_index=rank,
     solver_process_size=ranks, communicator=None)"""
@@ -486,13 +472,7 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
 
 
 def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
-    from store_helpers import PARALLEL, metadata
-
-    from precice_lb.record.recorder import Recorder
-    from precice_lb.store.writer import StoreWriter
-
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     clock = time.perf_counter_ns
     recorder.initialized(clock(), clock())
     flushed = []
@@ -504,7 +484,7 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
             flushed.append(before)
     recorder.close(finished=True)
     assert flushed == [1, 2, 14, 16, 64, 128]
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert store.metadata["finished"] is True
     assert len(store.advances) == 300
     assert (store.advances["solve_ns"] >= 0).all()
@@ -513,11 +493,6 @@ def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
 def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from store_helpers import PARALLEL, metadata
-
-    from precice_lb.record import recorder as module
-    from precice_lb.store.writer import StoreWriter
-
     now = 10**9
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter_ns=lambda: now, process_time_ns=lambda: 0))
     flushed = []
@@ -549,8 +524,6 @@ def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(
 
 
 def test_a_rank_whose_windows_took_long_for_a_while_meets_the_others_again() -> None:
-    from precice_lb.record.recorder import flush_after
-
     for window in range(1, 9000):
         others, mine = flush_after(window), window
         while mine < others:
@@ -570,8 +543,7 @@ def test_a_signal_that_c_code_ignores_stays_ignored(tmp_path: Path) -> None:
         "participant.initialize()",
     ).replace("    log.append", "    os.kill(os.getpid(), signal.SIGINT)\n    log.append")
     assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND="embedded"))
-    for store in rank_stores(tmp_path).values():
-        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+    assert_whole(tmp_path)
 
 
 def test_every_handler_of_the_solver_runs(tmp_path: Path) -> None:
@@ -605,27 +577,21 @@ recorder.close(finished=True)
 print(caught, ran.count("first"), ran.count("second"))
 """
     )
-    result = _python(code, str(tmp_path))
+    result = python(tmp_path, "-c", code, str(tmp_path))
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.split() == ["4"] * 3
-    assert read_store(find_stores([tmp_path])[0]).metadata["finished"] is True
+    assert only_store(tmp_path).metadata["finished"] is True
 
 
 def test_a_window_of_many_small_steps_is_kept_whole(tmp_path: Path) -> None:
-    from store_helpers import PARALLEL, metadata
-
-    from precice_lb.record.recorder import Recorder
-    from precice_lb.store.writer import StoreWriter
-
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     for step in range(1, 10_001):
         advance(step * 10, step * 10 + 5, step == 10_000)
         if step % 1000 == 0:
             recorder.repeated()
             recorder.repeated()
     recorder.close(finished=False)
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert store.metadata["finished"] is False
     assert store.advances["begin_ns"].tolist() == list(range(10, 100_001, 10))
     assert store.advances["iteration"].tolist() == np.repeat(np.arange(1, 11), 1000).tolist()

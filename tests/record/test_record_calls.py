@@ -10,19 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, WINDOWS, assert_fine, caller, rank_stores, run_pair, warnings_of
-from store_helpers import PARALLEL, metadata, row, rows
+from record_helpers import (
+    BACKENDS,
+    SOLVER,
+    WINDOWS,
+    assert_fine,
+    assert_whole,
+    new_recorder,
+    only_store,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
+from store_helpers import PARALLEL, row, rows
 
 from precice_lb.exceptions import BackendError
 from precice_lb.record.backend import Backend, load_backend
 from precice_lb.record.participant import _start_recorder, recording_class
-from precice_lb.record.recorder import Recorder
 from precice_lb.record.sections import Sections
 from precice_lb.record.totals import NO_SUMS, summary, sums
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
-
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 
 SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(
     "    participant.advance(dt)",
@@ -134,14 +141,14 @@ def test_a_wrong_section_is_the_backends_own_error(tmp_path: Path, backend: str)
 
 
 def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    recorder, _ = new_recorder(tmp_path)
     for number in range(5000):
         recorder.section_started(b"bytes" if number % 2 else f"step {number % 2400}")
         recorder.section_stopped(2**62)
     recorder.section_stopped(0)
     assert recorder.timing_summary()["windows"] == 0
     recorder.close(finished=False)
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert len(store.section_names) == len(set(store.section_names)) == 1000
     kept = [store.section_names[number] for number in store.sections["name"]]
     expected = ["bytes" if n % 2 else f"step {n % 2400}" for n in range(5000)]
@@ -150,8 +157,7 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     expected = []
     for window in range(1, 40):
         for step in range(50):
@@ -163,7 +169,7 @@ def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) 
     recorder.section_started("after the last")
     recorder.section_stopped(2**62)
     recorder.close(finished=True)
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert store.sections["window"].tolist() == [*expected, 40]
     assert store.advances["window"].tolist() == np.repeat(np.arange(1, 40), 50).tolist()
 
@@ -311,35 +317,29 @@ def test_an_adapter_between_solver_and_precice_is_recorded(tmp_path: Path) -> No
         assert results[True][name].stdout == results[False][name].stdout
         files = [(tmp_path / str(recorded) / f"{name}-0.npy").read_bytes() for recorded in (True, False)]
         assert files[0] == files[1]
-    stores = rank_stores(tmp_path / "True")
-    assert set(stores) == {("A", 0), ("B", 0)}
-    for store in stores.values():
-        assert store.metadata["backend"] == "libprecice"
-        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+    assert_whole(tmp_path / "True")
+    assert {store.metadata["backend"] for store in rank_stores(tmp_path / "True").values()} == {"libprecice"}
 
 
 def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_next(tmp_path: Path) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     planted = []
     for window in range(1, 101):
         advance(window, window + 1, True)
         planted.append((window, ("hold", "reduced", "linear")[window % 7 // 3], 1000 * window, window / 10))
         recorder.guessed(*planted[-1])
-    (path,) = find_stores([tmp_path])
     # After window 96 the rows up to it were written, and what was known then.
-    assert [each["window"] for each in read_store(path).guesses] == list(range(1, 96))
+    assert [each["window"] for each in only_store(tmp_path).guesses] == list(range(1, 96))
     recorder.section_started("s")
     recorder.close(finished=True)
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert store.guess_names == ("hold", "reduced", "linear")
     assert [(w, store.guess_names[n], c, e) for w, n, c, e in store.guesses.tolist()] == planted
     assert store.advances["window"].tolist() == list(range(1, 101))
 
 
 def test_a_guess_that_cannot_be_written_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     recorder.guessed(1, "hold", "much", 1.0)  # type: ignore[arg-type]
     for window in range(1, 4):
         advance(window, window + 1, True)

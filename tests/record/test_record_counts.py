@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from record_helpers import SOLVER, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
+from record_helpers import BACKENDS, SOLVER, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
 from store_helpers import PARALLEL, metadata
 
 from precice_lb.dataset import load_runs
@@ -25,7 +25,6 @@ from precice_lb.store.merged import MergedStore
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.writer import StoreWriter
 
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 COUNTED = SOLVER.replace(
     "participant.initialize()",
     'if name == "A":\n    participant.count("cells", len(x))\n    participant.count("porous", 10 * rank)\n'

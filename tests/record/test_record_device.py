@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import SOLVER, assert_fine, configuration, rank_stores, run_pair, warnings_of
+from record_helpers import BACKENDS, SOLVER, assert_fine, configuration, only_store, rank_stores, run_pair, warnings_of
 
 from precice_lb.record import device, notes
 from precice_lb.record.backend import Backend
 from precice_lb.record.device import on_host
 from precice_lb.record.participant import recording_class
-from precice_lb.store.reader import find_stores, read_store
-
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 
 
 class Device:
@@ -111,11 +108,6 @@ def participant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return make
 
 
-def _advances() -> Any:
-    (path,) = find_stores([Path("precice-lb-store")])
-    return read_store(path).advances
-
-
 def test_arrays_on_a_device_are_copied_once(gpu: Device, participant: Callable[[str], Any]) -> None:
     coupled = participant("0")
     coupled.write_data("M", "D", [0, 1], gpu.array([1.0, 2.0]))
@@ -149,7 +141,7 @@ def test_planted_kernels_count_as_solve_time(gpu: Device, participant: Callable[
             gpu.kernels.put(kernels[1])
         coupled.advance(0.1)
     coupled.finalize()
-    assert (_advances()["solve_ns"] >= 2 * PLANTED * 1e9).all()
+    assert (only_store(Path("precice-lb-store")).advances["solve_ns"] >= 2 * PLANTED * 1e9).all()
 
 
 def test_unless_asked_for_nothing_waits(gpu: Device, participant: Callable[[str], Any]) -> None:
@@ -166,7 +158,7 @@ def test_unless_asked_for_nothing_waits(gpu: Device, participant: Callable[[str]
     coupled.advance(0.1)
     gpu.synchronize()
     coupled.finalize()
-    assert _advances()["begin_ns"][0] < ended[0]
+    assert only_store(Path("precice-lb-store")).advances["begin_ns"][0] < ended[0]
 
 
 def _function_of(module: str, message: str) -> Any:
@@ -189,7 +181,7 @@ def test_a_device_that_fails_is_one_warning(
         coupled.advance(0.1)
     coupled.finalize()
     assert [each[-1] for each in coupled.written] == [wrong] * 3
-    assert len(_advances()) == 3
+    assert len(only_store(Path("precice-lb-store")).advances) == 3
     said = capsys.readouterr().err
     assert said.count("cupy's device is not synchronised any more") == 1
     assert "are given to preCICE as they are: an illegal memory access" in said

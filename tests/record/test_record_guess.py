@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,11 @@ import numpy as np
 import pytest
 from conftest import FULL_COUNTS
 from embedded.embedded_helpers import write_configuration
-from record_helpers import environment, warnings_of
+from record_helpers import BACKENDS, environment, finish, warnings_of
 
 from precice_lb.guess.patch import patch_guess
 from precice_lb.store.reader import find_stores, read_store
 
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
-SECONDS = 240
 LIMIT = 1e-7
 WINDOWS = 40
 
@@ -177,23 +173,9 @@ def _start(
     return started
 
 
-def _finish(started: dict[str, subprocess.Popen[str]]) -> dict[str, subprocess.CompletedProcess[str]]:
-    results, limit = {}, time.monotonic() + SECONDS
-    try:
-        for name, process in started.items():
-            output, errors = process.communicate(timeout=max(limit - time.monotonic(), 1.0))
-            results[name] = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
-    finally:
-        for process in started.values():
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-    return results
-
-
 def _run(*arguments: Any, **named: Any) -> dict[str, subprocess.CompletedProcess[str]]:
     """Run both to an end that is good and without a word."""
-    results = _finish(_start(*arguments, **named))
+    results = finish(_start(*arguments, **named))
     for name, result in results.items():
         assert result.returncode == 0, result.stderr
         assert f"{name} has ended" in result.stdout
@@ -315,7 +297,7 @@ def test_a_rank_that_is_killed_leaves_its_guesses_and_its_partner_ends(tmp_path:
     home = _prepare(tmp_path / "run")
     kill = "if name == 'A' and len(kept) == 30: os.kill(os.getpid(), signal.SIGKILL)"
     variables = {key: {"PRECICE_LB_GUESS": "linear"} for key in "AB"}
-    results = _finish(_start(tmp_path, [{"directory": home, "after_advance": kill}], "embedded", variables))
+    results = finish(_start(tmp_path, [{"directory": home, "after_advance": kill}], "embedded", variables))
     assert results["A"].returncode == -signal.SIGKILL
     assert results["B"].returncode != 0
     stores = {store.metadata["participant"]: store for store in map(read_store, find_stores([home]))}
@@ -394,7 +376,7 @@ def test_off_nothing_is_loaded_and_nothing_differs(tmp_path: Path, backend: str)
 def _ends(directory: Path, backend: str, *, patched: bool = True, job: Any = None, **values: str) -> dict[str, Any]:
     home = _prepare(directory / "run", patched=patched)
     variables = {name: {"PRECICE_LB_GUESS": value} for name, value in values.items()}
-    return _finish(_start(directory, [{"directory": home, **(job or {})}], backend, variables))
+    return finish(_start(directory, [{"directory": home, **(job or {})}], backend, variables))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -8,16 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from record_helpers import SOLVER, assert_fine, caller, environment, rank_stores, run_pair, warnings_of
-from store_helpers import PARALLEL, metadata
+from record_helpers import (
+    BACKENDS,
+    SOLVER,
+    assert_fine,
+    environment,
+    new_recorder,
+    only_store,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
 
 from precice_lb.dataset import load_runs
 from precice_lb.export import export_merged
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
 
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 MS = 1e-3
 
 # Rank r of A sleeps 20 ms and 20 r more, and then waits for the others in one way or the other.
@@ -191,15 +196,14 @@ def test_what_timing_a_call_costs() -> None:
 
 
 def test_a_window_in_several_parts_has_a_row_of_each_and_a_failed_call_none(tmp_path: Path) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(tmp_path)
     for call in range(2500):
         recorder.take_mpi(call)
         advance(2 * call, 2 * call + 1, call in (0, 2498))
     # The solver asked for the end of the window in vain.
     recorder.take_mpi(7)
     recorder.close(finished=True)
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert len(store.advances) == 2500
     of_window = {int(w): int(store.mpi["mpi_ns"][store.mpi["window"] == w].sum()) for w in set(store.mpi["window"])}
     assert of_window == {1: 0, 2: sum(range(1, 2499)), 3: 2499}

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from record_helpers import environment
+from record_helpers import BACKENDS, python
 
 PROBE = '''
 """Says how it was started."""
@@ -47,18 +47,7 @@ ENDINGS = {
 
 def _both(directory: Path, *arguments: str) -> list[subprocess.CompletedProcess[str]]:
     """Run by plain python and by us."""
-    return [
-        subprocess.run(
-            [sys.executable, *options, *arguments],
-            cwd=directory,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        for options in ([], ["-m", "precice_lb", "run"])
-    ]
+    return [python(directory, *options, *arguments) for options in ([], ["-m", "precice_lb", "run"])]
 
 
 @pytest.mark.parametrize(
@@ -128,30 +117,13 @@ def test_nothing_to_run_is_one_line_and_exit_code_2(tmp_path: Path, arguments: l
 def test_a_python_that_would_not_record_is_refused(tmp_path: Path, option: str) -> None:
     (tmp_path / "solver.py").write_text("print('ran')")
     code = f"import sys; sys.path[:0] = {sys.path!r}; from precice_lb.record.run import run; run(['solver.py'])"
-    ours = subprocess.run(
-        [sys.executable, option, "-c", code],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ours = python(tmp_path, option, "-c", code)
     assert ours.stdout == ""
     assert "expected a Python without the options -I, -E and -S" in ours.stderr
 
 
 def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "precice_lb", "run", *arguments],
-        cwd=directory,
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return python(directory, "-m", "precice_lb", "run", *arguments, **variables)
 
 
 # What installers write for a console script: as it is, and where the path of python is too long or has a space.
@@ -182,19 +154,8 @@ def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
     script.write_text(CONSOLE_SCRIPTS[kind].format(python=sys.executable))
     script.chmod(0o755)
     paths = [str(script.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    ours = subprocess.run(
-        [sys.executable, "-m", "precice_lb", "run", "stand-in-solver", "config.json"],
-        cwd=tmp_path,
-        env={
-            **environment(PRECICE_LB_BACKEND="embedded"),
-            "PATH": os.pathsep.join(paths),
-            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    variables = {"PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    ours = _ours(tmp_path, "stand-in-solver", "config.json", PRECICE_LB_BACKEND="embedded", **variables)
     assert (ours.returncode, ours.stderr) == (4, "")
     assert ours.stdout == f"[{str(script)!r}, 'config.json'] precice_lb\n"
 
@@ -217,7 +178,7 @@ print(precice.__version__, {name}.__mro__[1].__module__)
 """
 
 
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("imports", "name"),
     [
@@ -318,7 +279,5 @@ assert {"Participant", "get_version_information", "__version__", "recommend_spli
 for name in names:
     getattr(precice_lb, name)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
+    result = python(None, "-c", code)
     assert (result.returncode, result.stderr) == (0, "")

@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from record_helpers import configuration, environment, rank_stores
+from record_helpers import configuration, environment, python, rank_stores
 
 PROBE = """import precice, sys
 # In one piece, as several ranks write at once.
@@ -23,16 +23,7 @@ def _run(
     directory: Path, *command: str, options: tuple[str, ...] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
     (directory / "solver.py").write_text(PROBE)
-    return subprocess.run(
-        [sys.executable, *options, "-m", "precice_lb", "run", *command],
-        cwd=directory,
-        env=environment(PRECICE_LB_BACKEND="embedded", **variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return python(directory, *options, "-m", "precice_lb", "run", *command, PRECICE_LB_BACKEND="embedded", **variables)
 
 
 def _script(path: Path, text: str) -> None:
@@ -111,14 +102,7 @@ def test_a_run_within_a_run_and_a_path_of_the_user_s_change_nothing_more(tmp_pat
     (tmp_path / "theirs" / "helper.py").write_text("")
     paths = os.pathsep.join([str(tmp_path / "theirs"), *filter(None, sys.path)])
     show = "import helper, os, precice, sys; print(sys.path, os.environ['PYTHONPATH'].split(':'), precice.Participant)"
-    plain = subprocess.run(
-        [sys.executable, "-c", "import sys; print(sys.path)"],
-        cwd=tmp_path,
-        env={**environment(), "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    plain = python(tmp_path, "-c", "import sys; print(sys.path)", PYTHONPATH=paths).stdout.strip()
     once = _run(tmp_path, "-c", show, PYTHONPATH=paths)
     twice = _run(tmp_path, sys.executable, "-m", "precice_lb", "run", "-c", show, PYTHONPATH=paths)
     assert once.stderr == ""
@@ -139,18 +123,18 @@ def _machines_own() -> bool:
 )
 @pytest.mark.parametrize("where", ["path", "environment"])
 def test_another_sitecustomize_is_loaded_as_without_us(tmp_path: Path, text: str | None, where: str) -> None:
-    directory, python, paths = tmp_path / "theirs", sys.executable, list(filter(None, sys.path))
+    directory, program, paths = tmp_path / "theirs", sys.executable, list(filter(None, sys.path))
     if where == "environment":
         venv.create(tmp_path / "environment", symlinks=True)
         (directory,) = tmp_path.glob("environment/lib/python3*/site-packages")
-        python = str(tmp_path / "environment" / "bin" / "python")
+        program = str(tmp_path / "environment" / "bin" / "python")
     else:
         directory.mkdir()
         paths.insert(0, str(directory))
     if text is not None:
         # The process that is replaced loads it as well.
         (directory / "sitecustomize.py").write_text(f"import sys\nif 'run' not in sys.orig_argv:\n    {text}\n")
-    command = [python, "-c", "import sys, sitecustomize; print(sitecustomize.__file__)"]
+    command = [program, "-c", "import sys, sitecustomize; print(sitecustomize.__file__)"]
     plain, ours = (
         subprocess.run(
             [*before, *command],
@@ -178,9 +162,7 @@ def test_options_of_this_python_are_the_solver_s(tmp_path: Path) -> None:
 
 def test_processes_that_never_import_precice_load_nothing(tmp_path: Path) -> None:
     show = "import sys; print(sorted(sys.modules))"
-    plain = subprocess.run(
-        [sys.executable, "-c", show], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
-    )
+    plain = python(tmp_path, "-c", show)
     ours = _run(tmp_path, "-c", show)
     assert set(eval(ours.stdout)) - set(eval(plain.stdout)) <= {"sitecustomize"}
 

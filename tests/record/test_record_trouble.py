@@ -16,15 +16,24 @@ from unittest import mock
 
 import pytest
 from conftest import FULL_COUNTS
-from record_helpers import SOLVER, WINDOWS, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
-from store_helpers import PARALLEL, metadata
+from record_helpers import (
+    BACKENDS,
+    SOLVER,
+    WINDOWS,
+    assert_fine,
+    assert_whole,
+    configuration,
+    new_recorder,
+    only_store,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
 
 from precice_lb.record import notes
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
 
-BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]
 FIRST = SOLVER.replace("participant.initialize()", "exec(open('trouble.py').read())\nparticipant.initialize()")
 FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trouble.py').read())\n    log.append")
 
@@ -92,8 +101,7 @@ def test_a_full_and_a_read_only_file_system(tmp_path: Path, mounted: Path, optio
 
 def _record(directory: Path) -> Recorder:
     """Record 70 windows."""
-    recorder = Recorder(StoreWriter(directory, metadata(), PARALLEL))
-    advance = caller(recorder)
+    recorder, advance = new_recorder(directory)
     recorder.initialized(1, 2)
     for window in range(1, 71):
         advance(window, window + 1, True)
@@ -160,21 +168,18 @@ def test_a_missing_or_broken_hdf5_is_of_no_matter(tmp_path: Path, code: str) -> 
     (tmp_path / "library" / "h5py.py").write_text(code)
     paths = os.pathsep.join([str(tmp_path / "library"), *(path for path in sys.path if path)])
     assert _compare(tmp_path, SOLVER, PYTHONPATH=paths, PYTHONWARNINGS="error") == []
-    for store in rank_stores(tmp_path / "1").values():
-        assert store.metadata["finished"] is True
-        assert len(store.advances) == WINDOWS
+    assert_whole(tmp_path / "1")
 
 
 @pytest.mark.parametrize("hours", [-1000, 1000])
 def test_a_system_clock_that_jumps(tmp_path: Path, hours: int) -> None:
     jump = f"import time; now = time.time_ns; time.time_ns = lambda: now() + {hours} * 3_600_000_000_000"
     assert _compare(tmp_path, FOURTH, jump) == []
+    assert_whole(tmp_path / "1")
     for store in rank_stores(tmp_path / "1").values():
-        assert store.metadata["finished"] is True
         seconds = (store.metadata["ended_unix_ns"] - store.metadata["started_unix_ns"]) / 1e9
         assert 0 < seconds < 100
         assert (store.advances["solve_ns"] > 0).all()
-        assert len(store.advances) == WINDOWS
 
 
 FORK = """
@@ -190,9 +195,7 @@ assert os.waitpid(child, 0)[1] == 0
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.execv(sys.executable, [sys.executable, '-c', ''])"])
 def test_a_solver_that_forks(tmp_path: Path, backend: str, ending: str) -> None:
     assert _compare(tmp_path, FOURTH, FORK.format(ending=ending), backend) == []
-    for store in rank_stores(tmp_path / "1").values():
-        assert store.metadata["finished"] is True
-        assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
+    assert_whole(tmp_path / "1")
 
 
 def test_a_pool_of_forked_workers(tmp_path: Path) -> None:
@@ -202,8 +205,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert pool.map(abs, [-1, -2, -3]) == [1, 2, 3]
 """
     assert _compare(tmp_path, FOURTH, trouble) == []
-    for store in rank_stores(tmp_path / "1").values():
-        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+    assert_whole(tmp_path / "1")
 
 
 def test_a_store_that_is_removed_during_the_run(tmp_path: Path) -> None:
@@ -248,18 +250,17 @@ def test_no_standard_error_to_warn_on(tmp_path: Path) -> None:
 def test_whatever_writing_raises(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    recorder, advance = new_recorder(tmp_path)
     real = recorder._writer.append
     # What the solver's own code raises, this file's included, is not caught.
     broken = mock.Mock(wraps=real, side_effect=[mock.DEFAULT, mock.DEFAULT, error])
     monkeypatch.setattr(recorder._writer, "append", broken)
-    advance = caller(recorder)
     for window in range(1, 101):
         advance(window, window + 1, True)
     recorder.close(finished=True)
     assert recorder.timing_summary()["windows"] == 100
     assert capsys.readouterr().err.count("recording stops before window 3 of") == 1
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert (store.metadata["finished"], store.advances["window"].tolist()) == (False, [1, 2])
 
 
@@ -285,8 +286,7 @@ def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, endin
         'participant = precice.Participant(name, "precice-config.xml"',
     )
     assert _compare(tmp_path, solver, backend=backend) == []
-    for store in rank_stores(tmp_path / "1").values():
-        assert (store.metadata["finished"], len(store.advances)) == (True, WINDOWS)
+    assert_whole(tmp_path / "1")
 
 
 def test_a_destructor_of_the_solver_that_forgets_ours(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from clock_helpers import emulated_clock
 from numpy.typing import NDArray
-from record_helpers import environment
+from record_helpers import environment, finish
 
 __all__ = ["Bounds", "Role", "bounds", "configuration", "run"]
 
@@ -168,32 +168,26 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
     (directory / "precice-config.xml").write_text(text)
     (directory / "solver.py").write_text(SOLVER)
     started = {}
-    try:
-        for name, role in roles.items():
-            ranks = len(role.seconds)
-            told = {
-                "name": name,
-                "reads": [other for other in roles if f'<read-data name="{other}-Data" mesh="{name}-Mesh"/>' in text],
-                **role.__dict__,
-                "interface": list(role.on_interface),
-            }
-            launch = [] if ranks == 1 else [str(mpiexec), "-n", str(ranks)]
-            started[name] = subprocess.Popen(
-                [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)],
-                cwd=directory,
-                env=emulated_clock(variables) if backend == "emulated" else variables,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        said = {name: process.communicate(timeout=300)[0] for name, process in started.items()}
-    finally:
-        for process in started.values():
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-    for name, process in started.items():
-        assert process.returncode == 0, f"{name}: {said[name]}"
+    for name, role in roles.items():
+        ranks = len(role.seconds)
+        told = {
+            "name": name,
+            "reads": [other for other in roles if f'<read-data name="{other}-Data" mesh="{name}-Mesh"/>' in text],
+            **role.__dict__,
+            "interface": list(role.on_interface),
+        }
+        launch = [] if ranks == 1 else [str(mpiexec), "-n", str(ranks)]
+        started[name] = subprocess.Popen(
+            [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)],
+            cwd=directory,
+            env=emulated_clock(variables) if backend == "emulated" else variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+    for name, result in finish(started).items():
+        assert result.returncode == 0, f"{name}: {result.stdout}"
     return directory / "stores"
 
 
