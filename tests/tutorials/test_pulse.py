@@ -326,35 +326,3 @@ def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp
             state = file["state"][:]
         np.testing.assert_allclose(state[0], fields["pressure"], rtol=0.0, atol=1e-10)
         np.testing.assert_allclose(state[1:], fields["velocity"], rtol=0.0, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--refine", "0"], "--refine must be at least 1, found 0"),
-        (["--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
-        (["--load", "emulated", "--law", "other.json"], "other.json: no cost law of Inner"),
-        (["--restart", "other.json"], "other.json: expected a restart file of Inner on this mesh: "),
-        (["--restart", "fine.h5"], "fine.h5: expected a restart file of Inner on this mesh: "),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    law = {"serial": 1.0, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
-    (tmp_path / "other.json").write_text(json.dumps({"Other": law}))
-    with h5py.File(tmp_path / "fine.h5", "w") as file:
-        file["state"] = np.zeros((3, 4 * 1024, 9))
-        file.attrs.update(time=0.1, windows=10)
-    command = [
-        sys.executable,
-        "-m",
-        "precice_lb",
-        "run",
-        str(PULSE / "solver-python" / "pulse.py"),
-        "Inner",
-        *arguments,
-    ]
-    environment = {**os.environ, "PRECICE_LB_BACKEND": "embedded"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

@@ -19,17 +19,14 @@ from tutorial_helpers import (
     TUTORIALS,
     copy_tutorial,
     couple,
-    regret_of_campaign,
     run_together,
     script_environment,
-    stated_splits,
     tutorial_modules,
 )
 
 from precice_lb.calibrate import read_study
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
-from precice_lb.schedule import Schedule
 
 PLATE = TUTORIALS / "adapt-your-solver"
 README = (PLATE / "README.md").read_text(encoding="utf-8")
@@ -83,15 +80,6 @@ def test_the_recorded_profiling_files_lead_to_the_best_split(tmp_path):
             assert law < np.median(part.compute_seconds) < 1.2 * law  # recorded on a busy machine
     answer = precice_lb("recommend", "stores", "--ranks", "16", "--format", "json", directory=tmp_path)
     assert json.loads(answer)["split"] == {"Left": 12, "Right": 4}
-
-
-def test_the_table_of_splits_follows_from_the_laws():
-    laws, schedule = read_laws(PLATE / "law.json"), Schedule.from_config(PLATE / "precice-config.xml")
-    stated = stated_splits("adapt-your-solver")
-    assert len(stated) >= 4
-    for ranks, seconds in stated.items():
-        own = {name: float(law.seconds(count)) for (name, law), count in zip(laws.items(), ranks, strict=True)}
-        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
 
 
 @pytest.mark.parametrize("study", ["adapt-your-solver", "adapt-your-solver-cpp", "adapt-your-solver-threads"])
@@ -178,12 +166,6 @@ def test_what_the_readme_does_with_the_compiled_solver(compiled):
     for name, part in run.participants.items():
         assert len(part.windows) == 12
         assert np.median(part.compute_seconds) > read_laws(PLATE / "law.json")[name].seconds(part.ranks)
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
-    assert regret_of_campaign("adapt-your-solver", tmp_path / "campaign") <= 0.02
 
 
 @pytest.mark.precice

@@ -12,13 +12,10 @@ from scipy.optimize import brentq
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
-    assert_refused,
     assert_same_fields,
-    assert_stated_splits_follow,
     copy_tutorial,
     couple,
     draw,
-    regret_of_campaign,
     tutorial_modules,
 )
 
@@ -286,27 +283,3 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         participant = run.participants[name]
         expected = [law.seconds(participant.ranks) * law.factor(window, participant.ranks) for window in range(4)]
         np.testing.assert_allclose(participant.compute_seconds, expected, atol=MESSAGES)
-
-
-def test_the_table_of_splits_follows_from_the_laws():
-    assert_stated_splits_follow("airfoil")
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
-    assert regret_of_campaign("airfoil", tmp_path / "campaign") <= 0.02
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["Inner", "--coarsen", "3"], "invalid choice: 3"),
-        (["Inner", "--partition", "none.txt"], "none.txt not found"),
-        (["Inner", "--partition", str(AIRFOIL / "law.json")], "could not convert"),
-        (["Inner", "--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
-        (["Outer", "--pores", "8"], "--pores and --blocks are for Inner, found Outer"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(SOLVER, arguments, tmp_path, message)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 from emulation import read_laws
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
-    assert_refused,
     copy_tutorial,
     couple,
     couple_segments,
-    regret_of_campaign,
-    stated_splits,
     tutorial_modules,
 )
 
@@ -184,14 +180,6 @@ def test_three_segments_on_libprecice_are_one_run(mpiexec, tmp_path, embedded_hi
     assert_same_history(history, embedded_history)
 
 
-def test_a_restart_file_of_another_participant_is_refused(tmp_path):
-    with h5py.File(tmp_path / "land.h5", "w") as file:
-        file["Land/layers"] = np.zeros((11, 424))
-    message = "land.h5: expected a restart file of Ice: "
-    solver = TUTORIALS / "climate" / "solver-python" / "climate.py"
-    assert_refused(solver, ["Ice", "--restart", "land.h5"], tmp_path, message)
-
-
 @pytest.mark.mpi
 @pytest.mark.slow("compares real times with a law's")
 def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
@@ -214,23 +202,6 @@ def test_a_day_is_that_of_the_coupler_and_the_slowest_or_that_of_the_ocean():
     own = {"Coupler": 1.0, "Atmosphere": 2.0, "Land": 0.5, "Ice": 1.5, "Ocean": 10.0}
     assert float(schedule.window_seconds(own)) == pytest.approx(24 * 3.0)
     assert float(schedule.window_seconds({**own, "Ocean": 100.0})) == pytest.approx(100.0)
-
-
-def test_the_table_of_splits_follows_from_the_laws():
-    directory = TUTORIALS / "climate"
-    laws, schedule = read_laws(directory / "law.json"), Schedule.from_config(directory / "precice-config.xml")
-    assert tuple(laws) == NAMES
-    stated = stated_splits("climate")
-    assert len(stated) >= 4
-    for ranks, (day,) in stated.items():
-        own = {name: float(law.seconds(count)) for (name, law), count in zip(laws.items(), ranks, strict=True)}
-        assert float(schedule.window_seconds(own)) == pytest.approx(day, abs=6e-3)
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
-    assert regret_of_campaign("climate", tmp_path / "campaign") <= 0.02
 
 
 @pytest.mark.slow("runs of three splits")

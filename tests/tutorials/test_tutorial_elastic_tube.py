@@ -15,10 +15,8 @@ from scipy.special import jn_zeros
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
-    assert_stated_splits_follow,
     copy_tutorial,
     couple,
-    regret_of_campaign,
     tutorial_modules,
 )
 
@@ -205,13 +203,3 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         assert participant.ranks == ranks
         each = np.array([law.seconds(ranks) * law.factor(window, ranks) for window in range(4)]) / 4
         np.testing.assert_allclose(participant.compute_seconds / participant.iterations, each, atol=MESSAGES)
-
-
-def test_the_table_of_splits_follows_from_the_laws():
-    assert_stated_splits_follow("elastic-tube")
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
-    assert regret_of_campaign("elastic-tube", tmp_path / "campaign") <= 0.02

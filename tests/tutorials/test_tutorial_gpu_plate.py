@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from tutorial_helpers import TUTORIALS, assert_refused, assert_same_fields, copy_tutorial, couple, tutorial_modules
+from tutorial_helpers import TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
 
 PLATE = TUTORIALS / "gpu-plate"
 WINDOWS = 8
@@ -126,11 +126,3 @@ def test_a_coupled_run_with_torch_gives_the_same_fields(mpiexec, tmp_path, embed
     pytest.importorskip("torch", reason="torch is not installed")
     fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="embedded", fluid="fluid-python --array torch")
     assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--refine", "0"], "found 0"), (["--array", "matlab"], "invalid choice: 'matlab'")],
-)
-def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(PLATE / "solver-python" / "plate.py", ["Fluid", *arguments], tmp_path, message)

@@ -8,13 +8,10 @@ from emulation import read_laws
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
-    assert_refused,
     assert_same_fields,
-    assert_stated_splits_follow,
     copy_tutorial,
     couple,
     draw,
-    regret_of_campaign,
     tutorial_modules,
 )
 
@@ -167,24 +164,3 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
         np.testing.assert_allclose(participant.compute_seconds, expected, atol=MESSAGES)
         window = window + expected
     np.testing.assert_allclose(run.participants["Fluid"].window_seconds[1:-1], window[1:-1], atol=MESSAGES)
-
-
-def test_the_table_of_splits_follows_from_the_laws():
-    assert_stated_splits_follow("heated-plate")
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("a campaign of minutes")
-def test_the_campaign_finds_the_optimum_of_the_laws(tmp_path):
-    assert regret_of_campaign("heated-plate", tmp_path / "campaign") <= 0.02
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["Fluid", "--coarsen", "3"], "invalid choice: 3"),
-        (["Fluid", "--load", "emulated", "--law", "none.json"], "none.json: expected a JSON file of cost laws"),
-    ],
-)
-def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, message):
-    assert_refused(PLATE / "solver-python" / "plate.py", arguments, tmp_path, message)

@@ -100,25 +100,6 @@ def test_a_laminate_is_solved_whoever_has_its_cells(fenicsx_python, tmp_path, ba
     assert np.all((part.rank_sections["assembly"] > 0) & (part.rank_sections["assembly"] < part.rank_solve))
 
 
-def test_a_partition_of_other_cells_is_refused(fenicsx_python, tmp_path):
-    (tmp_path / "ranks.txt").write_text("0\n" * 767)
-    command = [
-        fenicsx_python,
-        "-m",
-        "precice_lb",
-        "run",
-        str(TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py"),
-        "--cells",
-        "4",
-    ]
-    command += ["--partition", str(tmp_path / "ranks.txt")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 2
-    assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.slow("a campaign of minutes where ranks share cores")
 @pytest.mark.precice
 def test_a_campaign_ends_with_a_report(fenicsx_python, tmp_path):

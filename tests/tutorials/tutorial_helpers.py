@@ -18,11 +18,8 @@ from typing import Any
 
 import numpy as np
 from clock_helpers import emulated_clock
-from emulation import read_laws
-from optimum import best_split
 
 from precice_lb.precice_xml import patch_configuration
-from precice_lb.schedule import Schedule
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"
@@ -157,37 +154,12 @@ def stated_splits(name: str) -> dict[tuple[int, ...], list[float]]:
     return {tuple(map(int, ranks.split(" + "))): [float(x) for x in re.findall(r"[\d.]+", row)] for ranks, row in rows}
 
 
-def assert_refused(script: Path, arguments: Sequence[str], directory: Path, message: str) -> None:
-    """Start a solver with wrong arguments: it ends at once, says why, and leaves no traceback."""
-    command = [sys.executable, "-m", "precice_lb", "run", str(script), *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def assert_stated_splits_follow(name: str) -> None:
-    """Compare the table of splits in a tutorial's README with its laws and its coupling."""
-    laws = read_laws(TUTORIALS / name / "law.json")
-    schedule = Schedule.from_config(TUTORIALS / name / "precice-config.xml")
-    stated = stated_splits(name)
-    assert len(stated) >= 4
-    for ranks, seconds in stated.items():
-        own = {who: float(law.seconds(count)) for (who, law), count in zip(laws.items(), ranks, strict=True)}
-        np.testing.assert_allclose(seconds, [*own.values(), float(schedule.window_seconds(own))], rtol=0.0, atol=6e-4)
-
-
 def recommended_by_campaign(name: str, directory: Path, python: str = sys.executable) -> dict[str, Any]:
     """Run the campaign of a tutorial's study by a Python that has its solvers; return its recommendation."""
     command = [python, "-m", "precice_lb", "calibrate", str(ROOT / "configs" / f"{name}.toml")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([*command, "--directory", str(directory)], env=environment, check=True, timeout=1800)
     return dict(json.loads((directory / "recommendation.json").read_text()))
-
-
-def regret_of_campaign(name: str, directory: Path) -> float:
-    """Run the campaign of a tutorial's study; return what its recommendation loses to the law's optimum, as a share."""
-    return best_split(TUTORIALS / name, recommended_by_campaign(name, directory))[2]
 
 
 def chain_of_study(name: str, directory: Path) -> tuple[list[dict[str, Any]], Path]:

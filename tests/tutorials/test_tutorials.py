@@ -1,0 +1,99 @@
+"""What tutorials have in common: the table of their splits, the campaign of their study, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from emulation import read_laws
+from optimum import best_split
+from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, stated_splits
+
+from precice_lb.schedule import Schedule
+
+EMULATED = ["adapt-your-solver", "airfoil", "climate", "elastic-tube", "heated-plate"]
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_the_table_of_splits_follows_from_the_laws(name: str) -> None:
+    laws = read_laws(TUTORIALS / name / "law.json")
+    schedule = Schedule.from_config(TUTORIALS / name / "precice-config.xml")
+    stated = stated_splits(name)
+    assert len(stated) >= 4
+    for ranks, seconds in stated.items():
+        own = {who: float(law.seconds(count)) for (who, law), count in zip(laws.items(), ranks, strict=True)}
+        window = float(schedule.window_seconds(own))
+        # The table of the climate model has its day alone, in fewer digits.
+        expected, tolerance = ([window], 6e-3) if name == "climate" else ([*own.values(), window], 6e-4)
+        np.testing.assert_allclose(seconds, expected, rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow("a campaign of minutes")
+@pytest.mark.parametrize("name", EMULATED)
+def test_the_campaign_finds_the_optimum_of_the_laws(name: str, tmp_path: Path) -> None:
+    found = recommended_by_campaign(name, tmp_path / "campaign")
+    assert best_split(TUTORIALS / name, found)[2] <= 0.02
+
+
+@pytest.fixture
+def wrong_files(tmp_path: Path) -> Path:
+    """A directory of files that are whole, and those of another participant, or have no place in a run."""
+    law = {"serial": 1.0, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
+    (tmp_path / "other.json").write_text(json.dumps({"Other": law}))
+    with h5py.File(tmp_path / "fine.h5", "w") as file:
+        file["state"] = np.zeros((3, 4 * 1024, 9))
+        file.attrs.update(time=0.1, windows=10)
+    with h5py.File(tmp_path / "land.h5", "w") as file:
+        file["Land/layers"] = np.zeros((11, 424))
+    (tmp_path / "ranks.txt").write_text("0\n" * 767)
+    return tmp_path
+
+
+NO_LAW = "none.json: expected a JSON file of cost laws"
+
+
+@pytest.mark.parametrize(
+    ("solver", "arguments", "message"),
+    [
+        ("airfoil", "Inner --coarsen 3", "invalid choice: 3"),
+        ("airfoil", "Inner --partition none.txt", "none.txt not found"),
+        ("airfoil", "Inner --partition other.json", "could not convert"),
+        ("airfoil", "Inner --load emulated --law none.json", NO_LAW),
+        ("airfoil", "Outer --pores 8", "--pores and --blocks are for Inner, found Outer"),
+        ("heated-plate", "Fluid --coarsen 3", "invalid choice: 3"),
+        ("heated-plate", "Fluid --load emulated --law none.json", NO_LAW),
+        ("gpu-plate", "Fluid --refine 0", "found 0"),
+        ("gpu-plate", "Fluid --array matlab", "invalid choice: 'matlab'"),
+        ("climate", "Ice --restart land.h5", "land.h5: expected a restart file of Ice: "),
+        ("pulse", "Inner --refine 0", "--refine must be at least 1, found 0"),
+        ("pulse", "Inner --load emulated --law none.json", NO_LAW),
+        ("pulse", "Inner --load emulated --law other.json", "other.json: no cost law of Inner"),
+        ("pulse", "Inner --restart other.json", "other.json: expected a restart file of Inner on this mesh: "),
+        ("pulse", "Inner --restart fine.h5", "fine.h5: expected a restart file of Inner on this mesh: "),
+        pytest.param(
+            "partitioned-heat",
+            "--cells 4 --partition ranks.txt",
+            "expected ranks below 1 for 768 cells, one per line",
+            marks=[pytest.mark.fenicsx, pytest.mark.mpi],
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_runs(
+    wrong_files: Path, solver: str, arguments: str, message: str, request: pytest.FixtureRequest
+) -> None:
+    python, script = sys.executable, f"solver-python/{solver.removeprefix('heated-').removeprefix('gpu-')}.py"
+    if solver == "partitioned-heat":
+        python, script = request.getfixturevalue("fenicsx_python"), "solver-fenicsx/laminate.py"
+    command = [python, "-m", "precice_lb", "run", str(TUTORIALS / solver / script), *arguments.split()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
+    done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
