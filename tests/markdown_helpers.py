@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -20,6 +22,17 @@ _MADE = ("docs/api/", "docs/tutorials/", "docs/_build/")
 _MARKER = re.compile(r"<!-- (not run|run in full|run in): (.+?) -->")
 # What `docs/generated.py` puts other text for.
 _DIRECTIVE = re.compile(r"\{[\w-]+\}")
+
+
+@cache
+def generated() -> ModuleType:
+    """The module that writes pages of the documentation, which stands beside them."""
+    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,14 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
 
 
+class StandIn:
+    """The calls of a backend's participant that recording makes, and that do nothing here: base of stand-ins."""
+
+    initialize = finalize = stop_last_profiling_section = lambda self: None
+    is_coupling_ongoing = requires_reading_checkpoint = is_time_window_complete = lambda self: False
+    advance = start_profiling_section = lambda self, argument: None
+
+
 def python(directory: Path | None, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run this Python in a directory, to whatever end."""
     return subprocess.run(

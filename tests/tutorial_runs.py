@@ -96,8 +96,8 @@ def lay_out(tutorial: Tutorial, case: Path) -> None:
     configuration.write_text(text.replace(old, new) if old else text)
 
 
-def run(tutorial: Tutorial, case: Path, options: list[str]) -> dict[str, tuple[int, bytes, bytes]]:
-    """Exit code, standard output and standard error of each participant."""
+def run(tutorial: Tutorial, case: Path, options: list[str], **more: str) -> dict[str, tuple[int, bytes, bytes]]:
+    """Exit code, standard output and standard error of each participant, which has more variables."""
     started = {}
     python = os.environ["PRECICE_NUTILS_PYTHON"] if tutorial.nutils else sys.executable
     variables = {"MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -108,7 +108,7 @@ def run(tutorial: Tutorial, case: Path, options: list[str]) -> dict[str, tuple[i
             started[name] = subprocess.Popen(
                 [python, "-W", "ignore", *options, *arguments],
                 cwd=case / directory,
-                env=environment(**variables),
+                env=environment(**variables | more),
                 stdout=output,
                 stderr=errors,
             )

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 from campaign_parts.cases import LEAST, draw_case
 from campaign_parts.report import as_json, as_text
 from campaign_parts.simulate import fixed_splits, simulate

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from climate_parts.chain import CONTESTANTS, SEGMENTS, STARTS, Settings, chain_of, kim_of  # noqa: E402
-from climate_parts.coupling import HOURS, LOADS, NAMES, REFERENCE, program, seconds_per_day  # noqa: E402
-from climate_parts.kim import directions, predict_manual  # noqa: E402
-from climate_parts.run import run_split, run_splits  # noqa: E402
-from climate_parts.study import (  # noqa: E402
+from climate_parts.chain import CONTESTANTS, SEGMENTS, STARTS, Settings, chain_of, kim_of
+from climate_parts.coupling import HOURS, LOADS, NAMES, REFERENCE, program, seconds_per_day
+from climate_parts.kim import directions, predict_manual
+from climate_parts.run import run_split, run_splits
+from climate_parts.study import (
     calibration_splits,
     exhaustive,
     law,
@@ -28,8 +22,8 @@ from climate_parts.study import (  # noqa: E402
     true_traces,
 )
 
-from precice_lb.schedule import AutomaticPredictor  # noqa: E402
-from precice_lb.split import optimize_split  # noqa: E402
+from precice_lb.schedule import AutomaticPredictor
+from precice_lb.split import optimize_split
 
 BUDGET = 124
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import csv
 import shutil
-import sys
 from pathlib import Path
 
+import decisions
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import decisions  # noqa: E402
 
 Key = tuple[str, str, str]
 

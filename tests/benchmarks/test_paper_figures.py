@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
+import paper_figures
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import paper_figures  # noqa: E402
 
 
 def _described(mean: float) -> dict[str, float]:

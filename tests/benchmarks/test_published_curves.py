@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from regret_parts.curves import INSIDE, Placed, draw_curve_pair, load_curves
+from regret_parts.decide import Split, regret
+from regret_parts.settings import SETTINGS
+from regret_parts.unseen import PULSE
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import make_learner
 from precice_lb.recommend import recommend_split
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from regret_parts.curves import INSIDE, Placed, draw_curve_pair, load_curves  # noqa: E402
-from regret_parts.decide import Split, regret  # noqa: E402
-from regret_parts.settings import SETTINGS  # noqa: E402
-from regret_parts.unseen import PULSE  # noqa: E402
 
 Array = NDArray[np.float64]
 NAMES = ("Fluid", "Structure")

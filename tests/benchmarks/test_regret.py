@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
+import mesh_sizes
 import numpy as np
 import pytest
+import regret as benchmark
 from conftest import FULL_COUNTS
+from regret_parts import oracle as oracle_module
+from regret_parts.archive import Archive
+from regret_parts.contest import Contest
+from regret_parts.decide import LEVEL, Score, Split, choose, decide, proportional, regret, score
+from regret_parts.evaluate import evaluate
+from regret_parts.families import FAMILIES, Solver
+from regret_parts.levels import planted_levels
+from regret_parts.oracle import Oracle
+from regret_parts.peers import ExtraP
+from regret_parts.readings import DESIGNS, Pair, draw_pair, read
+from regret_parts.report import as_json, as_text
+from regret_parts.simulate import Result, simulate
+from regret_parts.statistics import describe, paired_ratio
+from regret_parts.unseen import UNSEEN
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import mesh_sizes  # noqa: E402
-import regret as benchmark  # noqa: E402
-from regret_parts import oracle as oracle_module  # noqa: E402
-from regret_parts.archive import Archive  # noqa: E402
-from regret_parts.contest import Contest  # noqa: E402
-from regret_parts.decide import LEVEL, Score, Split, choose, decide, proportional, regret, score  # noqa: E402
-from regret_parts.evaluate import evaluate  # noqa: E402
-from regret_parts.families import FAMILIES, Solver  # noqa: E402
-from regret_parts.levels import planted_levels  # noqa: E402
-from regret_parts.oracle import Oracle  # noqa: E402
-from regret_parts.peers import ExtraP  # noqa: E402
-from regret_parts.readings import DESIGNS, Pair, draw_pair, read  # noqa: E402
-from regret_parts.report import as_json, as_text  # noqa: E402
-from regret_parts.simulate import Result, simulate  # noqa: E402
-from regret_parts.statistics import describe, paired_ratio  # noqa: E402
-from regret_parts.unseen import UNSEEN  # noqa: E402
-
-from precice_lb.recommend import recommend_split  # noqa: E402
+from precice_lb.recommend import recommend_split
 
 DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
 RANKS = np.arange(1.0, 513.0)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from markdown_helpers import ROOT, pages
+from markdown_helpers import ROOT, generated, pages
 
 from precice_lb.calibrate.study import Study
 from precice_lb.cli import add_readers, app
@@ -30,16 +28,6 @@ def built() -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def generated() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_documentation_builds_without_warnings(built: Path) -> None:
     for page in pages():
         if page.is_relative_to(ROOT / "docs"):
@@ -47,11 +35,11 @@ def test_documentation_builds_without_warnings(built: Path) -> None:
             assert html.is_file(), page
 
 
-def test_every_tutorial_and_every_room_has_a_page(built: Path, generated: ModuleType) -> None:
+def test_every_tutorial_and_every_room_has_a_page(built: Path) -> None:
     tutorials = {path.parent.name for path in ROOT.glob("tutorials/*/README.md")}
     assert {path.stem for path in (built / "tutorials").glob("*.html")} == tutorials
     assert "pulse" in tutorials
-    packages = generated.packages()
+    packages = generated().packages()
     assert {path.name.removesuffix(".html") for path in (built / "api").glob("*.html")} == set(packages)
     assert {"precice_lb.split", "precice_lb.recommend", "precice_lb.exceptions"} <= set(packages)
     for package in packages:
@@ -97,8 +85,8 @@ def test_every_column_of_a_store_is_in_the_reference(built: Path) -> None:
         assert f'<span class="pre">{name}</span>' in text
 
 
-def test_links_out_of_the_documentation_follow_their_files(generated: ModuleType) -> None:
+def test_links_out_of_the_documentation_follow_their_files() -> None:
     text = "[a](../configs/README.md#runs) [b](../pyproject.toml) [c](partners.md) [d](../tutorials/pulse/README.md)"
-    moved = generated.relinked(text, ROOT / "docs", "how-to/cluster.md")
+    moved = generated().relinked(text, ROOT / "docs", "how-to/cluster.md")
     assert moved == "[a](../reference/study.md#runs) b [c](../partners.md) [d](../tutorials/pulse.md)"
-    assert generated.relinked("```\n[b](x.md)\n```", ROOT, "index.md") == "```\n[b](x.md)\n```"
+    assert generated().relinked("```\n[b](x.md)\n```", ROOT, "index.md") == "```\n[b](x.md)\n```"

@@ -11,7 +11,6 @@ import ast
 import builtins
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
@@ -22,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import docstring_parser
-from markdown_helpers import ROOT
+from markdown_helpers import generated
 
 import precice_lb
 from precice_lb import exceptions
@@ -36,17 +35,6 @@ MODULES = [
 ARRAYS = re.compile(r"NDArray|ArrayLike|ndarray")
 # What says a shape: brackets with sizes, or words for no array at all.
 SHAPE = re.compile(r"shape|\([A-Za-z0-9_, +·×…-]*\)|[Ss]ee `|As [`in]")
-
-
-@cache
-def _packages() -> list[str]:
-    """Name the packages, as the reference has them."""
-    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.packages()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +77,7 @@ def _names(modules: list[ModuleType], *, own: bool) -> list[Name]:
     return found
 
 
-PUBLIC = _names([importlib.import_module(package) for package in _packages()], own=False)
+PUBLIC = _names([importlib.import_module(package) for package in generated().packages()], own=False)
 LEARNED = [Name(f"LEARNERS[{name!r}]", cls, "class", inspect.getmodule(cls)) for name, cls in LEARNERS.items()]  # type: ignore[arg-type]
 ALL = _names(MODULES, own=True)
 

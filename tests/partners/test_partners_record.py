@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from record_helpers import assert_fine, run_pair
+from record_helpers import BACKENDS, StandIn, assert_fine, run_pair
 
 from precice_lb import embedded
 from precice_lb.cli import main
@@ -44,7 +44,7 @@ CONFIGURATION = """<?xml version="1.0"?>
 """
 
 
-class Solver:
+class Solver(StandIn):
     """Stands for a backend's participant; it takes vertices as preCICE does."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -72,29 +72,8 @@ class Solver:
     def reset_mesh(self, mesh_name: str) -> None:
         self.taken.clear()
 
-    def initialize(self) -> None:
-        pass
-
-    def advance(self, computed_timestep_length: float) -> None:
-        pass
-
-    def requires_reading_checkpoint(self) -> bool:
-        return False
-
     def is_time_window_complete(self) -> bool:
         return True
-
-    def start_profiling_section(self, event_name: str) -> None:
-        pass
-
-    def stop_last_profiling_section(self) -> None:
-        pass
-
-    def is_coupling_ongoing(self) -> bool:
-        return False
-
-    def finalize(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -125,7 +104,7 @@ def _run(start: Any, ranks: dict[str, int]) -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backend: str, mpiexec: str) -> None:
     options: dict[str, Any] = {"launch": [mpiexec, "-n", "2"], "arguments": ["2"], "PRECICE_LB_BACKEND": backend}
     assert_fine(run_pair(tmp_path / "with", **options, PRECICE_LB_MESHES="coordinates"))

@@ -14,6 +14,7 @@ from record_helpers import (
     BACKENDS,
     SOLVER,
     WINDOWS,
+    StandIn,
     assert_fine,
     assert_whole,
     new_recorder,
@@ -202,14 +203,11 @@ def test_section_names_that_are_one_text_have_one_number() -> None:
     assert taken.tolist() == [(number, 3, 1, 4) for number in (0, 0, 1, 1, 2)]
 
 
-class _Participant:
+class _Participant(StandIn):
     """The constructor of a pyprecice that takes a communicator."""
 
     def __init__(self, name: str, configuration: str, rank: int, size: int, communicator: Any = None) -> None:
         self.given = (name, configuration, rank, size, communicator)
-
-    initialize = advance = finalize = is_time_window_complete = is_coupling_ongoing = lambda self: None
-    requires_reading_checkpoint = start_profiling_section = stop_last_profiling_section = lambda self: None
 
 
 @pytest.mark.parametrize(

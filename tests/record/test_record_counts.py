@@ -10,8 +10,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from record_helpers import BACKENDS, SOLVER, assert_fine, caller, configuration, rank_stores, run_pair, warnings_of
-from store_helpers import PARALLEL, metadata
+from record_helpers import (
+    BACKENDS,
+    SOLVER,
+    assert_fine,
+    configuration,
+    new_recorder,
+    only_store,
+    rank_stores,
+    run_pair,
+    warnings_of,
+)
 
 from precice_lb.dataset import load_runs
 from precice_lb.embedded import Participant
@@ -20,10 +29,7 @@ from precice_lb.record import notes
 from precice_lb.record.backend import Backend
 from precice_lb.record.counts import Counts
 from precice_lb.record.participant import recording_class
-from precice_lb.record.recorder import Recorder
 from precice_lb.store.merged import MergedStore
-from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
 
 COUNTED = SOLVER.replace(
     "participant.initialize()",
@@ -73,7 +79,7 @@ def test_a_killed_rank_s_counts_are_kept(tmp_path: Path, backend: str) -> None:
 def test_wrong_arguments_are_one_warning_each_and_no_exception(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    recorder, advance = new_recorder(tmp_path)
     wrong: list[tuple[Any, Any]] = [
         ("porous", -1), ("porous", np.nan), ("porous", "many"), ("porous", None), ("porous", np.ones(2)),
         ("", 1), (None, 1), (7, 1), (b"\0", 1), ("porous", np.inf), ("porous", 1 + 1j),
@@ -86,10 +92,10 @@ def test_wrong_arguments_are_one_warning_each_and_no_exception(
     assert all(line.startswith("precice-lb: warning: a call of count() is ignored: ") for line in said)
     recorder.count(b"porous", np.int32(3))
     recorder.count("sm\udcffall \N{GREEK SMALL LETTER PSI}" + 200 * "x", True)
-    caller(recorder)(1, 2, True)
+    advance(1, 2, True)
     recorder.close(finished=True)
     assert capsys.readouterr().err == ""
-    store = read_store(find_stores([tmp_path])[0])
+    store = only_store(tmp_path)
     assert [name[:9] for name in store.count_names] == ["porous", "sm?all \N{GREEK SMALL LETTER PSI}x"]
     assert store.counts["count"].tolist() == [3, 1]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from record_helpers import SOLVER, configuration, environment, rank_stores
+from record_helpers import BACKENDS, SOLVER, configuration, environment, rank_stores
 
 from precice_lb.record.recorder import flush_after
 
@@ -29,7 +29,7 @@ def _told(path: Path) -> list[int]:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("backend", ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("ranks", "repeats"), [(1, 25), (2, 50)])
 def test_killed_solvers_leave_every_window_before_the_last_flush(
     tmp_path: Path, mpiexec: str, backend: str, ranks: int, repeats: int
