@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from precice_lb.precice_xml import parse_configuration
+from precice_lb.schedule import Schedule
 
 HEAD = '<?xml version="1.0" encoding="UTF-8" ?>\n<precice-configuration>\n'
 
@@ -45,3 +49,14 @@ def configuration(participants: str, schemes: Sequence[str], pairs: Sequence[str
         parts.append("  </participant>\n")
     parts += [f'  <m2n:sockets acceptor="{p[0]}" connector="{p[1]}" exchange-directory=".." />\n' for p in pairs]
     return "".join([*parts, *schemes, "</precice-configuration>\n"])
+
+
+def coupling(
+    participants: str,
+    *schemes: str | Sequence[Any],
+    iterations: Mapping[str, float] | None = None,
+    acceleration: Mapping[str, float] | None = None,
+) -> Schedule:
+    """The schedule of schemes, as texts or as the arguments of `scheme`."""
+    texts = [text if isinstance(text, str) else scheme(*text) for text in schemes]
+    return Schedule.from_config(parse_configuration(configuration(participants, texts)), iterations, acceleration)

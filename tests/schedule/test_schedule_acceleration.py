@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from schedule_cases import Case, Scheme
 from store_helpers import row, write_store
 
 from precice_lb.dataset import load_runs
@@ -21,34 +23,7 @@ VERTICES = 80_000
 # Seconds of sleep per iteration: alone, A sets the window time.
 SLEEP = {"A": 0.04, "B": 0.01}
 
-CONFIGURATION = """<?xml version="1.0"?>
-<precice-configuration>
-  <data:scalar name="FromA" />
-  <data:scalar name="FromB" />
-  <mesh name="A-Mesh" dimensions="2"><use-data name="FromA" /><use-data name="FromB" /></mesh>
-  <mesh name="B-Mesh" dimensions="2"><use-data name="FromA" /><use-data name="FromB" /></mesh>
-  <participant name="A">
-    <provide-mesh name="A-Mesh" />
-    <receive-mesh name="B-Mesh" from="B" />
-    <read-data name="FromB" mesh="A-Mesh" />
-    <write-data name="FromA" mesh="A-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />
-  </participant>
-  <participant name="B">
-    <provide-mesh name="B-Mesh" />
-    <receive-mesh name="A-Mesh" from="A" />
-    <read-data name="FromA" mesh="B-Mesh" />
-    <write-data name="FromB" mesh="B-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />
-  </participant>
-  <m2n:sockets acceptor="A" connector="B" exchange-directory="." />
-  <coupling-scheme:parallel-implicit>
-    <participants first="A" second="B" />
-    <max-time-windows value="12" />
-    <time-window-size value="0.1" />
-    <max-iterations value="4" />
-    <exchange data="FromA" mesh="A-Mesh" from="A" to="B" />
-    <exchange data="FromB" mesh="B-Mesh" from="B" to="A" />
+ITERATIONS = """<max-iterations value="4" />
     <acceleration:IQN-ILS>
       <data name="FromA" mesh="A-Mesh" />
       <data name="FromB" mesh="B-Mesh" />
@@ -56,10 +31,13 @@ CONFIGURATION = """<?xml version="1.0"?>
       <max-used-iterations value="8" />
       <time-windows-reused value="2" />
       <preconditioner type="residual-sum" />
-    </acceleration:IQN-ILS>
-  </coupling-scheme:parallel-implicit>
-</precice-configuration>
-"""
+    </acceleration:IQN-ILS>"""
+CONFIGURATION = (
+    Case("accelerated", (Scheme("parallel-implicit", "AB"),), math.nan)
+    .configuration(max_time=1.2)
+    .replace('<profiling mode="off" />', "")
+    .replace('<max-iterations value="2" />', ITERATIONS)
+)
 
 SOLVER = """
 import sys, time

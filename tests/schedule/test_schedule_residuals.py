@@ -6,16 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule, replay_residuals
 from precice_lb.schedule.residuals import resampled_residuals
-
-
-def make(names: str, *schemes: tuple[str, str]) -> Schedule:
-    return Schedule.from_config(parse_configuration(configuration(names, [scheme(*s) for s in schemes])))
 
 
 def noisy(names: str, windows: int, spread: float = 0.1, seed: int = 5) -> dict[str, np.ndarray]:
@@ -24,7 +19,7 @@ def noisy(names: str, windows: int, spread: float = 0.1, seed: int = 5) -> dict[
 
 
 def test_constant_costs_give_the_steady_window_time() -> None:
-    schedule = make("ABC", ("serial-implicit", "AB"), ("serial-explicit", "BC"))
+    schedule = coupling("ABC", ("serial-implicit", "AB"), ("serial-explicit", "BC"))
     recorded = [{name: np.full(40, cost) for name, cost in (("A", 0.2), ("B", 0.1), ("C", 0.2))}]
     costs = {"A": np.array([0.2, 0.5]), "B": np.array([[0.1], [0.3]]), "C": 0.2}
     np.testing.assert_allclose(replay_residuals(schedule, costs, recorded), schedule.window_seconds(costs))
@@ -32,7 +27,7 @@ def test_constant_costs_give_the_steady_window_time() -> None:
 
 def test_alternating_load_is_replayed() -> None:
     """The cycle mean says 0.2, measured was 0.251: the load is high in every other window."""
-    schedule = make("AB", ("parallel-explicit", "AB"))
+    schedule = coupling("AB", ("parallel-explicit", "AB"))
     load = np.tile([0.1, 0.3], 30)
     recorded = [{"A": load, "B": np.full(60, 0.2)}]
     # The median of the alternating load is their mean.
@@ -44,7 +39,7 @@ def test_alternating_load_is_replayed() -> None:
 
 
 def test_loads_that_move_together_do_not_add_up() -> None:
-    schedule = make("AB", ("parallel-explicit", "AB"))
+    schedule = coupling("AB", ("parallel-explicit", "AB"))
     load = np.tile([0.1, 0.3], 30)
     together = [{"A": load, "B": load}]
     in_turn = [{"A": load, "B": load[::-1]}]
@@ -55,7 +50,7 @@ def test_loads_that_move_together_do_not_add_up() -> None:
 
 @pytest.mark.parametrize(("names", "seconds"), [("AB", 0.106), ("ABCDE", 0.111)])
 def test_noise_lengthens_windows(names: str, seconds: float) -> None:
-    schedule = make(names, *(("parallel-explicit", a + b) for a, b in pairwise(names)))
+    schedule = coupling(names, *(("parallel-explicit", a + b) for a, b in pairwise(names)))
     recorded = [noisy(names, 400)]
     costs = {name: np.median(recorded[0][name]) for name in names}
     found = float(replay_residuals(schedule, costs, recorded, windows=2048))
@@ -66,7 +61,7 @@ def test_noise_lengthens_windows(names: str, seconds: float) -> None:
 
 
 def test_the_first_eighth_of_a_replay_does_not_count() -> None:
-    schedule = make("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
+    schedule = coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
     recorded, costs = [noisy("ABC", 40)], {"A": 0.1, "B": 0.1, "C": 0.3}
     relative = [{name: seconds / np.median(seconds) for name, seconds in recorded[0].items()}]
     drawn = resampled_residuals(schedule, relative, windows=64, seed=3)
@@ -77,7 +72,7 @@ def test_the_first_eighth_of_a_replay_does_not_count() -> None:
 
 
 def test_a_seed_gives_the_same_result() -> None:
-    schedule = make("AB", ("parallel-explicit", "AB"))
+    schedule = coupling("AB", ("parallel-explicit", "AB"))
     recorded = [noisy("AB", 20), noisy("AB", 30, seed=6)]
     costs = {"A": 0.1, "B": 0.1}
     seconds = [float(replay_residuals(schedule, costs, recorded, seed=seed)) for seed in (0, 0, 1)]
@@ -85,7 +80,7 @@ def test_a_seed_gives_the_same_result() -> None:
 
 
 def test_blocks_keep_windows_in_order_and_together() -> None:
-    schedule = make("AB", ("parallel-explicit", "AB"))
+    schedule = coupling("AB", ("parallel-explicit", "AB"))
     rising = 1.0 + np.arange(40.0)
     residuals = resampled_residuals(schedule, [{"A": rising, "B": 2 * rising}], windows=100, block=10)
     np.testing.assert_allclose(2 * residuals["A"], residuals["B"])
@@ -96,14 +91,8 @@ def test_blocks_keep_windows_in_order_and_together() -> None:
 
 
 def test_windows_of_different_size_are_joined() -> None:
-    text = configuration(
-        "ABC",
-        [
-            scheme("parallel-explicit", p, None, f'    <time-window-size value="{v}" />\n')
-            for p, v in (("AB", 1), ("BC", 2))
-        ],
-    )
-    schedule = Schedule.from_config(parse_configuration(text))
+    sizes = {pair: f'    <time-window-size value="{size}" />\n' for pair, size in (("AB", 1), ("BC", 2))}
+    schedule = coupling("ABC", *(("parallel-explicit", pair, None, size) for pair, size in sizes.items()))
     recorded = [{"A": np.tile([0.05, 0.15], 20), "B": np.full(40, 0.01), "C": np.full(20, 0.1)}]
     # A's two windows are 0.2 in every period.
     costs = {"A": 0.1, "B": 0.01, "C": 0.1}
@@ -111,7 +100,7 @@ def test_windows_of_different_size_are_joined() -> None:
 
 
 def test_too_little_recorded_is_refused() -> None:
-    schedule = make("AB", ("parallel-explicit", "AB"))
+    schedule = coupling("AB", ("parallel-explicit", "AB"))
     with pytest.raises(ScheduleError, match="at least 8 recorded time windows of all participants, found 5"):
         replay_residuals(schedule, {"A": 1.0, "B": 1.0}, [noisy("AB", 5)])
     with pytest.raises(ScheduleError, match="none of B"):

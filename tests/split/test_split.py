@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import configuration, coupling, scheme
 
 from precice_lb.exceptions import InfeasibleError, ModelError, ScheduleError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import near_optimal_splits, optimize_split, relax, solve, tradeoff_curve
 from precice_lb.split.candidates import proportional_split
@@ -19,21 +18,22 @@ from precice_lb.split.candidates import proportional_split
 NAMES = "ABCD"
 
 
-def _config(names: str, *schemes: tuple[str, str], iterations: int = 1) -> Schedule:
-    text = configuration(names, [scheme(*s) for s in schemes])
-    return Schedule.from_config(parse_configuration(text), dict.fromkeys(names, iterations))
-
-
 SCHEDULES = {
     "parallel of two": Schedule.parallel("AB"),
     "serial of two": Schedule.serial("AB"),
     "parallel of three": Schedule.parallel("ABC"),
     "serial of three": Schedule.serial("ABC"),
-    "serial chain": _config("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC")),
-    "implicit and explicit": _config("ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=3),
+    "serial chain": coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC")),
+    "implicit and explicit": coupling(
+        "ABC", ("serial-implicit", "AB"), ("parallel-explicit", "BC"), iterations=dict.fromkeys("ABC", 3)
+    ),
     "parallel of four": Schedule.parallel("ABCD"),
-    "program order": _config(
-        "ABCD", ("serial-implicit", "AB"), ("serial-explicit", "AD"), ("serial-explicit", "BC"), iterations=2
+    "program order": coupling(
+        "ABCD",
+        ("serial-implicit", "AB"),
+        ("serial-explicit", "AD"),
+        ("serial-explicit", "BC"),
+        iterations=dict.fromkeys("ABCD", 2),
     ),
 }
 
@@ -233,17 +233,17 @@ def test_numbers_of_very_different_size_are_no_trouble() -> None:
             assert optimize_split(times, 60, schedule=schedule).window_seconds == pytest.approx(best, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize("coupling", ["parallel", "serial"])
-def test_a_coupling_is_a_name_a_path_or_a_schedule(tmp_path: Path, coupling: str) -> None:
+@pytest.mark.parametrize("kind", ["parallel", "serial"])
+def test_a_coupling_is_a_name_a_path_or_a_schedule(tmp_path: Path, kind: str) -> None:
     times = {"A": 3.0 / np.arange(1, 9), "B": 1.0 / np.arange(1, 9)}
-    schedule = getattr(Schedule, coupling)(["A", "B"])
+    schedule = getattr(Schedule, kind)(["A", "B"])
     path = tmp_path / "precice-config.xml"
-    path.write_text(configuration("AB", [scheme(f"{coupling}-explicit", "AB", [("A", "B"), ("B", "A")])]))
+    path.write_text(configuration("AB", [scheme(f"{kind}-explicit", "AB", [("A", "B"), ("B", "A")])]))
     for door in (optimize_split, near_optimal_splits, tradeoff_curve):
         expected = door(times, 8, schedule=schedule)
-        assert door(times, 8, coupling=schedule) == door(times, 8, coupling=coupling) == expected
+        assert door(times, 8, coupling=schedule) == door(times, 8, coupling=kind) == expected
         assert door(times, 8, coupling=path) == door(times, 8, coupling=str(path)) == expected
-    assert (optimize_split(times, 8) == optimize_split(times, 8, coupling=coupling)) == (coupling == "parallel")
+    assert (optimize_split(times, 8) == optimize_split(times, 8, coupling=kind)) == (kind == "parallel")
 
 
 def test_another_coupling_is_refused() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split, solve
 
@@ -191,9 +190,7 @@ def test_ranks_on_shared_nodes_really_fit() -> None:
 def test_samples_average_the_window_time() -> None:
     random = np.random.default_rng(2)
     ranks = np.arange(1, 13)
-    schedule = Schedule.from_config(
-        parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("parallel-explicit", "BC")]))
-    )
+    schedule = coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
     times = {n: random.uniform(5, 30, (7, 1)) / ranks * random.uniform(1, 1.4, (7, 12)) for n in "ABC"}
     result = optimize_split(times, 12, schedule=schedule)
     splits = np.array([s for s in product(range(1, 11), repeat=3) if sum(s) <= 12])

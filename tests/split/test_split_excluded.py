@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, near_optimal_splits, optimize_split, tradeoff_curve
 
-CHAIN = Schedule.from_config(
-    parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("parallel-explicit", "BC")]))
-)
+CHAIN = coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
 SCHEDULES = [
     Schedule.parallel("AB"), Schedule.serial("AB"), Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN
 ]  # fmt: skip

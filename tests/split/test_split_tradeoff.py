@@ -4,16 +4,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, near_optimal_splits, optimize_split, tradeoff, tradeoff_curve
 
-CHAIN = Schedule.from_config(
-    parse_configuration(configuration("ABC", [scheme("serial-explicit", "AB"), scheme("serial-explicit", "BC")]))
-)
+CHAIN = coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC"))
 SCHEDULES = [Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN]
 
 
