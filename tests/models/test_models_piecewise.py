@@ -1,8 +1,7 @@
-"""Piecewise linear curves: CIME's own example, the rules by hand, printers."""
+"""Piecewise linear curves: the rules by hand, printers."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +14,6 @@ from precice_lb.models.interpolation import InterpolationRegressor, interpolated
 from precice_lb.models.piecewise import RULES, PiecewiseRegressor
 
 DATA = Path(__file__).parents[1] / "data"
-
-
-def test_cime_example_gives_its_published_cost() -> None:
-    rows: dict[str, list[tuple[float, float]]] = {}
-    with (DATA / "cime_load_balancing_example.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            rows.setdefault(row["component"], []).append((float(row["tasks"]), float(row["seconds_per_model_day"])))
-    models = {}
-    for name, pairs in rows.items():
-        p, c = np.array(pairs).T
-        models[name] = PiecewiseRegressor(total_ranks=1024).fit(p, c)
-    atm, ice, lnd, ocn = (
-        float(models[n].predict([p])[0]) for n, p in (("ATM", 992), ("ICE", 872), ("LND", 120), ("OCN", 32))
-    )
-    assert max(max(ice, lnd) + atm, ocn) == pytest.approx(23.943355, abs=5e-7)
 
 
 def test_cime_rules_by_hand() -> None:

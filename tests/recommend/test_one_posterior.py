@@ -18,6 +18,17 @@ from precice_lb.split import SharedCores
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
 
 
+class Reciprocal(LinearRegression):  # type: ignore[misc]
+    """Seconds linear in 1/ranks."""
+
+    def fit(self, X: Any, y: Any) -> Reciprocal:
+        super().fit(1 / np.asarray(X), y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(1 / np.asarray(X))
+
+
 def recommended(count: int = 2, **options: Any) -> Recommendation:
     """A recommendation from few and noisy measurements, so that another seed draws other curves."""
     noise = np.random.default_rng(5)
@@ -96,16 +107,6 @@ def test_a_learner_without_curves_judges_further_runs_by_its_own_intervals(learn
 
 
 def test_without_curves_and_intervals_nothing_is_said_of_further_runs() -> None:
-    class Reciprocal(LinearRegression):  # type: ignore[misc]
-        """Seconds linear in 1/ranks."""
-
-        def fit(self, X: Any, y: Any) -> Reciprocal:
-            super().fit(1 / np.asarray(X), y)
-            return self
-
-        def predict(self, X: Any) -> Any:
-            return super().predict(1 / np.asarray(X))
-
     found = recommended(learner=Reciprocal())
     assert next_runs(found).runs == ()
     section = next(each for each in build_page(Evidence(found)).sections if each.name == "next")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from precice_xml_helpers import configuration, scheme
+from precice_xml_helpers import configuration, coupling, scheme
 from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
@@ -21,7 +21,6 @@ from precice_lb import recommend_split
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models import PMNFRegressor
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.schedule import Schedule
@@ -147,9 +146,6 @@ def test_alternatives_state_what_is_gained() -> None:
     found = recommend(table, 64, schedule=Schedule.parallel(["Fluid", "Solid"]))
     assert found.alternatives["equal"].split == {"Fluid": 32, "Solid": 32}
     assert found.alternatives["degrees-of-freedom"].split == {"Fluid": 16, "Solid": 48}
-    for other in found.alternatives.values():
-        assert other.gain == pytest.approx(other.window_seconds / found.window_seconds - 1)
-        assert other.gain > 0
     truth = max(800 / 16 + 0.05 * 4, 300 / 48**0.9 + 0.5)
     assert found.alternatives["degrees-of-freedom"].window_seconds == pytest.approx(truth, rel=0.1)
     partly = measurements(CASE, degrees_of_freedom={"Fluid": 1e6})
@@ -158,8 +154,7 @@ def test_alternatives_state_what_is_gained() -> None:
 
 def test_imbalance_compares_the_same_time_where_windows_differ_in_size() -> None:
     sizes = [f'    <time-window-size value="{value}" />\n' for value in (1, 24)]
-    schemes = [scheme("serial-explicit", "AB", None, sizes[0]), scheme("parallel-explicit", "BC", None, sizes[1])]
-    schedule = Schedule.from_config(parse_configuration(configuration("ABC", schemes)))
+    schedule = coupling("ABC", ("serial-explicit", "AB", None, sizes[0]), ("parallel-explicit", "BC", None, sizes[1]))
     assert schedule.windows == {"A": 24, "B": 24, "C": 1}
     rows = {name: [(p, work / p) for p in (2, 4, 8, 16)] for name, work in (("A", 1.0), ("B", 1.0), ("C", 24.0))}
     advice = recommend_split(rows, 24, coupling=schedule)
@@ -447,34 +442,7 @@ def test_any_scikit_learn_regressor_can_be_the_learner() -> None:
 
 def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) -> None:
     path = tmp_path / "precice-config.xml"
-    path.write_text(
-        """<?xml version="1.0"?>
-<precice-configuration>
-  <data:scalar name="Force"/>
-  <data:scalar name="Shift"/>
-  <mesh name="FluidMesh" dimensions="2"><use-data name="Force"/><use-data name="Shift"/></mesh>
-  <mesh name="SolidMesh" dimensions="2"><use-data name="Force"/><use-data name="Shift"/></mesh>
-  <participant name="Fluid">
-    <provide-mesh name="FluidMesh"/><write-data name="Force" mesh="FluidMesh"/>
-    <read-data name="Shift" mesh="FluidMesh"/>
-  </participant>
-  <participant name="Solid">
-    <provide-mesh name="SolidMesh"/><receive-mesh name="FluidMesh" from="Fluid"/>
-    <write-data name="Shift" mesh="SolidMesh"/><read-data name="Force" mesh="SolidMesh"/>
-    <mapping:nearest-neighbor direction="read" from="FluidMesh" to="SolidMesh" constraint="consistent"/>
-    <mapping:nearest-neighbor direction="write" from="SolidMesh" to="FluidMesh" constraint="consistent"/>
-  </participant>
-  <m2n:sockets acceptor="Fluid" connector="Solid"/>
-  <coupling-scheme:serial-explicit>
-    <participants first="Fluid" second="Solid"/>
-    <max-time-windows value="10"/>
-    <time-window-size value="1"/>
-    <exchange data="Force" mesh="FluidMesh" from="Fluid" to="Solid"/>
-    <exchange data="Shift" mesh="FluidMesh" from="Solid" to="Fluid"/>
-  </coupling-scheme:serial-explicit>
-</precice-configuration>
-"""
-    )
+    path.write_text(configuration(list(CASE), [scheme("serial-explicit", list(CASE))], [list(CASE)]))
     read = recommend_split(CASE, 64, coupling=path)
     said = recommend_split(CASE, 64, coupling="serial")
     assert read.split == said.split

@@ -163,7 +163,7 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
     assert nodes.split["Solid"] <= 4
 
 
-def test_options_say_layouts_and_splits(threaded: Path, tmp_path: Path) -> None:
+def test_options_say_layouts_and_splits(threaded: Path) -> None:
     options = ("--ranks", "24", "--learner", "pmnf", "--layouts", "Solid=1x4,1x8", "--present", "Fluid=20,Solid=1x4")
     done = precice_lb("recommend", threaded, *options)
     assert done.returncode == 0, done.stderr

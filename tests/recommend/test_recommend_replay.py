@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from precice_xml_helpers import coupling
+from test_one_posterior import Reciprocal
 
 from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun
 from precice_lb.dataset.samples import measurements_from_runs, recorded_windows
@@ -60,16 +61,6 @@ def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
 
 
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
-    class Reciprocal(LinearRegression):  # type: ignore[misc]
-        """Seconds linear in 1/ranks."""
-
-        def fit(self, X: Any, y: Any) -> Reciprocal:
-            super().fit(1 / np.asarray(X), y)
-            return self
-
-        def predict(self, X: Any) -> Any:
-            return super().predict(1 / np.asarray(X))
-
     found = recommend(measured(ALTERNATING), 32, schedule=Schedule.parallel(NAMES), learner=Reciprocal())
     p = np.arange(1, 32)
     truth = 0.5 * (np.maximum(16 / p, 32 / (32 - p)) + np.maximum(48 / p, 32 / (32 - p)))
@@ -87,12 +78,7 @@ def test_too_little_recorded_changes_nothing() -> None:
 
 
 def test_who_runs_ahead_does_not_wait_for_noise() -> None:
-    from precice_xml_helpers import configuration, scheme
-
-    from precice_lb.precice_xml import parse_configuration
-
-    text = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B")])])
-    schedule = Schedule.from_config(parse_configuration(text))
+    schedule = coupling("AB", ("serial-explicit", "AB", [("A", "B")]))
     recorded = ({"A": np.full(40, 1.0), "B": np.tile([0.5, 1.5], 20)},)
     expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
     own = {"A": np.array([0.2]), "B": np.array([1.0])}

@@ -132,7 +132,7 @@ def test_what_failed_with_a_version_is_left_out_for_it_alone() -> None:
     assert recommend_split(data, 20, failed=[failed], learner="bayes").split != best.split
 
 
-def run_of(version: str, split: dict[str, int], window: float, data: Measurements) -> MeasuredRun:
+def run_of(version: str, split: dict[str, int], window: float) -> MeasuredRun:
     same = dict.fromkeys(split, window)
     laws = {"Fluid": LAWS["Fluid"][version], "Solid": LAWS["Solid"][""]}
     own = {name: laws[name](ranks) for name, ranks in split.items()}
@@ -144,7 +144,7 @@ def run_of(version: str, split: dict[str, int], window: float, data: Measurement
 
 def test_measured_windows_count_for_their_own_versions() -> None:
     data = planted(LAWS)
-    runs = [run_of("cpu", {"Fluid": 16, "Solid": 4}, 10.0, data), run_of("gpu", {"Fluid": 4, "Solid": 16}, 6.0, data)]
+    runs = [run_of("cpu", {"Fluid": 16, "Solid": 4}, 10.0), run_of("gpu", {"Fluid": 4, "Solid": 16}, 6.0)]
     found = recommend_split(dataclasses.replace(data, runs=tuple(runs)), 20)
     splits = {each.versions["Fluid"]: [c.split["Fluid"] for c in each.found.comparisons] for each in found.choices}
     assert splits == {"gpu": [4], "cpu": [16]}
@@ -162,7 +162,7 @@ def test_no_version_is_recommended_beyond_its_measurements_against_what_was_meas
         standard_errors={"Fluid": np.full(len(rows), np.nan), "Solid": known.standard_errors["Solid"]},
         versions={"Fluid": np.array(["gpu"] * int(keep.sum()) + ["far"] * 2)},
     )
-    runs = (run_of("gpu", {"Fluid": 4, "Solid": 8}, 6.0, data),)
+    runs = (run_of("gpu", {"Fluid": 4, "Solid": 8}, 6.0),)
     plain = recommend_split(data, 14)
     assert plain.versions == {"Fluid": "far"}
     found = recommend_split(dataclasses.replace(data, runs=runs), 14)
