@@ -6,6 +6,9 @@ import re
 import textwrap
 from pathlib import Path
 
+from precice_lb.calibrate import Event
+from precice_lb.calibrate.processes import TOKEN_VARIABLE
+from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.dataset import load_runs
 
 CONFIGURATION = """\
@@ -56,6 +59,10 @@ os.write(1, f"{name} says hello\\n".encode())  # in one piece, since ranks share
 """
 
 
+def quiet(event: Event) -> None:
+    """Take an event and say nothing."""
+
+
 def write_case(directory: Path, solver: str = SOLVER) -> Path:
     """Write a case of Left and Right whose solver is one script; return its directory."""
     case = directory / "case"
@@ -73,6 +80,7 @@ def write_study(
     extra: str = "",
     left: str = "",
     right: str = "",
+    case: str = "",
 ) -> Path:
     """Write a study of `write_case`'s case with four ranks; the arguments are added to their tables."""
     study = directory / "study.toml"
@@ -80,6 +88,7 @@ def write_study(
         f"""\
 [case]
 directory = "case"
+{case}
 
 [runs]
 windows = 7
@@ -108,6 +117,53 @@ command = "python solver.py Right"
 """
     )
     return study
+
+
+def changed(path: Path, *changes: tuple[str, str]) -> Path:
+    """Replace words of a file, which have to be there; return its path."""
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def recording(path: Path, **work: float) -> Path:
+    """Let the solvers of a study be recorded, with so much work each; return its path."""
+    start = "python -m precice_lb run solver.py"
+    return changed(path, *((f"python solver.py {name}", f"{start} {name} {much}") for name, much in work.items()))
+
+
+def state_of(directory: Path) -> CampaignState:
+    """Read the state of a campaign, which has to be there."""
+    state = CampaignState.load(directory)
+    assert state is not None
+    return state
+
+
+def runs_of(directory: Path) -> list[RunRecord]:
+    """Runs of a campaign or a chain, if it has begun."""
+    state = CampaignState.load(directory)
+    return [] if state is None else state.runs
+
+
+def finished_runs(directory: Path) -> list[RunRecord]:
+    """Runs that ended well."""
+    return [run for run in runs_of(directory) if run.outcome == "finished"]
+
+
+def alive(directory: Path) -> list[str]:
+    """Processes with a token of a run of this campaign or chain."""
+    tokens = [f"{TOKEN_VARIABLE}={run.token}".encode() for run in runs_of(directory)]
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [entry.name for token in tokens if token in environment]
+    return found
 
 
 # Right hashes with as many threads as it is told, without MPI, and says how many it really had and on which cores.

@@ -15,7 +15,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import CONFIGURATION, SOLVER, write_case, write_study
+from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, write_case, write_study
 from conftest import FULL_COUNTS
 
 from precice_lb.calibrate import Event, read_study, run_campaign
@@ -30,10 +30,6 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 TWO_SPLITS = "splits = [{Left=1, Right=3}, {Left=2, Right=1}]"
 ONE_SPLIT = "splits = [{Left=1, Right=2}]"
-
-
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
 
 
 def processes_of(marker: str) -> list[int]:
@@ -69,9 +65,7 @@ def marker(tmp_path: Path) -> Iterator[str]:
 
 
 def with_marker(path: Path, marker: str) -> Path:
-    path.write_text(path.read_text().replace("solver.py Left", f"solver.py Left {marker}"))
-    path.write_text(path.read_text().replace("solver.py Right", f"solver.py Right {marker}"))
-    return path
+    return changed(path, *((f"solver.py {name}", f"solver.py {name} {marker}") for name in ("Left", "Right")))
 
 
 def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,9 +340,7 @@ def test_another_study_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "campaign"
     path = write_study(tmp_path, runs=ONE_SPLIT)
     run_campaign(read_study(path), directory, report=quiet)
-    path.write_text(
-        path.read_text().replace("solver.py Left", "solver.py Left --fast").replace("windows = 7", "windows = 9")
-    )
+    changed(path, ("solver.py Left", "solver.py Left --fast"), ("windows = 7", "windows = 9"))
     with pytest.raises(CalibrationError, match=r"campaign of another study \(participants, runs\.windows changed\)"):
         run_campaign(read_study(path), directory, report=quiet)
 
@@ -356,9 +348,9 @@ def test_another_study_in_the_same_directory_is_refused(tmp_path: Path) -> None:
 def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     write_case(tmp_path)
     directory = tmp_path / "campaign"
-    path = write_study(tmp_path, runs=ONE_SPLIT, left='prepare = ["touch made"]')
     solver = "sh -c 'test -s made && exec python solver.py Left'"
-    path.write_text(path.read_text().replace("python solver.py Left", solver))
+    path = write_study(tmp_path, runs=ONE_SPLIT, left='prepare = ["touch made"]')
+    changed(path, ("python solver.py Left", solver))
     with pytest.raises(CalibrationError, match="every run failed"):
         run_campaign(read_study(path), directory, report=quiet)
     path.write_text(path.read_text().replace("touch made", "cp solver.py made"))

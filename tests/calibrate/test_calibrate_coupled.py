@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import changed, quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from conftest import FULL_COUNTS
 
@@ -43,21 +43,13 @@ participant.finalize()
 """
 
 
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
-
-
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
     backend = f"{study_environment()}[parameters]\nmesh_width = 0.25"
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
-    text = path.read_text()
-    for name, work in (("Left", 0.6), ("Right", 0.3)):
-        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
-    path.write_text(text)
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    result = run_campaign(read_study(recording(path, Left=0.6, Right=0.3)), tmp_path / "campaign", report=quiet)
     assert len(result.finished) == 2, result.runs
 
     runs = load_runs(result.stores, complete=enrich)
@@ -84,12 +76,8 @@ parameters = {{ cells = 0.25 }}
 environment = {{ CELLS = "0.25" }}
 """
     path = write_study(tmp_path, runs="maximum = 3\ntarget_regret = 0", extra=extra)
-    text = path.read_text()
-    for name, work in (("Left", 1.2), ("Right", 0.4)):
-        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
-    path.write_text(text)
     told: list[Event] = []
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=told.append)
+    result = run_campaign(read_study(recording(path, Left=1.2, Right=0.4)), tmp_path / "campaign", report=told.append)
     assert [run.mesh for run in result.finished][:3] == [0, 0, None], [str(event) for event in told]
     measured = result.measurements()
     for name, work in (("Left", 1.2), ("Right", 0.4)):
@@ -125,10 +113,7 @@ def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path:
     (case / "solver.py").unlink()
     compiled_sleeper(case)
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=1}]")
-    text = path.read_text()
-    for name, work in (("Left", 0.4), ("Right", 0.2)):
-        text = text.replace(f"python solver.py {name}", f"./sleeper {name} {work}")
-    path.write_text(text)
+    changed(path, ("python solver.py Left", "./sleeper Left 0.4"), ("python solver.py Right", "./sleeper Right 0.2"))
     result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert len(result.finished) == 2, result.runs
     runs = load_runs(result.stores, complete=enrich)

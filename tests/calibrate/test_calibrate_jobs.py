@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
+from calibrate_helpers import SOLVER, changed, quiet, state_of, write_case, write_study
 
-from precice_lb.calibrate import Event, RunPlan, Task, read_study, run_campaign
+from precice_lb.calibrate import RunPlan, Task, read_study, run_campaign
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import job_number
@@ -19,14 +19,9 @@ from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.processes import run_processes
 from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.calibrate.schedulers.slurm import outside_of_jobs
-from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import CalibrationError
 
 ONE_SPLIT = "splits = [{Left=2, Right=1}]"
-
-
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
 
 
 def plan_of(directory: Path, *tasks: Task) -> RunPlan:
@@ -173,9 +168,7 @@ def template_study(directory: Path, launcher: str, *, runs: str = ONE_SPLIT, sol
     ranks.chmod(0o755)
     (directory / "job.in").write_text(SCRIPT)
     start = f"name = 'template'\nparticipant = '{ranks} {{ranks}} {{command}}'\n"
-    path = write_study(directory, runs=runs, launcher=start + launcher)
-    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
-    return path
+    return write_study(directory, runs=runs, launcher=start + launcher, case='network = "lo"')
 
 
 def test_a_template_for_every_participant(tmp_path: Path) -> None:
@@ -290,15 +283,14 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
         SUBMITTED.replace("bash {script}", f"{submit} {{script}}") + f"\ncancel = 'touch {tmp_path}/cancelled-{{job}}'"
     )
     path = template_study(tmp_path, launcher + more, solver=SLOW)
-    path.write_text(path.read_text().replace("time_limit_seconds = 300", "time_limit_seconds = 1"))
+    changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 1"))
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 1 s") as caught:
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     # Nothing is cancelled where the number is not known, and the user is told.
     assert [file.name for file in tmp_path.glob("cancelled-*")] == ([f"cancelled-{number}"] if number else [])
     assert ("not cancelled, do so by hand: expected the job's number in" in str(caught.value)) == (number is None)
-    state = CampaignState.load(tmp_path / "campaign")
-    assert state is not None
-    assert (state.runs[0].outcome, state.runs[0].job) == ("timeout", number)
+    (record,) = state_of(tmp_path / "campaign").runs
+    assert (record.outcome, record.job) == ("timeout", number)
 
 
 @pytest.mark.parametrize(
@@ -327,8 +319,7 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
 )
 def test_templates_that_cannot_work_are_refused(tmp_path: Path, launcher: str, expected: str) -> None:
     write_case(tmp_path)
-    path = write_study(tmp_path, launcher=f"name = 'template'\n{launcher}")
-    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    path = write_study(tmp_path, launcher=f"name = 'template'\n{launcher}", case='network = "lo"')
     if "study.toml" in launcher:
         assert "{participants}" not in path.read_text()
     with pytest.raises(CalibrationError, match=expected) as caught:

@@ -13,14 +13,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from calibrate_helpers import CONFIGURATION, write_case, write_study
+from calibrate_helpers import CONFIGURATION, alive, changed, finished_runs, state_of, write_case, write_study
 from conftest import FULL_COUNTS
 from emulation import CostLaw
 from store_helpers import row, write_store
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.processes import TOKEN_VARIABLE, signals_interrupt
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.processes import signals_interrupt
+from precice_lb.calibrate.state import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -76,33 +76,11 @@ def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
     return campaign.returncode == 0
 
 
-def finished_runs(directory: Path) -> list[RunRecord]:
-    state = CampaignState.load(directory)
-    return state.finished if state is not None else []
-
-
-def alive(directory: Path) -> list[str]:
-    """Processes with a token of a run of this campaign."""
-    state = CampaignState.load(directory)
-    tokens = [f"{TOKEN_VARIABLE}={run.token}".encode() for run in (state.runs if state is not None else [])]
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found += [entry.name for token in tokens if token in environment]
-    return found
-
-
 def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_nothing(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
     make_stores(tmp_path / "made", 5)
     path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0")
-    text = path.read_text().replace("ranks = 4", "ranks = 6")
-    for name in LAWS:
-        text = text.replace(f"solver.py {name}", f"solver.py {name} {tmp_path / 'made'}")
-    path.write_text(text)
+    changed(path, ("ranks = 4", "ranks = 6"), *((f"solver.py {n}", f"solver.py {n} {tmp_path}/made") for n in LAWS))
     assert read_study(path).budget.ranks == 6
     began = time.monotonic()
     assert drive(path, tmp_path / "undisturbed", None)
@@ -123,8 +101,7 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
             now = finished_runs(directory)
             assert now[: len(before)] == before
             before = now
-        state = CampaignState.load(directory)
-        assert state is not None
+        state = state_of(directory)
         assert state.finished[: len(before)] == before
         assert [run.split for run in state.finished] == expected
         assert {run.outcome for run in state.runs} <= {"finished", "interrupted"}

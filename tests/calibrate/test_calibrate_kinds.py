@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import changed, write_case, write_study
 
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.design_study import design_of
@@ -57,13 +57,11 @@ def study_of(
     """A study of Left on the first kind of nodes, and of Right as told, on Slurm."""
     if not (directory / "case").is_dir():
         write_case(directory)
-    path = write_study(directory, launcher='name = "slurm"', right=right + versions, runs=runs, extra=extra)
-    text = path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"')
+    words = {"right": right + versions, "runs": runs, "extra": extra, "case": 'network = "lo"'}
+    path = write_study(directory, launcher='name = "slurm"', **words)
     if versions:
-        text = text.replace('command = "python solver.py Right"\n', "", 1)
-    text = text.replace("[budget]\nranks = 4", f"[budget]\nranks = {cores}\n{kinds}")
-    path.write_text(text)
-    return read_study(path)
+        path.write_text(path.read_text().replace('command = "python solver.py Right"\n', "", 1))
+    return read_study(changed(path, ("[budget]\nranks = 4", f"[budget]\nranks = {cores}\n{kinds}")))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
+from calibrate_helpers import SOLVER, changed, state_of, write_case, write_study
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.calibrate.design_study import design_of
@@ -24,7 +24,6 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
-from precice_lb.report.launch_scripts import write_scripts
 
 FREE = 'threads = "free"'
 
@@ -33,13 +32,6 @@ def study_of(directory: Path, right: str = FREE, **more: str) -> Study:
     """A study of 4 cores, in which Right has threads unless told otherwise."""
     write_case(directory)
     return read_study(write_study(directory, right=right, **more))
-
-
-def change(study: Path, old: str, new: str) -> Path:
-    text = study.read_text()
-    assert old in text
-    study.write_text(text.replace(old, new))
-    return study
 
 
 # --- studies -------------------------------------------------------------------------------------------------------
@@ -63,9 +55,7 @@ def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layou
     settings = study.settings()
     state = CampaignState(study.identity(), settings=settings)
     state.save(tmp_path)
-    kept = CampaignState.load(tmp_path)
-    assert kept is not None
-    assert kept.settings == settings
+    assert state_of(tmp_path).settings == settings
     assert settings.demands().layouts == settings.constraints()[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
 
@@ -122,10 +112,10 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
 
 def test_a_template_has_to_say_where_threads_go(tmp_path: Path) -> None:
     write_case(tmp_path)
-    change(tmp_path / "case" / "precice-config.xml", "<m2n:sockets ", '<m2n:sockets network="ib0" ')
+    changed(tmp_path / "case" / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="ib0" '))
     template = 'name = "template"\nparticipant = "go -n {ranks} %s{command}"'
     with pytest.raises(StudyError, match=r"only knows ranks: write \{threads\} or \{cores\} into launcher.participant"):
-        read_study(write_study(tmp_path, launcher=template % "", right=FREE, extra="[case2]".replace("[case2]", "")))
+        read_study(write_study(tmp_path, launcher=template % "", right=FREE))
     study = read_study(
         write_study(tmp_path, launcher=template % "-d {threads} -c {cores} ", right="ranks = 1\nthreads = 3")
     )
@@ -164,7 +154,7 @@ def test_a_chain_starts_with_threads(tmp_path: Path) -> None:
 def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path, left="threads = 2", right="pairs = [[1, 1], [1, 5], [2, 4]]")
-    study = read_study(change(path, "ranks = 4", "cores = 16"))
+    study = read_study(changed(path, ("ranks = 4", "cores = 16")))
     asked = design_of(study, tmp_path)
     tried: list[dict[str, int]] = []
     while (proposal := asked.ask(tried)) is not None and len(tried) < 5:
@@ -287,20 +277,6 @@ def test_mpi_is_to_see_ranks_not_cores(tmp_path: Path) -> None:
     (tmp_path / "stores" / "Right-0-1.h5").touch()
     assert wrong_size(tmp_path, {"Right": Layout(1, 8)}) is None
     assert "Right was to run on 8 ranks, but its MPI says 1" in str(wrong_size(tmp_path, {"Right": Layout(8)}))
-
-
-def test_launch_scripts_say_threads(tmp_path: Path, mpiexec: str) -> None:
-    study = study_of(tmp_path)
-    write_scripts(study, {"Left": 1, "Right": 3}, tmp_path / "launch")
-    shell, job = ((tmp_path / "launch" / name).read_text() for name in ("run.sh", "job.sbatch"))
-    for script in (shell, job):
-        assert "# Left 1, Right 1 x 3 threads: 4 cores\n" in script
-        assert "env OMP_NUM_THREADS=3 PRECICE_LB_THREADS=3 " in script
-    assert "#SBATCH --ntasks=2\n#SBATCH --cpus-per-task=3\n" in job
-    assert "--ntasks=1 --cpus-per-task=3 --exact" in job
-    split = json.loads((tmp_path / "launch" / "split.json").read_text())
-    assert (split["split"], split["total_cores"]) == ({"Left": 1, "Right": 3}, 4)
-    assert split["layouts"] == {"Right": {"ranks": 1, "threads": 3}}
 
 
 @pytest.mark.mpi

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import changed, state_of, write_case, write_study
 
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.plan import command_tokens
@@ -68,8 +68,7 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     assert study.allow == {"Left": [2, 4], "Right": [1, 2]}
     state = CampaignState(study.identity(), settings=study.settings("pmnf"))
     state.save(tmp_path)
-    read = CampaignState.load(tmp_path)
-    assert read is not None
+    read = state_of(tmp_path)
     assert read.settings == study.settings("pmnf")
     assert read.settings.constraints() == (2, constraints)
 
@@ -233,10 +232,7 @@ LEFT = '"python solver.py Left"'
 )
 def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
     write_case(tmp_path)
-    path = write_study(tmp_path, left="minimum_ranks = 1")
-    text = path.read_text()
-    assert change[0] in text
-    path.write_text(text.replace(change[0], change[1], 1))
+    path = changed(write_study(tmp_path, left="minimum_ranks = 1"), change)
     with pytest.raises(StudyError, match=expected) as caught:
         read_study(path)
     message = str(caught.value)
@@ -300,17 +296,15 @@ def test_programs_of_commands(tmp_path: Path) -> None:
 )
 def test_commands_that_can_be_started_are_accepted(tmp_path: Path, command: str) -> None:
     case = write_case(tmp_path)
-    path = write_study(tmp_path)
     command = command.replace("SCRIPT", str(case / "solver.py"))
-    path.write_text(path.read_text().replace("python solver.py Left", command))
+    path = changed(write_study(tmp_path), ("python solver.py Left", command))
     assert read_study(path).participants[0].command == command
 
 
 def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_case(tmp_path)
-    path = write_study(tmp_path)
     command = "python -m precice_lb run stand-in-solver config.json"
-    path.write_text(path.read_text().replace("python solver.py Left", command))
+    path = changed(write_study(tmp_path), ("python solver.py Left", command))
     with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver, nor a program of that name"):
         read_study(path)
     script = tmp_path / "bin" / "stand-in-solver"

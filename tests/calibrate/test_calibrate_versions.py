@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from test_calibrate_coupled import SOLVER as COUPLED
 
-from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate import read_study, run_campaign
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_versions import VersionsDesign
 from precice_lb.calibrate.launchers.slurm_options import resource_options, step_tokens
@@ -54,13 +53,9 @@ cores_per_node = 64
 """
 
 
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
-
-
 def write(directory: Path, *, cpu: str = "", gpu: str = "", kinds: str = "", **words: str) -> Path:
     """Write a study of `write_case`'s case whose Left has two versions."""
-    path = write_study(directory, **words)
+    path = write_study(directory, case='network = "lo"', **words)
     text = path.read_text()
     first, rest = text.split('command = "python solver.py Left"\n')
     middle, last = rest.split("[[participants]]")
@@ -121,8 +116,6 @@ def test_what_cannot_be_had_is_refused_before_anything_runs(
     if "kinds" in words:
         words["kinds"] = words["kinds"].format(cpu=options, gpu="")
     path = write(tmp_path, **words)
-    if "launcher" in words:
-        path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
     with pytest.raises(StudyError, match=message) as error:
         read_study(path)
     assert "\n" not in str(error.value)
@@ -134,7 +127,6 @@ def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -
 
     def participants(launcher: str = SLURM, **words: str) -> Any:
         path = write(tmp_path, launcher=launcher, **{"kinds": kinds, **words})
-        path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
         return read_study(path).identity()["participants"]
 
     first = participants()
@@ -179,7 +171,7 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
         kinds=KINDS.format(cpu='options = ["--partition=cpu"]', gpu='options = ["--partition=gpu"]'),
         launcher=SLURM,
     )
-    study = read_study(_with_network(path))
+    study = read_study(path)
     assert combinations_of(study) == [{"Left": "cpu"}, {"Left": "gpu"}]
     one, split = started(study, {"Left:gpu": 2, "Right": 1})
     assert split == {"Left": 2, "Right": 1}
@@ -204,11 +196,6 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
     assert not fits(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
 
 
-def _with_network(path: Path) -> Path:
-    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
-    return path
-
-
 @pytest.mark.parametrize(
     ("split", "message"),
     [
@@ -229,11 +216,7 @@ def test_a_split_names_the_version_that_is_to_run(tmp_path: Path, split: dict[st
 def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_planted_faster(tmp_path: Path) -> None:
     write_case(tmp_path, COUPLED)
     path = write(tmp_path, runs="maximum = 4", extra=study_environment(), gpu='environment = {CELLS = "0.1"}')
-    text = path.read_text()
-    for name, work in (("Left", 0.6), ("Right", 0.3)):
-        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
-    path.write_text(text)
-    study = read_study(path)
+    study = read_study(recording(path, Left=0.6, Right=0.3))
     result = run_campaign(study, tmp_path / "campaign", report=quiet)
     ran = [run.versions["Left"] for run in result.finished]
     assert sorted(ran) == ["cpu", "cpu", "gpu", "gpu"], result.runs
@@ -303,18 +286,3 @@ def test_what_failed_with_one_version_is_not_said_of_the_other(tmp_path: Path) -
 
     found = failed_splits([run(1, "cpu", "finished"), run(2, "gpu", "failed")])
     assert [(each.ranks, each.versions) for each in found] == [({"Left": 1, "Right": 3}, {"Left": "gpu"})]
-
-
-def test_scripts_start_the_version_of_the_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from precice_lb.__main__ import main
-
-    write_case(tmp_path)
-    path = write(tmp_path, gpu='environment = {DEVICE = "0"}')
-    assert main(["scripts", str(path), "--split", "Left:gpu=2,Right=1"]) == 0
-    script = (tmp_path / "study-campaign" / "launch" / "run.sh").read_text()
-    assert "PRECICE_LB_VERSION=gpu" in script
-    assert "DEVICE=0" in script
-    split = json.loads((tmp_path / "study-campaign" / "launch" / "split.json").read_text())
-    assert split["split"] == {"Left": 2, "Right": 1}
-    assert main(["scripts", str(path), "--split", "Left=2,Right=1"]) == 2
-    assert "a version of 'Left', one of cpu, gpu" in capsys.readouterr().err
