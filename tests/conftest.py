@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from slurm_helpers import mpi_plugin, running_slurm
 
 # Background jobs of a shell ignore SIGINT, and so would every process started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,6 +86,23 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PRECICE_LB_") and name not in ("PRECICE_LB_FULL_COUNTS", "PRECICE_LB_TIMEOUT"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Path]:
+    """A Slurm of a test file's own; its directory has a short path because sockets lie in it."""
+    root = Path(tempfile.mkdtemp(prefix="slurm-"))
+    try:
+        with running_slurm(root) as conf:
+            yield conf
+    finally:
+        shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def mpi(slurm: Path) -> str:
+    """The plugin of srun that this environment's MPI understands."""
+    return mpi_plugin()
 
 
 @pytest.fixture

@@ -6,20 +6,17 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import SOLVER, check_threads, write_case, write_study, write_threads
+from calibrate_helpers import SOLVER, changed, check_threads, quiet, state_of, write_case, write_study, write_threads
 from conftest import FULL_COUNTS
-from slurm_helpers import ask, mpi_plugin, running_slurm, wait_until
+from slurm_helpers import ask, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
-from precice_lb.calibrate.state import CampaignState
 from precice_lb.cli import main
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
@@ -53,27 +50,6 @@ RANKS_STORED = (
     "store.mkdir(exist_ok=True)\n"
     "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
 )
-
-
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Path]:
-    """A Slurm of this test file's own; its directory has a short path because sockets lie in it."""
-    root = Path(tempfile.mkdtemp(prefix="slurm-"))
-    try:
-        with running_slurm(root) as conf:
-            yield conf
-    finally:
-        shutil.rmtree(root)
-
-
-@pytest.fixture(scope="module")
-def mpi(slurm: Path) -> str:
-    """The plugin of srun that this environment's MPI understands."""
-    return mpi_plugin()
-
-
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
 
 
 def write_pulse(directory: Path, *, launcher: str, inner: str = "", outer: str = "") -> Path:
@@ -123,12 +99,20 @@ command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emula
     return study
 
 
+def submit(script: Path, directory: Path | None = None) -> str:
+    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
+    tokens = ["sbatch", "--wait", str(script)]
+    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
+    logs = "".join(file.read_text() for file in (directory or script.parent).glob("*.log"))
+    assert done.returncode == 0, logs
+    return logs
+
+
 def check_pulse(directory: Path) -> None:
     """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
-    state = CampaignState.load(directory)
-    assert state is not None
-    assert [run.outcome for run in state.runs] == ["finished", "finished"], [(r.error, r.why) for r in state.runs]
-    measured = load_measurements([directory / run.directory / "stores" for run in state.runs], complete=enrich)
+    runs = state_of(directory).runs
+    assert [run.outcome for run in runs] == ["finished", "finished"], [(r.error, r.why) for r in runs]
+    measured = load_measurements([directory / run.directory / "stores" for run in runs], complete=enrich)
     for name in ("Inner", "Outer"):
         np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
 
@@ -154,9 +138,7 @@ def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> No
         "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --ntasks-per-core=1\n"
         f"#SBATCH --output={tmp_path}/job.log\n{sys.executable} {command}\n"
     )
-    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
-    log = (tmp_path / "job.log").read_text()
-    assert done.returncode == 0, log
+    submit(script)
     if FULL_COUNTS:
         split = json.loads((tmp_path / "campaign" / "recommendation.json").read_text())["split"]
         assert sum(split.values()) <= 3
@@ -319,9 +301,7 @@ def write_slurm_study(
     directory: Path, launcher: str = 'name = "slurm"', *, runs: str = ONE_SPLIT, extra: str = ""
 ) -> Path:
     """Write a study of `write_case`'s case for Slurm."""
-    path = write_study(directory, runs=runs, launcher=launcher, extra=extra)
-    path.write_text(path.read_text().replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
-    return path
+    return write_study(directory, runs=runs, launcher=launcher, extra=extra, case='network = "lo"')
 
 
 class Watched:
@@ -340,19 +320,12 @@ class Watched:
         except BaseException as error:
             self.error = error
 
-    def job(self, number: int = 0) -> str:
-        """Wait until the run of this number is a running job that has begun."""
-        wait_until(lambda: self._begun(number), 60, "a job that has begun")
-        state = CampaignState.load(self.directory)
-        assert state is not None
-        assert state.runs[number].job is not None
-        return state.runs[number].job
-
-    def _begun(self, number: int) -> bool:
-        state = CampaignState.load(self.directory)
-        if state is None or len(state.runs) <= number:
-            return False
-        return bool(list((self.directory / state.runs[number].directory).glob("stores/00/*.h5")))
+    def job(self) -> str:
+        """Wait until the first run is a running job that has begun."""
+        wait_until(lambda: list(self.directory.glob("runs/001-*/stores/00/*.h5")), 60, "a job that has begun")
+        job = state_of(self.directory).runs[0].job
+        assert job is not None
+        return job
 
     def end(self) -> CampaignResult:
         """Wait for its end."""
@@ -421,13 +394,12 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
 def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
     path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
-    path.write_text(path.read_text().replace("time_limit_seconds = 300", "time_limit_seconds = 2"))
+    changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 2"))
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 2 s"):
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    state = CampaignState.load(tmp_path / "campaign")
-    assert state is not None
-    assert state.runs[0].outcome == "timeout"
-    assert_ended(state.runs[0].job or "")
+    (run,) = state_of(tmp_path / "campaign").runs
+    assert run.outcome == "timeout"
+    assert_ended(run.job or "")
 
 
 @FULL
@@ -439,11 +411,8 @@ def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec:
         f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
         f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
     )
-    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, (tmp_path / "job.log").read_text()
-    state = CampaignState.load(tmp_path / "campaign")
-    assert state is not None
-    assert [run.outcome for run in state.runs] == ["finished"]
+    submit(script)
+    assert [run.outcome for run in state_of(tmp_path / "campaign").runs] == ["finished"]
 
 
 @FULL
@@ -474,10 +443,7 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
     write_launch_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path)
     script = tmp_path / "launch" / "job.sbatch"
     assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
-    done = subprocess.run(
-        ["sbatch", "--wait", str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, [file.read_text() for file in tmp_path.glob("*.log")]
+    submit(script, tmp_path)
     nodes = {
         "shared nodes": {"Left": ["n0"] * 3, "Right": ["n0"] * 2},
         "own nodes": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]},
@@ -510,9 +476,7 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
         f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
         f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
     )
-    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=300, check=False)
-    said = (tmp_path / "job.log").read_text()
-    assert done.returncode == 0, said
+    said = submit(script)
     left, right = ranks_on(case, "Left"), ranks_on(case, "Right")
     assert (len(left), len(right)) == (3, 1)
     single = "precice-lb: warning: Left: this Slurm's MpiDefault is none, with which srun starts every rank as a run of"
@@ -533,9 +497,7 @@ def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> 
         "-- python solver.py Left : python solver.py Right\n"
         'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j --jobs=$SLURM_JOB_ID | grep -v batch)"\n'
     )
-    done = subprocess.run(["sbatch", "--wait", str(script)], capture_output=True, text=True, timeout=200, check=False)
-    said = (tmp_path / "job.log").read_text()
-    assert done.returncode == 0, said
+    said = submit(script)
     assert "precice-lb: Right ended with exit code 7 after " in said
     assert said.splitlines()[-1] == "exit code 7; steps: "
 
@@ -557,9 +519,6 @@ def test_launch_without_a_study_from_a_login_node(
     said = capsys.readouterr().out.splitlines()[-1]
     assert said == "nothing was started: sbatch launch/job.sbatch"
     assert "#SBATCH hetjob" in (case / "launch" / "job.sbatch").read_text()
-    done = subprocess.run(
-        ["sbatch", "--wait", "launch/job.sbatch"], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, [file.read_text() for file in case.glob("*.log")]
+    submit(case / "launch" / "job.sbatch", case)
     assert ranks_on(case, "Left") == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
     assert ranks_on(case, "Right") == ["rank 0 of 1 on n2"]
