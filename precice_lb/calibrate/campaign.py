@@ -24,17 +24,6 @@ from precice_lb.layout import Layouts, counted_text
 from precice_lb.names import with_versions
 from precice_lb.plural import plural
 
-__all__ = [
-    "Event",
-    "Report",
-    "campaign_started",
-    "logged",
-    "print_event",
-    "run_campaign",
-    "run_finished",
-    "run_started",
-]
-
 LOG_FILE = "campaign.log"
 
 

@@ -11,8 +11,6 @@ from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import StudyError
 from precice_lb.plural import plural
 
-__all__ = ["check_layouts"]
-
 
 def check_layouts(study: Study) -> None:
     """Refuse layouts that do not fit bounds or budget, threads that the launcher gives nobody, and wrong variables."""

@@ -8,8 +8,6 @@ from precice_lb.exceptions import StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
 
-__all__ = ["check_machine"]
-
 
 def check_machine(study: Study) -> None:
     """Refuse unknown versions, ranks with more GPUs than a node, and more to split than all kinds of nodes have."""

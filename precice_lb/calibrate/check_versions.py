@@ -10,8 +10,6 @@ from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, kind_o
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
 
-__all__ = ["check_versions"]
-
 
 def check_versions(study: Study) -> None:
     """Refuse versions and kinds of nodes that cannot be had."""

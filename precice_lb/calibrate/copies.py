@@ -12,8 +12,6 @@ from pathlib import Path
 from precice_lb.calibrate.state import STATE_FILE
 from precice_lb.calibrate.study import Study
 
-__all__ = ["LEFT_OUT", "copy_of_case", "copy_tree"]
-
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (
     "__pycache__",

@@ -22,8 +22,6 @@ from precice_lb.models.measurements import widened_errors
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
-__all__ = ["DRAWS", "NOISE", "NOISE_SCALE", "Beliefs", "learned"]
-
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Curves = Callable[[Integers], Array]

@@ -22,18 +22,6 @@ from precice_lb.split import Constraints
 from precice_lb.split.candidates import proportional_split
 from precice_lb.split.constraints import check_names
 
-__all__ = [
-    "Allow",
-    "Bounds",
-    "FixedDesign",
-    "Proposal",
-    "Split",
-    "allowed_counts",
-    "allowed_splits",
-    "space_filling_splits",
-    "split_key",
-]
-
 Split = dict[str, int]
 Bounds = Mapping[str, tuple[int, int]]
 # The only rank counts of some participants, rising.

@@ -22,8 +22,6 @@ from precice_lb.schedule.named import schedule_of
 from precice_lb.split import Constraints
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["CalibrationDesign"]
-
 Integers = NDArray[np.int64]
 
 # Splits of the initial design, before there is anything to learn from.

@@ -21,8 +21,6 @@ from precice_lb.names import with_versions
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 
-__all__ = ["AdaptiveDesign", "design_of", "schedule_of"]
-
 # Splits that do not fit on the nodes are passed over, so many at most.
 _UNFIT = 64
 

@@ -12,8 +12,6 @@ from precice_lb.calibrate.design import Proposal, Split
 from precice_lb.calibrate.design_adaptive import INITIAL_RUNS, CalibrationDesign
 from precice_lb.names import without_versions
 
-__all__ = ["VersionsDesign"]
-
 # A version whose best split is faster than the best one's with less probability is not measured any further.
 LEAST_CHANCE = 0.05
 

@@ -18,17 +18,6 @@ from precice_lb.layout import Layout
 from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
 
-__all__ = [
-    "explain",
-    "failed_splits",
-    "import_profiles",
-    "lost_partner",
-    "not_measured",
-    "reasons",
-    "without_banner",
-    "wrong_size",
-]
-
 # Stores, and preCICE's profiling files, of one rank.
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
 _STORES = "stores/**/*"

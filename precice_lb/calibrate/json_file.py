@@ -13,8 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from precice_lb.exceptions import CalibrationError
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
 
-__all__ = ["read_json", "write_json"]
-
 Read = TypeVar("Read")
 
 

@@ -28,8 +28,6 @@ from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
-__all__ = ["Start", "last_words", "on_login_node", "start_split", "study_of_case", "write_allocated_hosts"]
-
 _THREADS = "OMP_NUM_THREADS"
 _ANSWER_SECONDS = 30
 # Lines at the end of a log that are looked at, without those of launchers, and shown.

@@ -18,21 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS, choices, close_match
 
-__all__ = [
-    "RUN_VARIABLES",
-    "THREADS_VARIABLE",
-    "VERSION_VARIABLE",
-    "LauncherOptions",
-    "RunPlan",
-    "Task",
-    "check_command",
-    "check_placeholders",
-    "command_tokens",
-    "file_name",
-    "fill",
-    "split_command",
-]
-
 # Tells a recorder how many threads a rank has.
 THREADS_VARIABLE = "PRECICE_LB_THREADS"
 # Tells a recorder which version of its participant it runs in.

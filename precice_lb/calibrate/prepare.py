@@ -24,19 +24,6 @@ from precice_lb.calibrate.versions import ranks_per_node
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = [
-    "FIRST_SEGMENT",
-    "PLACEHOLDERS",
-    "lay_over",
-    "placeholders",
-    "prepare_in",
-    "prepared",
-    "run_in",
-    "task_of",
-    "tasks_of",
-    "tokens_of",
-]
-
 FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
 """Placeholders for where in a chain a run is; in a campaign every run is like a first segment."""
 PLACEHOLDERS = frozenset({"cores", "nodes", "participant", "ranks", "ranks_per_node", "threads", *FIRST_SEGMENT})

@@ -22,21 +22,6 @@ import psutil
 from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 
-__all__ = [
-    "NOTICEABLE",
-    "TOKEN_VARIABLE",
-    "OtherLoad",
-    "Outcome",
-    "end_of_log",
-    "ending",
-    "log_tail",
-    "run_processes",
-    "signals_interrupt",
-    "start_process",
-    "stop_processes",
-    "stop_token",
-]
-
 TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
 
 _POLL_SECONDS = 0.03

@@ -29,8 +29,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
-__all__ = ["check_study", "read_study", "study_from"]
-
 
 def read_study(path: str | Path) -> Study:
     """Read and check a study file.

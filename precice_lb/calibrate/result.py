@@ -17,13 +17,6 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
 
-__all__ = [
-    "CampaignResult",
-    "load_campaign",
-    "measured_runs",
-    "measurements_of",
-]
-
 # Of one alone nobody sees how anything scales.
 LEAST_SPLITS = 2
 

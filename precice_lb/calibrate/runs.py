@@ -28,8 +28,6 @@ from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.layout import Layouts
 from precice_lb.precice_xml import patch_configuration
 
-__all__ = ["SET_ASIDE_SUFFIX", "CampaignRuns"]
-
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 SET_ASIDE_SUFFIX = ".unfinished"
 

@@ -14,19 +14,6 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.recommend import Machine
 from precice_lb.split import SharedCores
 
-__all__ = [
-    "VARIABLE",
-    "BudgetSection",
-    "CaseSection",
-    "ChainSection",
-    "MachineSection",
-    "MeshSection",
-    "ParticipantSection",
-    "RunsSection",
-    "Section",
-    "SharedSection",
-]
-
 _Ranks = Annotated[int, Field(ge=1)]
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -24,18 +24,6 @@ from precice_lb.recommend import Machine
 from precice_lb.split import Constraints
 from precice_lb.store.files import lock
 
-__all__ = [
-    "FAILURES",
-    "PREPARED",
-    "CampaignState",
-    "RunRecord",
-    "SegmentNote",
-    "Settings",
-    "campaign_lock",
-    "identity_hash",
-    "spent",
-]
-
 FORMAT = "precice-lb-campaign"
 FORMAT_VERSION = 1
 STATE_FILE = "campaign.json"

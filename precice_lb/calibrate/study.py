@@ -32,8 +32,6 @@ from precice_lb.plugins import choices, close_match
 from precice_lb.plural import plural
 from precice_lb.split import Constraints
 
-__all__ = ["Study"]
-
 
 class Study(Section):
     """A checked study. ``path`` is the file it was read from, absolute; every other path is relative as written."""

@@ -9,8 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from precice_lb.names import checked_name
 from precice_lb.split import NodeKind
 
-__all__ = ["KindSection", "VersionSection"]
-
 _Text = Annotated[str, Field(min_length=1)]
 _Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)]
 _OneOrMore = Annotated[int, Field(ge=1)]

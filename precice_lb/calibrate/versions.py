@@ -22,22 +22,6 @@ from precice_lb.split import Constraints, optimize_split
 if TYPE_CHECKING:
     from precice_lb.calibrate.study import Study
 
-__all__ = [
-    "SLURM",
-    "chosen",
-    "combinations_of",
-    "constraints_of",
-    "fits",
-    "identity_of",
-    "machine_of",
-    "names_of",
-    "ranks_per_node",
-    "require_nodes",
-    "room_of",
-    "started",
-]
-
-
 #: Launchers that know options of Slurm.
 SLURM = ("slurm", "srun")
 # Options of a batch system, such as an account, leave runs valid.

@@ -28,8 +28,6 @@ from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
-__all__ = ["Question", "decide"]
-
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Split = dict[str, int]

@@ -15,8 +15,6 @@ from precice_lb.chain.records import Kind
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plain import plain
 
-__all__ = ["CHAIN_FILE", "ChainDocument", "NextEntry", "SegmentEntry", "read_chain"]
-
 CHAIN_FILE = "chain.json"
 FORMAT = "precice-lb-chain"
 FORMAT_VERSION = 1

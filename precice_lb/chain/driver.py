@@ -16,8 +16,6 @@ from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
 
-__all__ = ["collected_again", "decided", "forgotten_state", "run_chain", "segment_begun", "segment_ended"]
-
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
     """Run, or go on with, a study's chain of jobs to its end.

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from precice_lb.calibrate.decision import NOISE, NOISE_SCALE
 from precice_lb.chain.records import Segment
 
-__all__ = ["Brought", "at_present_load", "known_seconds"]
-
 Array = NDArray[np.float64]
 
 # Of a segment's length: standard deviation of the load's logarithm after it; the first one is as probable as the rest.

@@ -17,8 +17,6 @@ from precice_lb.chain.segments import note_of
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
 
-__all__ = ["earlier_samples", "entry_of", "segment_of"]
-
 # The latest windows are this part of those after warm-up.
 _LATEST = 4
 

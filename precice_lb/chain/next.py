@@ -25,8 +25,6 @@ from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = ["JOB_FILE", "next_segment"]
-
 JOB_FILE = "job.sbatch"
 """Link in the chain's directory to the script of the segment that comes next."""
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Decision", "Segment"]
-
 Kind = Literal["start", "learn", "move", "undo", "stay"]
 
 

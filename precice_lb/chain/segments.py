@@ -23,8 +23,6 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
-__all__ = ["SegmentRuns", "note_of"]
-
 
 def note_of(record: RunRecord) -> SegmentNote:
     """Return what a run is in its chain."""

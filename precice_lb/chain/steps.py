@@ -28,8 +28,6 @@ from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layouts, split_text
 
-__all__ = ["Chain", "Decide", "open_chain"]
-
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
 _REPAIRABLE = ("prepare", "templates")

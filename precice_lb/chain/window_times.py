@@ -14,8 +14,6 @@ from precice_lb.calibrate.decision import NOISE
 from precice_lb.chain.records import Segment
 from precice_lb.schedule import Schedule
 
-__all__ = ["WindowTime", "change_seconds", "measured_ratio", "window_times"]
-
 Array = NDArray[np.float64]
 
 

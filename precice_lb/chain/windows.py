@@ -12,8 +12,6 @@ from precice_lb.exceptions import StudyError
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.precice_xml.records import CouplingScheme
 
-__all__ = ["ChainWindows"]
-
 # A window is not left out for the rounding of its end.
 _ROUNDING = 1e-9
 

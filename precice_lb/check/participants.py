@@ -15,8 +15,6 @@ from precice_lb.dataset.runs import warmup_found
 from precice_lb.dataset.series import LEAST_WINDOWS, Drift, Spread, drift_of, outliers_of, spread_of
 from precice_lb.plural import plural
 
-__all__ = ["check_participant", "judged_windows", "percent"]
-
 Array = NDArray[np.float64]
 
 # What is worth a word: an error of the median of this share, outliers in this share of the windows, fewer windows than

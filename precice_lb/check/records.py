@@ -12,8 +12,6 @@ from precice_lb.layout import Layout
 from precice_lb.plain import plain
 from precice_lb.plural import plural
 
-__all__ = ["DRIFT", "CheckResult", "Finding", "FindingGroup", "Health"]
-
 DRIFT = 0.03
 """A drift of a larger share is worth a word."""
 # Runs that are named where the same was found in several.

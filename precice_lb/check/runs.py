@@ -16,8 +16,6 @@ from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of
 from precice_lb.layout import Layout
 
-__all__ = ["check_runs"]
-
 # What is worth a word: a difference between runs of this share, and such a correlation.
 BETWEEN_RUNS, CORRELATION = 0.03, 0.5
 # Runs that overlap by more than this share of the shorter one.

@@ -10,8 +10,6 @@ from precice_lb.check.records import Finding
 from precice_lb.dataset import ParticipantRun
 from precice_lb.plural import plural
 
-__all__ = ["thread_findings"]
-
 # A solver that sleeps or waits while it solves has fewer busy cores, which say nothing of its threads.
 IDLE = 0.5
 # Of several threads at least so many cores are busy in the mean, or these do not share the work.

@@ -12,8 +12,6 @@ from cyclopts import App, CycloptsError, Parameter
 from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 from precice_lb.retired import refuse_retired
 
-__all__ = ["app", "completion", "main"]
-
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 something was found (check, guess check, inside), or too few runs ended well "
     "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "

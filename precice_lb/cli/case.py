@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
-__all__ = ["Case", "Measured", "measured_by", "read_measured", "recommend_case"]
-
 
 @Parameter(name="*", group="Case")
 @dataclass

@@ -10,8 +10,6 @@ from cyclopts import App
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Output
 
-__all__ = ["chain", "chain_app", "chain_next"]
-
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
 app.command(chain_app)
 

@@ -15,8 +15,6 @@ from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_
 from precice_lb.cli.splits import split_values
 from precice_lb.exceptions import DataError, StudyError
 
-__all__ = ["at_end", "calibrate", "demo", "run", "scripts"]
-
 _DEMO_STUDY = Path("configs", "pulse.toml")
 
 

@@ -22,22 +22,6 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.report.blocks import Block
 
-__all__ = [
-    "OUTPUT",
-    "Format",
-    "Output",
-    "ResultFile",
-    "Unit",
-    "Verbose",
-    "command_line",
-    "name_files",
-    "name_report",
-    "print_result",
-    "recommended_split",
-    "run_and_recommend",
-    "show",
-]
-
 Format = Annotated[Literal["table", "json"], Parameter(help="A table to read, or JSON alone on standard output.")]
 """How a result is printed."""
 OUTPUT = Parameter(name=["--output", "-o"])

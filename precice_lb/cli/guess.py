@@ -12,8 +12,6 @@ from cyclopts import App
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import OUTPUT, ResultFile, print_result
 
-__all__ = ["guess_app", "guess_check", "guess_patch"]
-
 guess_app = App(
     name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."
 )

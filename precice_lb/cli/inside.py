@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from precice_lb.inside import Cells, RankLoad
     from precice_lb.inside.counts import Counts
 
-__all__ = ["inside"]
-
 
 @app.command
 def inside(

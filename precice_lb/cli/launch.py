@@ -23,8 +23,6 @@ from precice_lb.plugins import close_match
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
 
-__all__ = ["launch"]
-
 _FOLDER = Path("launch")
 _BETWEEN = ":"
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from precice_lb.schedule import Schedule
     from precice_lb.split import NodeKind, SharedCores
 
-__all__ = [
-    "Machine",
-    "by_participant",
-    "coupling_from",
-    "learner_values",
-    "named_values",
-    "parameter_values",
-    "preference",
-    "required",
-    "share",
-]
-
 Stores = Annotated[Path, Parameter(help="Directories of stores, searched with everything below them.")]
 """Where recorded runs are."""
 Warmup = Annotated[

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from precice_lb.partners import PartitionedMesh
     from precice_lb.precice_xml import Configuration
 
-__all__ = ["partners"]
-
 
 @app.command
 def partners(

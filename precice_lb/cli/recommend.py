@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.report.page import Evidence
 
-__all__ = ["recommend", "report"]
-
 
 @app.command
 def recommend(

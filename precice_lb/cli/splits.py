@@ -11,8 +11,6 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.names import checked_name, without_versions
 from precice_lb.plugins import close_match
 
-__all__ = ["layouts_by_participant", "split_values"]
-
 
 def split_values(
     texts: Sequence[str], names: Sequence[str], versions: dict[str, str] | None = None, option: str = "--split"

@@ -18,8 +18,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
 
-__all__ = ["add_readers", "check", "export", "importer", "summary"]
-
 _NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
 _TABLE = Path("measurements.csv")
 

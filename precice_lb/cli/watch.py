@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from precice_lb.report.blocks import Block
     from precice_lb.watch import Observer, Snapshot
 
-__all__ = ["watch"]
-
 REACHED = 3
 """Exit code where a threshold was reached."""
 

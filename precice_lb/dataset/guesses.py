@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from precice_lb.store.records import RankStore
 
-__all__ = ["GUESSED", "Columns", "Predictor", "guesses_of", "mode_of", "predictors_of"]
-
 GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
 """One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
 spent most on it, and what it was wrong by over what the last value would have been wrong by, mean over the ranks."""

@@ -12,8 +12,6 @@ from precice_lb.names import key_of
 if TYPE_CHECKING:
     from precice_lb.dataset.records import Measurements
 
-__all__ = ["measured_layouts", "row_layouts"]
-
 
 def measured_layouts(measured: Mapping[str, Iterable[Layout]]) -> dict[str, Layouts]:
     """Tell the layouts by key (`key_of`); refuse one core in two ways."""

@@ -16,8 +16,6 @@ from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
 from precice_lb.store.reader import RankStore
 
-__all__ = ["ParticipantTimes", "participant_times"]
-
 Seconds = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from precice_lb.store.records import RankStore
 
-__all__ = ["counts_of", "cpu_of", "mpi_of", "sections_of", "vertices_of"]
-
 Values = NDArray[np.float64]
 
 

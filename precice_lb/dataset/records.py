@@ -17,8 +17,6 @@ from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_o
 from precice_lb.layout import Layout, Layouts
 from precice_lb.store.records import RankStore
 
-__all__ = ["CoupledRun", "MeasuredRun", "Measurements", "ParticipantRun", "load_imbalance", "mean_known", "places_of"]
-
 Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
 """By host, how many threads of ranks were there, and the cores that any of them could run on."""
 

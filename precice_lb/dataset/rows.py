@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from precice_lb.store.merged import aligned_columns
 from precice_lb.store.records import RankStore
 
-__all__ = ["Block", "Layout", "Unit", "blocks", "layout_of"]
-
 _BLOCK_VALUES = 1 << 20
 """Values of one column in a block: 8 MiB."""
 

@@ -26,18 +26,6 @@ from precice_lb.precice_xml.records import Element
 from precice_lb.store.reader import read_runs
 from precice_lb.store.records import Complete, RankStore
 
-__all__ = [
-    "DEFAULT_WARMUP_WINDOWS",
-    "distinct_names",
-    "load_runs",
-    "missing",
-    "remarks",
-    "roles_of",
-    "transfer_floor",
-    "unfinished",
-    "warmup_found",
-]
-
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out at least where neither the caller nor the run says how many."""
 

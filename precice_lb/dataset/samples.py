@@ -20,8 +20,6 @@ from precice_lb.layout import Layout
 from precice_lb.names import key_of
 from precice_lb.store.records import Complete
 
-__all__ = ["distinct", "load_measurements", "measurements_from_runs", "pooled_iterations", "recorded_windows"]
-
 
 def load_measurements(
     sources: Sequence[str | Path], *, warmup: int | None = None, complete: Complete | None = None

@@ -14,20 +14,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = [
-    "LEAST_WINDOWS",
-    "Drift",
-    "Spread",
-    "drift_of",
-    "mean_of",
-    "outliers_of",
-    "shared_slowness",
-    "shift_of",
-    "spread_of",
-    "warmup_of",
-    "without_outliers",
-]
-
 Array = NDArray[np.float64]
 
 # Standard deviations of normal noise per mean absolute deviation, and standard errors of a median per one of a mean.

@@ -11,9 +11,6 @@ import numpy as np
 from precice_lb.dataset.records import Measurements
 from precice_lb.names import key_of
 
-__all__ = ["combinations_of", "convergence_remarks", "is_of", "of_versions", "version_names"]
-
-
 # Means of coupling iterations that differ by less than this share are the same.
 _ALIKE = 0.05
 

@@ -13,8 +13,6 @@ from precice_lb.store.rank_file import writing_problem
 from precice_lb.store.reader import group_ranks, read_stores
 from precice_lb.store.schema import merged_filename
 
-__all__ = ["export_merged"]
-
 
 def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force: bool = False) -> list[Path]:
     """Copy the ranks of each participant and run into one file, with mapping and wait from preCICE's profiling files.

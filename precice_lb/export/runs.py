@@ -15,8 +15,6 @@ from precice_lb.precice_xml import parse_configuration
 from precice_lb.store.reader import read_runs
 from precice_lb.store.records import RankStore
 
-__all__ = ["ExportedRun", "clock_shifts", "exported_runs"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExportedRun:

@@ -18,8 +18,6 @@ from precice_lb.store.records import RankStore
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "QUANTITIES", "export_csv", "to_dataframe"]
-
 QUANTITIES = {
     "solve": "time of the solver between two calls of advance",
     "mapping": "mapping of data, within advance",

@@ -18,8 +18,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.export.runs import ExportedRun, clock_shifts, exported_runs
 from precice_lb.store.records import RankStore
 
-__all__ = ["export_trace"]
-
 _MARGIN_NS = 1_000_000
 
 SOLVER, PRECICE = "Solver", "preCICE"

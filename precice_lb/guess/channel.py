@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from precice_lb.guess.routes import RELAXATIONS, Route, guess_name, is_added, is_patched, routes, shifted_name
 from precice_lb.precice_xml.records import Configuration
 
-__all__ = ["Channel", "Field"]
-
 
 @dataclass(frozen=True)
 class Field:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from precice_lb.guess.history import History
 from precice_lb.guess.predictors import PREDICTORS, Predictor
 
-__all__ = ["MODES", "Guard", "Guesser"]
-
 Array = NDArray[np.float64]
 
 MODES = ("auto", *PREDICTORS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LENGTH", "History"]
-
 Array = NDArray[np.float64]
 
 LENGTH = 60

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from precice_lb.guess.routes import RELAXATIONS, SHIFTED, carriers, routes, shifted_name
+from precice_lb.guess.routes import RELAXATIONS, carriers, routes, shifted_name
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Exchange, Mapping
-
-__all__ = ["notes", "obstacles"]
+from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
 # Where it is, its tag, and what is to say of it.
 _Finding = tuple[int, str, str]

@@ -13,8 +13,6 @@ from precice_lb.precice_xml.elements import fail, is_true, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
-__all__ = ["patch_guess"]
-
 _SLIDE = "RS-SLIDE"
 _LIMITS = {"limit", "abs-limit", "rel-limit"}
 

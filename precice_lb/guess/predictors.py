@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from precice_lb.guess.history import History
 
-__all__ = ["PREDICTORS", "Predictor"]
-
 Array = NDArray[np.float64]
 
 # Of the reduced predictors: modes and their smallest share of the largest one, and increments that each is made from.

@@ -8,18 +8,6 @@ from precice_lb.precice_xml.records import Configuration, CouplingScheme, Exchan
 from precice_lb.store.schema import GUESS_PREFIX as PREFIX
 from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
-__all__ = [
-    "RELAXATIONS",
-    "SHIFTED",
-    "Route",
-    "carriers",
-    "guess_name",
-    "is_added",
-    "is_patched",
-    "routes",
-    "shifted_name",
-]
-
 RELAXATIONS = ("aitken", "constant")
 """Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""
 

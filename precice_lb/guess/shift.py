@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Delta", "Position", "Sent"]
-
 Array = NDArray[np.float64]
 
 # What a solver's last step may lack to the end of its window, as a share of the window.

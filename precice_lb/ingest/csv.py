@@ -17,8 +17,6 @@ from precice_lb.ingest.samples import COLUMNS, OPTIONAL_COLUMNS, Sample, join
 from precice_lb.layout import Layouts
 from precice_lb.names import checked_name
 
-__all__ = ["checked_number", "import_files", "read_csv", "read_frame", "read_rows", "whole_number", "write_csv"]
-
 _DELIMITERS = ",;\t"
 # Beyond this a float no longer holds every whole number.
 _LARGEST = 2**53

@@ -18,8 +18,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout
 from precice_lb.names import key_of
 
-__all__ = ["COLUMNS", "OPTIONAL_COLUMNS", "Sample", "join"]
-
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
 

@@ -14,8 +14,6 @@ from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
 from precice_lb.inside.records import BASES, Cells, FeatureCosts, RankLoad
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "Balance", "Partition", "balance_of", "imbalance", "partition_of"]
-
 FORMAT = "precice-lb-inside"
 FORMAT_VERSION = 1
 

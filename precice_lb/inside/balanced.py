@@ -17,8 +17,6 @@ from precice_lb.dataset.layouts import row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import FORMAT, FORMAT_VERSION
 
-__all__ = ["Gains", "balanced", "read_gains"]
-
 
 @dataclass(frozen=True)
 class Gains:

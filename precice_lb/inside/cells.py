@@ -15,8 +15,6 @@ from precice_lb.inside.records import Cells
 from precice_lb.partners.meshes import read_ranks
 from precice_lb.partners.sources import read_meshio
 
-__all__ = ["CELLS", "counts_of", "rank_of_cells", "read_cells"]
-
 CELLS = "cells"
 """The feature that every cell has once."""
 

@@ -13,8 +13,6 @@ from scipy.stats import chi2, f, norm
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import FeatureCosts, RankLoad
 
-__all__ = ["counts_for", "fit_costs", "residuals", "seconds_by_feature"]
-
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""
 _FALSE_ALARMS = 0.005

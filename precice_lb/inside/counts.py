@@ -14,8 +14,6 @@ from precice_lb.ingest.csv import checked_number, read_rows, whole_number
 from precice_lb.inside.records import RankLoad
 from precice_lb.plural import plural
 
-__all__ = ["Counts", "loads_of_tables", "read_counts", "read_seconds"]
-
 Key = TypeVar("Key")
 
 Counts = tuple[tuple[str, ...], NDArray[np.float64]]

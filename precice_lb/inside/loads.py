@@ -13,8 +13,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.inside.records import RankLoad
 from precice_lb.plural import plural
 
-__all__ = ["INTERFACE", "loads_of_runs"]
-
 INTERFACE = "interface vertices"
 """The feature that needs no counting: how many vertices of coupling meshes a rank has."""
 

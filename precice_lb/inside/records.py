@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BASES", "Cells", "FeatureCosts", "RankLoad"]
-
 BASES = {
     "given": "seconds as given",
     "serial": "runs on one rank, where nothing waits",

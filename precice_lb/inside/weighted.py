@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.inside.records import Cells, FeatureCosts
 
-__all__ = ["PARTITIONERS", "cost_weights", "hilbert_order", "pieces", "whole_weights"]
-
 _BETTER = 0.7
 """Share of the largest part along the longest axis that another axis must fall below to be cut instead."""
 _SAME_PLACE = 1e9

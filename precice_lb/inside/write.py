@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from precice_lb.inside.records import Cells
 from precice_lb.inside.weighted import whole_weights
 
-__all__ = ["partition_files"]
-
 _LEAST = 1e-3
 """Least weight for OpenFOAM, of a mean of 1: its methods refuse 0."""
 

@@ -19,15 +19,6 @@ from precice_lb.models.formula import Expression
 from precice_lb.models.measurements import check_level, check_measurements, check_points
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
-__all__ = [
-    "CurveLearner",
-    "Learner",
-    "learners_of_parameters",
-    "make_learner",
-    "new_learner",
-    "quantiles",
-]
-
 Array = NDArray[np.float64]
 Self = TypeVar("Self", bound="Learner")
 

@@ -34,8 +34,6 @@ from precice_lb.models.bayes_sampler import mix, sample_posterior
 from precice_lb.models.formula import Formula, term_of, term_values
 from precice_lb.models.least_squares import solve_nonnegative
 
-__all__ = ["BayesRegressor"]
-
 Array = NDArray[np.float64]
 
 # The sample of the prior, this many times the particles that are drawn from the posterior.

@@ -38,8 +38,6 @@ from scipy.special import ndtr, ndtri
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["ONE_SIZE", "Prior", "Shapes", "Sizes", "prior_sample", "reference_ranks", "size_choices"]
-
 Array = NDArray[np.float64]
 
 #: How many variables z a member has without sizes; with them so many, and one for each parameter.

@@ -27,18 +27,6 @@ from numpy.typing import NDArray
 
 from precice_lb.models.bayes_family import Prior, Sizes, prior_sample
 
-__all__ = [
-    "LEAST_NOISE",
-    "Discrepancy",
-    "Likelihood",
-    "RankLikelihood",
-    "SizeLikelihood",
-    "bend",
-    "discrepancy_levels",
-    "fourier_features",
-    "spectrum",
-]
-
 Array = NDArray[np.float64]
 # Prior median of the relative noise, and the prior's standard deviation of its logarithm.
 Noise = tuple[float, float]

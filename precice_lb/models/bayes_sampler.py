@@ -15,8 +15,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["mix", "sample_posterior"]
-
 Array = NDArray[np.float64]
 
 # Steps of the inverse temperature, at most.

@@ -24,8 +24,6 @@ from precice_lb.models.hypotheses import MAXIMUM_HYPOTHESES, CrossValidation, ma
 from precice_lb.models.measurements import means_of_repeats
 from precice_lb.models.pmnf import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
 
-__all__ = ["LEAST_VALUES", "EPMNFRegressor", "golden_section", "project", "slope_order"]
-
 Array = NDArray[np.float64]
 
 GOLDEN = (1 + math.sqrt(5)) / 2

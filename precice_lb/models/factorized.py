@@ -25,8 +25,6 @@ from precice_lb.models.base import Learner, Self
 from precice_lb.models.factors import Form, power_law
 from precice_lb.models.formula import Formula, names_of, term_of
 
-__all__ = ["FactorizedRegressor"]
-
 Array = NDArray[np.float64]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Form", "power_law"]
-
 Array = NDArray[np.float64]
 
 # Prior's standard deviation of the exponent of surfaces, about that of cubes, over the usual noise of a surface.

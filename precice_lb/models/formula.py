@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.exceptions import ModelError
 from precice_lb.plain import plain
 
-__all__ = ["Expression", "Formula", "Term", "formula_of", "latex_number", "names_of", "term_of", "term_values"]
-
 Array = NDArray[np.float64]
 
 # Longer formulas are for programs.

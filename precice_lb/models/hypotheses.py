@@ -16,20 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.exceptions import ModelError
 from precice_lb.models.least_squares import DEPENDENT, Factors, factorize
 
-__all__ = [
-    "LOSSES",
-    "MAXIMUM_HYPOTHESES",
-    "CrossValidation",
-    "Loss",
-    "Winner",
-    "get_loss",
-    "make_folds",
-    "mape",
-    "mse",
-    "search",
-    "smape",
-]
-
 Loss = Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]
 
 Array = NDArray[np.float64]

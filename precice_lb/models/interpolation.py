@@ -15,8 +15,6 @@ from precice_lb.models.base import CurveLearner
 from precice_lb.models.measurements import measured_points
 from precice_lb.models.piecewise import Piece, PiecewiseFormula
 
-__all__ = ["InterpolationRegressor", "interpolated"]
-
 Array = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Factors", "factorize", "solve_nonnegative"]
-
 Array = NDArray[np.float64]
 
 # A column is dependent when this share of its length or less is left after taking the other columns out of it.

@@ -9,16 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = [
-    "Points",
-    "check_level",
-    "check_measurements",
-    "check_points",
-    "means_of_repeats",
-    "measured_points",
-    "widened_errors",
-]
-
 Array = NDArray[np.float64]
 
 #: Relative standard deviation between runs where repeats do not tell it.

@@ -21,8 +21,6 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
 from precice_lb.models.formula import Expression, names_of
 
-__all__ = ["NeuralRegressor"]
-
 Array = NDArray[np.float64]
 
 

@@ -19,8 +19,6 @@ from precice_lb.models.base import Learner
 from precice_lb.models.formula import Expression, latex_number
 from precice_lb.models.measurements import means_of_repeats
 
-__all__ = ["RULES", "Piece", "PiecewiseFormula", "PiecewiseRegressor", "piece_through"]
-
 Array = NDArray[np.float64]
 
 RULES = ("cime", "kim")

@@ -25,8 +25,6 @@ from precice_lb.models.formula import Formula, Term, names_of, term_of, term_val
 from precice_lb.models.hypotheses import CrossValidation, get_loss, make_folds, search
 from precice_lb.models.validity import falls_then_rises
 
-__all__ = ["EQ_2_7_I", "EQ_2_7_J", "EQ_5_1_I", "EQ_5_1_J", "NormalFormLearner", "PMNFRegressor"]
-
 Array = NDArray[np.float64]
 
 #: Search space of Schröder 2019, equation 5.1: 100 terms, 4,950 hypotheses of two terms.

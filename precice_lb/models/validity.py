@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
 
-__all__ = ["falls_then_rises", "valid_range"]
-
 
 def valid_range(seconds: ArrayLike, measured: ArrayLike) -> tuple[int, int]:
     """Find the range of rank counts, around the measured ones, in which a curve is valid.

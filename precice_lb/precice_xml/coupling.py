@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from precice_lb.precice_xml.elements import Reader
 from precice_lb.precice_xml.records import M2N, ConvergenceMeasure, CouplingScheme, Element, Exchange, Mesh, Participant
 
-__all__ = ["read_coupling_scheme"]
-
 KINDS = ("serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit", "multi")
 _LIMITS = ("max-time", "max-time-windows", "time-window-size")
 _ITERATION_TAGS = ("min-iterations", "max-iterations")

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from precice_lb.precice_xml.records import Element
 
-__all__ = ["Edit", "apply", "insert_before", "insert_behind", "set_attribute", "written"]
-
 _ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
 _TAG_NAME = re.compile(r"<[^\s/>]+")
 # Comments to which the line belongs in whose middle they begin.

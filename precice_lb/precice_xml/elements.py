@@ -12,8 +12,6 @@ from xml.parsers import expat
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml.records import Element
 
-__all__ = ["Reader", "fail", "is_true", "load", "parse"]
-
 _Named = TypeVar("_Named")
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _START_TAG = re.compile(r"""<[^\s/>]+(?:[^>"']|"[^"]*"|'[^']*')*>""")

@@ -12,8 +12,6 @@ from precice_lb.precice_xml.elements import fail, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
-__all__ = ["patch_configuration"]
-
 
 def patch_configuration(
     source: str | Path,

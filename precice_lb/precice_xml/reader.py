@@ -20,8 +20,6 @@ from precice_lb.precice_xml.records import (
 )
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-__all__ = ["parse_configuration", "read_configuration", "root_children"]
-
 _ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant", "m2n:", "coupling-scheme:")
 _PARTICIPANT_TAGS = (
     *("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point", "watch-integral"),

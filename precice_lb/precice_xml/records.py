@@ -5,20 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = [
-    "M2N",
-    "Configuration",
-    "ConvergenceMeasure",
-    "CouplingScheme",
-    "Data",
-    "Element",
-    "Exchange",
-    "Mapping",
-    "Mesh",
-    "Participant",
-    "ReceivedMesh",
-]
-
 # How preCICE names the kinds of convergence measures in its logs.
 _ABBREVIATIONS = {
     "absolute": "Abs",

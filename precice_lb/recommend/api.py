@@ -32,8 +32,6 @@ from precice_lb.schedule.named import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["recommend", "recommend_split", "require_sound"]
-
 # Rounding.
 _EPS = 1e-6
 # What the mean of a finite replay may be below the window of the mean costs.

@@ -15,8 +15,6 @@ from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.base import learners_of_parameters, new_learner
 from precice_lb.models.measurements import widened_errors
 
-__all__ = ["Case", "ModelOfCase", "case_of", "fit_model", "learner_name", "predicted", "rows_of_case"]
-
 Values = Mapping[str, float | str | None]
 Array = NDArray[np.float64]
 

@@ -17,19 +17,6 @@ from precice_lb.recommend.plan import Alternative, FailedSplit
 from precice_lb.recommend.posterior import SplitProblem
 from precice_lb.schedule import Schedule
 
-__all__ = [
-    "Reference",
-    "Table",
-    "best_ranks",
-    "beyond_failed",
-    "caveats",
-    "compared",
-    "grid_of_ranks",
-    "rank_intervals",
-    "reference_splits",
-    "window_interval",
-]
-
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProb
 from precice_lb.schedule import Schedule
 from precice_lb.split import SplitResult
 
-__all__ = ["Decision", "Question", "measured_alternatives", "trusted_decision"]
-
 Array = NDArray[np.float64]
 
 # Splits that contradict a model and are named.

@@ -25,15 +25,6 @@ from precice_lb.recommend.case import Case, fit_model, learner_name, rows_of_cas
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
-__all__ = [
-    "Comparison",
-    "Rejection",
-    "compared_points",
-    "compared_with_measured",
-    "trusted_model",
-    "with_fallback",
-]
-
 Array = NDArray[np.float64]
 
 # The learner by which a model that contradicts the measurements is replaced.

@@ -16,8 +16,6 @@ from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split
 from precice_lb.split.constraints import whole_number
 
-__all__ = ["Limits", "known_bounds", "limits_of", "outside", "rank_bounds", "with_measured"]
-
 Integers = NDArray[np.int64]
 
 

@@ -14,16 +14,6 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.recommend.posterior import SplitProblem
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
-__all__ = [
-    "Alternative",
-    "FailedSplit",
-    "Plan",
-    "Prefer",
-    "Tradeoff",
-    "plan_of",
-    "tradeoff_of",
-]
-
 Prefer = Literal["time", "cost"] | float
 Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 # Splits that are listed, of so many near the best one for the mean curves.

@@ -25,8 +25,6 @@ from precice_lb.split import Constraints, SplitResult, optimize_split
 from precice_lb.split.problem import problem_of
 from precice_lb.split.solve import descend
 
-__all__ = ["ExpectedWindowTime", "SplitProblem", "curves_of", "curves_within_interval"]
-
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 # From k rank counts to seconds per time window, shape (curves, k).

@@ -20,8 +20,6 @@ from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 
-__all__ = ["FORMAT_VERSION", "Alternative", "Recommendation", "VersionChoice", "versions_text"]
-
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
 

@@ -20,15 +20,6 @@ from precice_lb.layout import Layout, Layouts
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 
-__all__ = [
-    "check_participants",
-    "check_samples",
-    "load_sources",
-    "measured_under",
-    "measurements_from_arrays",
-    "measurements_given",
-]
-
 
 def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) -> Measurements:
     """Read measurements from directories of stores and CSV files, all of one case.

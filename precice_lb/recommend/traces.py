@@ -17,8 +17,6 @@ from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.schedule import AutomaticPredictor, Schedule, cycle_windows, recorded_traces, schedule_of_traces
 
-__all__ = ["predictor_of_runs", "traced_schedule"]
-
 Floats = NDArray[np.float64]
 # For those who asked for more than stores tell.
 _REMEDY = "or take the coupling from the configuration, by leaving out --coupling traces"

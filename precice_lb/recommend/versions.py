@@ -23,8 +23,6 @@ from precice_lb.split import Machine
 from precice_lb.split.constraints import check_names
 from precice_lb.split.nodes import check_gpus
 
-__all__ = ["between_versions", "without_unmeasured"]
-
 P = ParamSpec("P")
 _MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 

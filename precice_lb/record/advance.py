@@ -12,8 +12,6 @@ from typing import Any
 
 from precice_lb.record.recorder import Recorder
 
-__all__ = ["timed_advance"]
-
 
 def timed_advance(
     base: Any, recorder: Recorder, base_advance: Callable[[Any, Any], Any] | None = None

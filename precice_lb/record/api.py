@@ -12,8 +12,6 @@ from typing import Any
 from precice_lb.record.backend import load_backend
 from precice_lb.record.participant import participant_class
 
-__all__ = ["attribute", "names", "recording_spec"]
-
 
 def attribute(name: str) -> Any:
     """Look up a name that the backend's API has; ``Participant`` is the recording one."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from precice_lb.record.notes import note, setting
 
-__all__ = ["at_end_action"]
-
 _FILES = {"recommend": "recommendation.json", "summary": "summary.txt"}
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "HYD", "MPIR_", "MPI_LOCAL")
 

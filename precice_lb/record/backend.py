@@ -10,8 +10,6 @@ from types import ModuleType
 
 from precice_lb.exceptions import BackendError
 
-__all__ = ["Backend", "load_backend"]
-
 _CHOICES = ("libprecice", "embedded")
 
 

@@ -12,8 +12,6 @@ from precice_lb.record.notes import warn_once
 from precice_lb.store.schema import COUNT_DTYPE, NAME_BYTES
 from precice_lb.store.writer import raised_elsewhere
 
-__all__ = ["Counts"]
-
 _MOST_NAMES = 1000
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=COUNT_DTYPE)
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from precice_lb.record.notes import setting, warn_once
 
-__all__ = ["on_host", "synchronized", "writing_calls"]
-
 # Whose code runs in the calls made here.
 _LIBRARIES = ("cupy", "cupy_backends", "torch", "jax", "jaxlib")
 # What solvers give most often: to look for an attribute in vain takes a microsecond.

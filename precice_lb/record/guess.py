@@ -16,8 +16,6 @@ from precice_lb.record.device import on_host
 from precice_lb.record.notes import setting, warn_once
 from precice_lb.record.shifted import ShiftedExchange
 
-__all__ = ["guessing_class"]
-
 
 def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:
     """Choose a participant's class: with first guesses where they are asked for and the configuration has them.

@@ -17,8 +17,6 @@ from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
 from precice_lb.store.schema import MESH_DTYPE, TABLES
 from precice_lb.store.writer import raised_elsewhere
 
-__all__ = ["MeshNotes", "mesh_calls", "mesh_notes"]
-
 # Calls that add single vertices or cells are collected for those that add several, so that they cost little.
 _COLLECTED = 4096
 _SEVERAL = {

@@ -20,8 +20,6 @@ from precice_lb.record.notes import warn_once
 from precice_lb.store.metadata import USER_KEYS, validate
 from precice_lb.store.schema import case_fingerprint
 
-__all__ = ["run_metadata", "user_metadata"]
-
 _LONGEST_COMMAND = 4096
 
 

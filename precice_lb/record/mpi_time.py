@@ -21,8 +21,6 @@ from precice_lb.record.advance import timed_advance
 from precice_lb.record.notes import warn_once
 from precice_lb.record.recorder import Recorder
 
-__all__ = ["MpiTime", "mpi_timed_advance"]
-
 # What no other rank has a part in.
 _LOCAL = re.compile(
     r"_.*|(Is|Set)_.*|Get_(?!status|accumulate).*|(to|from).*|py2f|f2py|free|Compare|Abort|Shift"

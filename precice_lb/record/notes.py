@@ -7,8 +7,6 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["note", "setting", "warn_once"]
-
 _said: set[str] = set()
 
 

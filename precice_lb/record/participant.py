@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
     from precice_lb.record.recorder import Recorder
 
-__all__ = ["DEFAULT_DIRECTORY", "participant_class", "recording_class"]
-
 DEFAULT_DIRECTORY = "precice-lb-store"
 """The store directory, in the working directory, unless ``PRECICE_LB_DIR`` names another."""
 

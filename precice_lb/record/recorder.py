@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
     from precice_lb.store.writer import StoreWriter
 
-__all__ = ["Recorder", "flush_after"]
-
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.

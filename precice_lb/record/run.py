@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 from precice_lb.exceptions import PreciceLBError
 
-__all__ = ["USAGE", "run"]
-
 USAGE = "usage: precice-lb run [SCRIPT | COMMAND | -m MODULE] [ARGUMENT ...]"
 
 _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from precice_lb.record.notes import warn_once
 from precice_lb.store.schema import SECTION_DTYPE
 
-__all__ = ["Sections"]
-
 _BUFFER_ROWS = 1024
 _MOST_NAMES = 1000
 

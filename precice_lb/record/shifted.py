@@ -23,8 +23,6 @@ from precice_lb.store.writer import raised_elsewhere
 if TYPE_CHECKING:
     from precice_lb.record.recorder import Recorder
 
-__all__ = ["ShiftedExchange"]
-
 Array = NDArray[np.float64]
 _Key = tuple[str, str]
 

@@ -7,8 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_SUMS", "summary", "sums"]
-
 NO_SUMS = np.zeros(4, np.int64)
 """`sums` of no rows."""
 

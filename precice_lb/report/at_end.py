@@ -31,8 +31,6 @@ from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, grou
 from precice_lb.store.records import Complete
 from precice_lb.watch.run import stated_parameters
 
-__all__ = ["SUMMARY_NAME", "TIMEOUT_SECONDS", "recommend_at_end", "summary_at_end"]
-
 SUMMARY_NAME = "summary.txt"
 
 TIMEOUT_SECONDS = 30.0

@@ -12,17 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Block",
-    "Chart",
-    "CodeBlock",
-    "DefinitionList",
-    "Page",
-    "Paragraph",
-    "Section",
-    "Table",
-]
-
 
 @dataclass(frozen=True)
 class Paragraph:

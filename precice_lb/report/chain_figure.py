@@ -17,8 +17,6 @@ from precice_lb.report.text import seconds_unit, short_names
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
 
-__all__ = ["chain_chart"]
-
 # How the kinds of decisions are marked; segments that stayed as they were are not.
 _KINDS = {
     "start": ("s", "first split"),

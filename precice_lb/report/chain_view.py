@@ -14,8 +14,6 @@ from precice_lb.report.text import percent, seconds_unit, short_names
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
 
-__all__ = ["chain_blocks", "chain_line", "chain_progress", "chain_title"]
-
 _NAME_WIDTH = 24
 # Splits so far that are told one by one; earlier ones are counted.
 _TOLD = 5

@@ -23,8 +23,6 @@ from precice_lb.report.view import label, ranks_word, split_text
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = ["CHARTS"]
-
 Array = NDArray[np.float64]
 
 

@@ -13,8 +13,6 @@ from precice_lb.report.text import percent, seconds_unit
 if TYPE_CHECKING:
     from precice_lb.check.records import CheckResult, FindingGroup
 
-__all__ = ["check_blocks", "finding_blocks", "health_blocks"]
-
 
 def check_blocks(result: CheckResult) -> list[Block]:
     """Say all of it."""

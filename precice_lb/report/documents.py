@@ -18,16 +18,6 @@ from precice_lb.report.text import visible
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = [
-    "HTML_NAME",
-    "JSON_NAME",
-    "attempted",
-    "json_text",
-    "write_documents",
-    "write_files",
-    "write_report",
-]
-
 JSON_NAME = "recommendation.json"
 """Written first: whatever becomes of the others, the result is there."""
 HTML_NAME = "report.html"

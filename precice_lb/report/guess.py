@@ -10,8 +10,6 @@ from precice_lb.plural import plural
 from precice_lb.report.blocks import Table
 from precice_lb.report.text import seconds_unit, visible
 
-__all__ = ["guess_label", "guess_table", "guess_text"]
-
 
 def guess_label(mode: str) -> str:
     """Name the first guess that was asked for."""

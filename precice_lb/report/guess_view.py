@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from precice_lb.guess.routes import Route
     from precice_lb.precice_xml import Configuration
 
-__all__ = ["guess_blocks"]
-
 
 def guess_blocks(configuration: Configuration) -> list[Block]:
     """Tabulate what would be predicted, or is where the configuration is patched; then obstacles and notes."""

@@ -19,8 +19,6 @@ from precice_lb.report.text import percent, seconds_unit, visible
 if TYPE_CHECKING:
     from precice_lb.inside import Balance
 
-__all__ = ["INSIDE_NAME", "costs_table", "inside_blocks", "write_inside"]
-
 INSIDE_NAME = "inside.json"
 _MOST = 5
 

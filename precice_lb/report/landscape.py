@@ -18,8 +18,6 @@ from precice_lb.report.view import label, ranks_word
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = ["GRID_POINTS", "Landscape", "figure_names", "interval", "landscape_chart", "landscape_of", "predicted"]
-
 Array = NDArray[np.float64]
 
 # Ranks at which a curve is drawn.

@@ -28,8 +28,6 @@ from precice_lb.report.documents import json_text
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
 
-__all__ = ["write_launch_scripts", "write_scripts"]
-
 _FOLDER = "launch"
 
 

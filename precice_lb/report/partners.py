@@ -23,15 +23,6 @@ from precice_lb.store.reader import has_stores
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
 
-__all__ = [
-    "bytes_text",
-    "partners_blocks",
-    "partners_of_split",
-    "partners_tables",
-    "write_partners",
-    "write_partners_beside",
-]
-
 _MOST = 5
 
 

@@ -18,8 +18,6 @@ from precice_lb.report.text import short_names, visible
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners
 
-__all__ = ["link_charts"]
-
 # Cells of a side of the matrix.
 _CELLS = 400
 

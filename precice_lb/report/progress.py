@@ -11,8 +11,6 @@ from rich.text import Text
 from precice_lb.calibrate import Event
 from precice_lb.report.text import visible
 
-__all__ = ["CampaignProgress"]
-
 
 class CampaignProgress:
     """Shows the events of a campaign; use it as a context manager and give it as ``report``."""

@@ -17,15 +17,6 @@ from precice_lb.report.versions import versions_tables
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = [
-    "NO_TRADEOFF",
-    "near_tables",
-    "opening",
-    "plan_facts",
-    "screen_blocks",
-    "tradeoff_table",
-]
-
 NO_TRADEOFF = "No model is used, so that time against cost is not known: only the measured splits are."
 
 # Rows of the table of budgets.

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.legend import Legend
 
-__all__ = [
-    "COLOURS",
-    "GREY",
-    "GRID",
-    "HATCHED",
-    "MARKS",
-    "Bars",
-    "Panel",
-    "colour_of",
-    "figure_svg",
-    "marker_of",
-    "new_figure",
-    "one_panel",
-    "plain_log_ticks",
-    "stacked",
-    "strips",
-]
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#5A5A5A"

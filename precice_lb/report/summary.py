@@ -16,15 +16,6 @@ from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
 
-__all__ = [
-    "QUANTITIES",
-    "Iteration",
-    "ParticipantSummary",
-    "Quantity",
-    "RunSummary",
-    "summarise",
-]
-
 QUANTITIES = ("solve", "mapping", "partner_wait", "own_rank_wait", "overhead")
 """What a time window of a rank consists of. A rank's wait in ``advance`` is for partners as far as all ranks of its
 participant that receive data wait; what it waits longer is for slower ranks of its own participant."""

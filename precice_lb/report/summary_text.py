@@ -13,8 +13,6 @@ from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names, visible
 
-__all__ = ["LABELS", "run_blocks", "summary_blocks"]
-
 LABELS = {
     "solve": "solve",
     "mapping": "mapping",

@@ -11,8 +11,6 @@ from typing import Any
 from precice_lb.plain import plain
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary, Quantity, RunSummary
 
-__all__ = ["rank_csv", "summary_csv", "summary_dict"]
-
 
 def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
     """Give a summary as JSON-ready values."""

@@ -13,8 +13,6 @@ from rich.text import Text
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.text import visible
 
-__all__ = ["console", "rendered"]
-
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 
 

@@ -15,20 +15,6 @@ import numpy as np
 
 from precice_lb.layout import Layouts, count_text
 
-__all__ = [
-    "SecondsUnit",
-    "cells",
-    "file_stem",
-    "listed",
-    "percent",
-    "ranks_text",
-    "seconds_text",
-    "seconds_unit",
-    "short_names",
-    "times_in",
-    "visible",
-]
-
 
 def file_stem(text: str) -> str:
     """Write a name as the stem of a file's name: percent-encoded, and of a very long one a hash for its end."""

@@ -11,8 +11,6 @@ from precice_lb.report.text import percent, seconds_unit, visible
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-__all__ = ["other_versions", "versioned", "versions_tables"]
-
 
 def versioned(names: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
     """Write names of participants with their versions: Fluid (gpu)."""

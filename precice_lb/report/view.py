@@ -19,22 +19,6 @@ if TYPE_CHECKING:
     from precice_lb.layout import Layouts
     from precice_lb.recommend import Alternative, Recommendation
 
-__all__ = [
-    "answer",
-    "as_above",
-    "comparison_table",
-    "evidence_table",
-    "facts",
-    "failed_tables",
-    "gain",
-    "label",
-    "measured_table",
-    "parameters_text",
-    "ranks_word",
-    "split_table",
-    "split_text",
-]
-
 _LABELS = {
     "equal": "equal split",
     "degrees-of-freedom": "DoF-proportional split",

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence
     from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
-__all__ = ["watch_blocks", "watch_facts", "watch_line", "watch_table"]
-
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.-=+*#@"
 _COURSE = 12

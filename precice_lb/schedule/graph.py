@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.program import Program
 
-__all__ = ["EventGraph", "maximum_cycle_mean"]
-
 Floats = NDArray[np.float64]
 
 

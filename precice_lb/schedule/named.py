@@ -8,8 +8,6 @@ from pathlib import Path
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["Coupling", "explain", "schedule_of"]
-
 Coupling = str | Path | Schedule
 
 

@@ -21,19 +21,6 @@ from typing import Literal, NamedTuple
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml.records import Configuration, CouplingScheme
 
-__all__ = [
-    "Channel",
-    "Operation",
-    "Period",
-    "Program",
-    "parallel_programs",
-    "period_of",
-    "programs_of",
-    "receives",
-    "sends",
-    "serial_programs",
-]
-
 #: More steps of one participant until all windows end together are refused: the sizes are then unrelated numbers.
 _MAXIMUM_STEPS = 1000
 

@@ -17,8 +17,6 @@ from precice_lb.precice_xml.records import Configuration
 from precice_lb.schedule.program import Operation, Program, check_supported, period_of, programs_of
 from precice_lb.schedule.traces import Point, Trace
 
-__all__ = ["cycle_windows", "recorded_traces"]
-
 
 def cycle_windows(configuration: Configuration) -> dict[str, int]:
     """Count the time windows of each participant in one cycle.

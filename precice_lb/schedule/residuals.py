@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["LEAST_WINDOWS", "recorded_windows", "replay_residuals", "resampled_residuals"]
-
 Floats = NDArray[np.float64]
 Recorded = Sequence[Mapping[str, ArrayLike]]
 

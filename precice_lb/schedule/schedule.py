@@ -14,8 +14,6 @@ from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.schedule.program import Program, parallel_programs, serial_programs
 from precice_lb.schedule.variants import Variants, program_variants, rows_of
 
-__all__ = ["Schedule"]
-
 Floats = NDArray[np.float64]
 
 

@@ -19,8 +19,6 @@ from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.program import Channel, Operation, Program, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
-__all__ = ["AutomaticPredictor", "Point", "Trace", "schedule_of_traces"]
-
 Kind = Literal["exchange", "send", "receive"]
 
 _DATA, _END = 0, 1

@@ -19,8 +19,6 @@ from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.schedule.graph import EventGraph
 from precice_lb.schedule.program import Channel, Operation, Program, check_supported, period_of, programs_of
 
-__all__ = ["Variants", "program_variants", "replay", "rows_of"]
-
 Floats = NDArray[np.float64]
 Cost = Callable[[int], Floats]
 

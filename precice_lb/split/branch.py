@@ -25,8 +25,6 @@ from precice_lb.schedule import Schedule
 from precice_lb.split.problem import Curve, uses_at
 from precice_lb.split.resources import Layout
 
-__all__ = ["MAXIMUM_BOXES", "Best", "Boxes", "Cuts", "Multipliers"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 # How far the values of a row may be from its sum, relatively.

@@ -16,8 +16,6 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Layout, Resources
 from precice_lb.split.threads import cores_for, listed_cores, most_cores
 
-__all__ = ["Candidates", "admitted_counts", "candidates_of", "lower_bounds", "minima_of", "proportional_split"]
-
 Integers = NDArray[np.int64]
 
 

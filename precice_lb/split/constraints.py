@@ -13,8 +13,6 @@ from precice_lb.layout import Layouts
 from precice_lb.names import for_versions, key_of
 from precice_lb.split.nodes import NodeKind, check_kinds
 
-__all__ = ["Constraints", "Machine", "SharedCores", "check_names", "whole_number"]
-
 
 @dataclass(frozen=True)
 class SharedCores:

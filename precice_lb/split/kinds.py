@@ -11,8 +11,6 @@ from precice_lb.names import key_of
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.resources import Integers, Resources
 
-__all__ = ["NodesOfKinds", "resources_of"]
-
 
 class NodesOfKinds(Resources):
     """Nodes in all, then those of each kind: everybody has whole nodes of one kind."""

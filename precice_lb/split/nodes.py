@@ -13,8 +13,6 @@ from precice_lb.plural import plural
 if TYPE_CHECKING:
     from precice_lb.split.constraints import Constraints
 
-__all__ = ["NodeKind", "check_gpus", "check_kinds"]
-
 
 @dataclass(frozen=True)
 class NodeKind:

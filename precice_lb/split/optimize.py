@@ -15,8 +15,6 @@ from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, 
 from precice_lb.split.sampled import solve_samples
 from precice_lb.split.solve import Solver
 
-__all__ = ["SplitResult", "near_optimal_splits", "optimize_split"]
-
 
 @dataclass(frozen=True)
 class SplitResult:

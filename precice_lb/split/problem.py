@@ -31,21 +31,6 @@ from precice_lb.split.kinds import resources_of
 from precice_lb.split.nodes import check_gpus
 from precice_lb.split.resources import Layout, Resources, require_turns
 
-__all__ = [
-    "Choice",
-    "Curve",
-    "Curves",
-    "Options",
-    "Problem",
-    "Split",
-    "Times",
-    "problem_of",
-    "split_of",
-    "uses_at",
-    "uses_of",
-    "without_excluded",
-]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.float64] | Sequence[float] | Callable[[Integers], NDArray[np.float64]]

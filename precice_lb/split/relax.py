@@ -19,8 +19,6 @@ from precice_lb.split.branch import Cuts, Multipliers
 from precice_lb.split.problem import Choice, Curves
 from precice_lb.split.resources import Layout
 
-__all__ = ["Relaxation", "relax"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

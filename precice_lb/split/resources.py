@@ -15,8 +15,6 @@ from precice_lb.schedule import Schedule
 from precice_lb.split.constraints import Constraints, SharedCores
 from precice_lb.split.threads import node_parts, threaded
 
-__all__ = ["Layout", "Resources", "require_turns"]
-
 Integers = NDArray[np.int64]
 
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from precice_lb.split.problem import Curve, Options, Problem, Split, split_of, uses_at
 from precice_lb.split.solve import Solver, descend
 
-__all__ = ["best_of_all", "solve_samples"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from precice_lb.split.problem import Choice, Curve, Curves, Problem, uses_at, us
 from precice_lb.split.relax import relax
 from precice_lb.split.resources import Layout
 
-__all__ = ["Solution", "Solver", "descend", "minimax_split"]
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: With no more splits than this the relaxation is not worth its time.

@@ -12,8 +12,6 @@ from precice_lb.layout import Layouts
 from precice_lb.plural import plural
 from precice_lb.split.constraints import Constraints
 
-__all__ = ["Threaded", "cores_for", "listed_cores", "most_cores", "node_parts", "threaded"]
-
 Integers = NDArray[np.int64]
 Threaded = tuple[Integers, Integers]
 """Ranks, and threads of each, for some numbers of cores."""

@@ -16,8 +16,6 @@ from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of, without_excluded
 from precice_lb.split.solve import Solver
 
-__all__ = ["TradeoffCurve", "TradeoffPoint", "tradeoff_curve"]
-
 #: Budgets that are solved for, unless others are asked for.
 BUDGETS = 64
 # Up to this budget all of them are looked at once, where the slowest participant sets the window time.

@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import IO
 
-__all__ = ["lock", "publish"]
-
 
 def publish(draft: Path, target: Path) -> bool:
     """Give a file its name, and the draft's away; False, and the draft stays, if another file has it."""

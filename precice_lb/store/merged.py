@@ -29,8 +29,6 @@ from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
 from precice_lb.store.schema import ADVANCE_DTYPE, NAME_BYTES, NOT_MEASURED, TABLES, UNITS
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "RANK_DTYPE", "MergedStore", "aligned_columns", "aligned_meshes", "merged_image"]
-
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""
 

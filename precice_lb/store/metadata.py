@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 
 from precice_lb.exceptions import StoreError
 
-__all__ = ["METADATA", "USER_KEYS", "MetadataKey"]
-
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
     "integer": numbers.Integral,

@@ -25,8 +25,6 @@ from precice_lb.store.records import RankStore, Tables
 from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
-__all__ = ["StoreTail", "hdf5_image", "read_rank_file", "told_damage", "writing_problem"]
-
 _ALWAYS = ("advances", "initialize")
 # By table whose rows count names, the one with these.
 _NAMED = {"sections": "section_names", "guesses": "guess_names", "counts": "count_names"}

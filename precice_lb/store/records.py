@@ -20,17 +20,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import StoreError
 from precice_lb.store.schema import MESH_DTYPE, TABLES, store_directory
 
-__all__ = [
-    "CELL_VERTICES",
-    "MESH_TABLES",
-    "Complete",
-    "RankStore",
-    "RecordedMeshes",
-    "Tables",
-    "box_names",
-    "recorded_meshes",
-]
-
 CELL_VERTICES = {"edges": 2, "triangles": 3, "quads": 4, "tetrahedra": 4}
 """Vertices of each kind of cell, in the order of ``/cells``."""
 

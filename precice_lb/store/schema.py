@@ -20,28 +20,6 @@ from xml.parsers import expat
 
 import numpy as np
 
-__all__ = [
-    "ADVANCE_DTYPE",
-    "COUNT_DTYPE",
-    "CPU_DTYPE",
-    "FORMAT",
-    "FORMAT_VERSION",
-    "GUESS_DTYPE",
-    "GUESS_PREFIX",
-    "INITIALIZE_DTYPE",
-    "MERGED_SUFFIX",
-    "MESH_DTYPE",
-    "MPI_DTYPE",
-    "NAME_BYTES",
-    "NOT_MEASURED",
-    "SECTION_DTYPE",
-    "SPOOL_SUFFIX",
-    "SUFFIX",
-    "TABLES",
-    "UNITS",
-    "case_fingerprint",
-]
-
 FORMAT = "precice-lb-store"
 """Value of the root attribute ``format``."""
 

@@ -25,8 +25,6 @@ from precice_lb.store.metadata import METADATA, validate
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import FORMAT, FORMAT_VERSION, TABLES
 
-__all__ = ["Spool", "block", "end_block", "head_block", "read_blocks", "read_spool", "with_text"]
-
 _NAMES = {dtype.names or (name,): name for name, dtype in TABLES.items()}
 _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)

@@ -19,8 +19,6 @@ from precice_lb.store.records import RecordedMeshes
 from precice_lb.store.schema import NAME_BYTES, SPOOL_SUFFIX, store_filename
 from precice_lb.store.spool import Spool, block, end_block, head_block, read_spool
 
-__all__ = ["StoreWriter", "raised_elsewhere"]
-
 # Whose code the recorder runs; a signal handler is none of theirs.
 _RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice", "sklearn", "scipy", "joblib"})
 

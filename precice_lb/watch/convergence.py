@@ -17,8 +17,6 @@ from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
 from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun
 
-__all__ = ["Convergence", "CouplingTail", "Residual"]
-
 # Columns of the iterations log that every coupling has; what follows is of its acceleration.
 _COMMON = ("TimeWindow", "TotalIterations", "Iterations", "Convergence")
 

@@ -24,8 +24,6 @@ from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun, RunFiles
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
-__all__ = ["BINS", "LATEST", "Observer", "watch_run"]
-
 Array = NDArray[np.float64]
 
 LATEST = 8

@@ -16,8 +16,6 @@ from precice_lb.store.rank_file import StoreTail, writing_problem
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 
-__all__ = ["FixedTail", "LiveRank", "Series"]
-
 Array = NDArray[np.float64]
 
 _NO_ROWS: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)

@@ -20,8 +20,6 @@ from precice_lb.store.records import RankStore
 from precice_lb.store.schema import MERGED_SUFFIX
 from precice_lb.watch.ranks import FixedTail, LiveRank, Series
 
-__all__ = ["LiveRun", "RunFiles", "stated_parameters"]
-
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
 

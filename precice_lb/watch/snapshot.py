@@ -23,8 +23,6 @@ from precice_lb.recommend import Recommendation, recommend
 from precice_lb.schedule import Schedule
 from precice_lb.watch.convergence import Convergence
 
-__all__ = ["DRIFT", "FORMAT_VERSION", "ParticipantState", "Rebalance", "Snapshot", "rebalance"]
-
 #: Version of what `Snapshot.to_dict` gives.
 FORMAT_VERSION = 2
 DRIFT = 0.05

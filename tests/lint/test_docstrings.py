@@ -1,7 +1,7 @@
 """Docstrings of public names, against what the code says: parameters, results, errors, shapes, fields.
 
-Public are the names in ``__all__`` of the packages, which the reference documents: they have everything. Names in
-``__all__`` of modules inside a package have a summary; what they say of parameters is true, and the shapes of arrays
+Public are the names in ``__all__`` of the packages, which the reference documents: they have everything. Names without
+underscore in modules inside a package have a summary; what they say of parameters is true, and the shapes of arrays
 that they describe are stated. Subcommands are exempt from sections that their help does not show.
 """
 
@@ -65,7 +65,7 @@ def _members(path: str, cls: type, module: ModuleType) -> Iterator[Name]:
 def _names(modules: list[ModuleType], *, own: bool) -> list[Name]:
     found = []
     for module in modules:
-        for name in getattr(module, "__all__", ()):
+        for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]):
             value = getattr(module, name)
             if own and getattr(value, "__module__", module.__name__) != module.__name__:
                 continue

@@ -25,15 +25,6 @@ from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = [
-    "BATCH_PREFIXES",
-    "MPIFamily",
-    "MPILibrary",
-    "MpiexecLauncher",
-    "find_mpiexec",
-    "mpi_library",
-]
-
 # By variables of these a launcher takes the nodes of an allocation, all from the first on, for each participant anew.
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 

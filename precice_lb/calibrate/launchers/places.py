@@ -11,8 +11,6 @@ from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
-__all__ = ["available_cores", "disjoint_cores", "disjoint_hosts", "read_hosts", "require_cores"]
-
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _HOST = re.compile(
     r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"

@@ -33,8 +33,6 @@ from precice_lb.calibrate.schedulers.slurm import (
 )
 from precice_lb.exceptions import CalibrationError
 
-__all__ = ["SlurmLauncher", "SrunLauncher", "cpus_of_nodes"]
-
 _HOLD_POLL_SECONDS = 1.0
 
 

@@ -7,16 +7,6 @@ from collections.abc import Sequence
 
 from precice_lb.calibrate.plan import LauncherOptions, Task
 
-__all__ = [
-    "GPU_OPTIONS",
-    "holder_options",
-    "is_heterogeneous",
-    "job_header",
-    "resource_options",
-    "step_tokens",
-    "total_nodes",
-]
-
 # Of a participant alone; the only ones that a step takes, too.
 GPU_OPTIONS = ("--gres", "--gpus", "-G")
 _PLACEMENT = re.compile(r"^(-[Nn]|--nodes\b|--ntasks\b|--ntasks-per-node\b)")

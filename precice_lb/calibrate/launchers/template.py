@@ -23,8 +23,6 @@ from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers import JOB_LOG, Scheduler, job_lines
 from precice_lb.exceptions import CalibrationError, StudyError
 
-__all__ = ["JOB_PLACEHOLDERS", "PARTICIPANT_PLACEHOLDERS", "SubmitCommand", "TemplateLauncher", "job_number"]
-
 PARTICIPANT_PLACEHOLDERS = frozenset(
     {
         *("command", "cores", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),

@@ -14,15 +14,6 @@ from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.schedulers import Scheduler
 from precice_lb.exceptions import CalibrationError
 
-__all__ = [
-    "UNSET_OPTIONS",
-    "SlurmScheduler",
-    "cancel_steps",
-    "find_slurm",
-    "outside_of_jobs",
-    "without_slurm_options",
-]
-
 _LIVE_STATES = (
     "PENDING CONFIGURING RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING REQUEUED REQUEUE_FED "
     "REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"

@@ -10,8 +10,6 @@ from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.records import CouplingScheme, Exchange
 
-__all__ = ["ProfiledCase"]
-
 _DEFAULT_FLUSH = 50
 # With fewer preCICE 3.4 loses the first records of each file.
 _LEAST_FLUSH = 13

@@ -15,8 +15,6 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import DATABASE, Header
 from precice_lb.ingest.profiling.nesting import Events, EventSource
 
-__all__ = ["DatabaseEvents", "is_database", "read_database"]
-
 _MAGIC = b"SQLite format 3\0"
 # Columns of precice-profiling 2: times are Unix time in microseconds, aligned between ranks and participants.
 _TABLES = {

@@ -17,8 +17,6 @@ from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, Profile, p
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 
-__all__ = ["WaitsTail", "enrich"]
-
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
 _SLACK_NS = 50_000

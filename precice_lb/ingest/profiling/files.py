@@ -12,8 +12,6 @@ from typing import Any, BinaryIO, NoReturn
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["DATABASE", "BlockReader", "Header", "read_header"]
-
 DATABASE = "sqlite"
 """Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
 

@@ -15,15 +15,6 @@ from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.plural import plural
 from precice_lb.store.records import RankStore
 
-__all__ = [
-    "find_configuration",
-    "find_profiles",
-    "later_runs",
-    "moved_candidates",
-    "profile_candidates",
-    "profiles_below",
-]
-
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
 _NAME = re.compile(r".+-\d+-\d+\.(?:txt|json)")

@@ -28,8 +28,6 @@ from precice_lb.store.records import RankStore
 from precice_lb.store.schema import SECTION_DTYPE, store_filename
 from precice_lb.store.writer import StoreWriter
 
-__all__ = ["ImportResult", "import_profiling", "profiled_runs"]
-
 # Below this many bytes starting processes takes longer than importing.
 _SMALL = 64 << 20
 

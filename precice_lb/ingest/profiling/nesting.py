@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.files import BlockReader, Header
 
-__all__ = ["EventSource", "Events", "FileEvents", "parse_block"]
-
 _EVENT_BITS = 24
 _TIMED = re.compile(rb"(?:[BE]\d{1,6}:\d{1,16}\n)*")
 _OTHERS = re.compile(rb"^(?:[^BE\n].*)?\n", re.MULTILINE)

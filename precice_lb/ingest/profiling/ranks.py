@@ -24,15 +24,6 @@ from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, waited_ns
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
 
-__all__ = [
-    "ProfileTail",
-    "ProfiledParticipant",
-    "advance_rows",
-    "count_windows",
-    "initialize_rows",
-    "profiled_participant",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ProfiledParticipant:

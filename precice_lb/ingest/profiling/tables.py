@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 
-__all__ = ["IterationsTail", "TableTail", "find_table", "last_row", "read_iterations_log"]
-
 # preCICE 1 called time windows time steps.
 _WINDOWS, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
 _BLOCK = 1 << 20

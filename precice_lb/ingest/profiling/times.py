@@ -15,17 +15,6 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Header, read_header
 from precice_lb.ingest.profiling.nesting import Events, EventSource, FileEvents
 
-__all__ = [
-    "CALL_DTYPE",
-    "INITIALIZE_DTYPE",
-    "USER_DTYPE",
-    "CallReader",
-    "Profile",
-    "profile_of",
-    "read_profile",
-    "waited_ns",
-]
-
 CALL_DTYPE = np.dtype(
     [
         ("begin_us", "<i8"),

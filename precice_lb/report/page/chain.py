@@ -12,8 +12,6 @@ from precice_lb.report.chain_view import chain_blocks, chain_title
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
 
-__all__ = ["CHAIN_TITLE", "chain_page", "chain_section"]
-
 CHAIN_TITLE = "Job chain"
 
 

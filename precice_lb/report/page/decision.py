@@ -18,14 +18,6 @@ from precice_lb.report.versions import versioned, versions_tables
 if TYPE_CHECKING:
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = [
-    "budget_section",
-    "comparison_section",
-    "landscape_section",
-    "recommendation_section",
-    "scaling_section",
-]
-
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     """Say in two sentences what to do and how sure that is, with the numbers and the figure that matter most."""

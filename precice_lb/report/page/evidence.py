@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
 
-__all__ = ["Evidence", "provenance", "split_of"]
-
 _NAME_WIDTH = 40
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
 # Hosts, runs and files beyond these are counted, not named.

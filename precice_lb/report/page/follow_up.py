@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = ["launch_section", "next_section", "next_text", "partners_section", "provenance_section", "quality_section"]
-
 # Received meshes whose partners are drawn.
 _DRAWN = 4
 

@@ -14,8 +14,6 @@ from precice_lb.report.blocks import Chart, Page, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
 from precice_lb.report.text import visible
 
-__all__ = ["page_html"]
-
 _TEMPLATE = "report.html.j2"
 # What a table of half a page has room for.
 _COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52

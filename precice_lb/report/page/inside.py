@@ -22,8 +22,6 @@ from precice_lb.report.text import percent, seconds_unit, visible
 if TYPE_CHECKING:
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = ["inside_blocks"]
-
 Floats = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.report.page.evidence import Evidence
 
-__all__ = ["NO_RUNS", "imbalance_section", "iterations_section", "window_section", "windows_chart"]
-
 Array = NDArray[np.float64]
 
 _PARTS: dict[str, dict[str, Any]] = {

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from precice_lb.schedule import Schedule
     from precice_lb.split import Constraints
 
-__all__ = ["TARGET_REGRET", "NextRun", "Prospects", "next_runs"]
-
 # Splits that are judged, and of which the best are listed.
 _JUDGED, _LISTED = 12, 5
 # Drawn curves for which the best split that a machine allows is found.
