@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import psutil
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
-from precice_lb.calibrate import Event, Launcher, RunPlan, Scheduler, Task
+from precice_lb.calibrate import Launcher, RunPlan, Scheduler, Task
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.chain.decide import Question
 from precice_lb.chain.records import Decision, Segment
@@ -103,21 +103,35 @@ class BackgroundLauncher(Launcher):
         return ["mpiexec", "-n", str(task.ranks), *task.command]
 
 
-def quiet(event: Event) -> None:
-    """Take an event and say nothing."""
-
-
-def write_chain(
-    directory: Path, *, chain: str = CHAIN, runs: str = "", solver: str = SOLVER, left: str = "", right: str = ""
-) -> Path:
+def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **more: str) -> Path:
     """Write a case and the study of its chain, with four ranks, on the emulated clock; return the study's path."""
     write_case(directory, solver)
-    path = write_study(directory, runs=runs, extra=f"{study_environment()}\n{chain}", left=left, right=right)
-    text = path.read_text()
-    for name, work in (("Left", 0.6), ("Right", 0.3)):
-        text = text.replace(f"python solver.py {name}", f"python -m precice_lb run solver.py {name} {work}")
-    path.write_text(text)
-    return path
+    path = write_study(directory, extra=f"{study_environment()}\n{chain}", **more)
+    return recording(path, Left=0.6, Right=0.3)
+
+
+# Returns at once, as sbatch and qsub do, and says the number of what it has started.
+SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted job $!"\n'
+
+
+def write_template(directory: Path, *, submit: str = "", **more: str) -> Path:
+    """Write the study of a chain whose jobs are a template's, submitted by this command or by a script beside it."""
+    (directory / "job.sh.in").write_text("#!/bin/bash\n#SBATCH --job-name={name}\n{participants}\n")
+    (directory / "submit.sh").write_text(SUBMIT)
+    submit = submit or f"bash {directory}/submit.sh {{script}}"
+    launcher = f"""\
+name = "template"
+participant = "mpiexec -n {{ranks}} {{command}}"
+script = "job.sh.in"
+submit = "{submit}"
+"""
+    return write_chain(directory, launcher=launcher, case='network = "lo"', **more)
+
+
+def assert_state(run: Path, windows: int) -> None:
+    """What the solvers of a run have left is the state of one run of so many windows."""
+    for name in ("Left", "Right"):
+        np.testing.assert_array_equal(np.load(run / "case" / f"state-{name}.npy"), expected_state(windows))
 
 
 def planned(*splits: Mapping[str, int]) -> Decide:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, quiet, write_chain
+from calibrate_helpers import changed, quiet, runs_of
+from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_chain
 
 from precice_lb.calibrate import Event, read_study
-from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.chain.decide import Question
 from precice_lb.chain.driver import run_chain
 from precice_lb.chain.records import Decision, Segment
@@ -24,20 +24,9 @@ SLOW = pytest.mark.slow("a chain of real runs")
 STAYS = ({"Left": 1, "Right": 3}, {"Left": 1, "Right": 3})
 
 
-def records(directory: Path) -> list[RunRecord]:
-    state = CampaignState.load(directory)
-    return [] if state is None else state.runs
-
-
 def outcomes(directory: Path) -> list[tuple[int, str]]:
     """Which segment each run was, and how it ended."""
-    return [(run.segment.number, run.outcome) for run in records(directory) if run.segment is not None]
-
-
-def replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
+    return [(run.segment.number, run.outcome) for run in runs_of(directory) if run.segment is not None]
 
 
 @pytest.mark.parametrize(
@@ -105,10 +94,10 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
 ) -> None:
     path = write_chain(tmp_path, right='right = ""', chain=CHAIN.replace("total = 12", "total = 8"))
     if "time limit" in problem:
-        replace(path, "time_limit_seconds = 300", "time_limit_seconds = 20")
-    replace(tmp_path / place, old, new)
+        changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 20"))
+    changed(tmp_path / place, (old, new))
     if place != "study.toml":
-        replace(path, 'right = ""', "")
+        changed(path, ('right = ""', ""))
     directory = tmp_path / "chain"
     first = 1 if "xml" in place else 2
     with pytest.raises(TooFewRunsError, match=problem) as caught:
@@ -120,10 +109,10 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     said = page(directory)
     assert (said["problem"], said["next"], said["windows_done"]) == (str(caught.value), None, 4 * (first - 1))
 
-    replace(tmp_path / place, new, repaired)
+    changed(tmp_path / place, (new, repaired))
     if "xml" in place:
         # Another configuration, and nothing is done yet.
-        assert not [run for run in records(directory) if run.outcome == "finished"]
+        assert not [run for run in runs_of(directory) if run.outcome == "finished"]
     run_chain(read_study(path), directory, report=quiet, decider=planned(*STAYS))
     said = page(directory)
     assert (said["problem"], said["windows_done"], len(said["segments"])) == (None, 8, 2)
@@ -131,8 +120,8 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
     assert finished == [1, 2]
     # Where the solvers had done their part it is not asked for again.
     tries = 2 if "collect" in problem else 3
-    assert len(records(directory)) == len(list((directory / "runs").iterdir())) == tries
-    last = directory / records(directory)[-1].directory / "case"
+    assert len(runs_of(directory)) == len(list((directory / "runs").iterdir())) == tries
+    last = directory / runs_of(directory)[-1].directory / "case"
     np.testing.assert_array_equal(np.load(last / "state-Left.npy"), expected_state(8))
 
 
@@ -157,7 +146,7 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
         segments[1]["decision"],
     )
     assert [list(question.failed) for question in questions] == [[], [{"Left": 2}]]
-    assert [run.split for run in records(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
+    assert [run.split for run in runs_of(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
 
 
 @SLOW
@@ -176,7 +165,7 @@ if name == "Left" and lived == 4:
     with pytest.raises(TooFewRunsError, match=r"segment 2 failed.*the node has gone"):
         run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "failed")]
-    assert [run.reason for run in records(tmp_path / "chain")][1:] == [
+    assert [run.reason for run in runs_of(tmp_path / "chain")][1:] == [
         "planned for segment 2",
         "retry 1 of 1: Left ended with exit code 1",
     ]
@@ -198,7 +187,7 @@ def test_a_start_that_fails_has_nothing_to_go_back_to(tmp_path: Path, capsys: py
 
 def test_what_is_carried_is_not_written_through_a_link_of_the_case(tmp_path: Path) -> None:
     path = write_chain(tmp_path, chain=CHAIN.replace('"]', '", "mesh/*"]'))
-    replace(path, 'directory = "case"', 'directory = "case"\nlink = ["mesh"]')
+    changed(path, ('directory = "case"', 'directory = "case"\nlink = ["mesh"]'))
     (tmp_path / "case" / "mesh").mkdir()
     (tmp_path / "case" / "mesh" / "points").write_text("1 2 3")
     with pytest.raises(TooFewRunsError, match=r"mesh/points lies in mesh, which is a link in the copies of the case"):
@@ -212,8 +201,7 @@ def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TooFewRunsError, match=r"state-Left\.npy is a link to out-Left\.npy, which is not carried: add"):
         run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     # Of the finished segment nothing is lost.
-    replace(path, '"state-*.npy"', '"state-*.npy", "out-*.npy"')
-    replace(path, "total = 12", "total = 4")
+    changed(path, ('"state-*.npy"', '"state-*.npy", "out-*.npy"'), ("total = 12", "total = 4"))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     assert page(tmp_path / "chain")["windows_done"] == 4
 
@@ -222,12 +210,10 @@ def test_a_link_whose_target_is_not_carried_is_refused(tmp_path: Path) -> None:
 def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
     path = write_chain(tmp_path)
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
-    replace(path, "solver.py Left 0.6", "solver.py Left 0.7")
+    changed(path, ("solver.py Left 0.6", "solver.py Left 0.7"))
     with pytest.raises(CalibrationError, match=r"holds a campaign of another study \(participants changed\)"):
         run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     # Lengths may change: here it goes on.
-    replace(path, "solver.py Left 0.7", "solver.py Left 0.6")
-    replace(path, "total = 12", "total = 14")
-    replace(path, "windows = 4", "windows = 6")
+    changed(path, ("Left 0.7", "Left 0.6"), ("total = 12", "total = 14"), ("windows = 4", "windows = 6"))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS, STAYS[0]))
     assert [each["windows"] for each in page(tmp_path / "chain")["segments"]] == [4, 4, 4, 2]

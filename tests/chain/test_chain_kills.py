@@ -10,15 +10,13 @@ import time
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
-from calibrate_helpers import CONFIGURATION
+from calibrate_helpers import CONFIGURATION, alive, changed, finished_runs, runs_of
 from conftest import FULL_COUNTS
-from segment_helpers import expected_state, page, write_chain
+from segment_helpers import assert_state, page, write_chain
 from store_helpers import row, write_store
 
-from precice_lb.calibrate.processes import TOKEN_VARIABLE
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.state import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -102,57 +100,25 @@ def make_stores(directory: Path) -> None:
                 shutil.move(path, directory / path.name)
 
 
-def finished_runs(directory: Path) -> list[RunRecord]:
-    state = CampaignState.load(directory)
-    return state.finished if state is not None else []
-
-
-def alive(directory: Path) -> list[str]:
-    """Processes with a token of a run of this chain."""
-    state = CampaignState.load(directory)
-    tokens = [f"{TOKEN_VARIABLE}={run.token}".encode() for run in (state.runs if state is not None else [])]
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found += [entry.name for token in tokens if token in environment]
-    return found
-
-
 def assert_whole(directory: Path, before: list[RunRecord]) -> None:
     """Every window was done once, in order, and the state is that of one run."""
-    state = CampaignState.load(directory)
-    assert state is not None
-    assert state.finished[: len(before)] == before
-    assert [run.split for run in state.finished] == SPLITS
-    assert {run.outcome for run in state.runs} <= {"finished", "interrupted"}
-    notes = [run.segment for run in state.finished if run.segment is not None]
+    finished = finished_runs(directory)
+    assert finished[: len(before)] == before
+    assert [run.split for run in finished] == SPLITS
+    assert {run.outcome for run in runs_of(directory)} <= {"finished", "interrupted"}
+    notes = [run.segment for run in finished if run.segment is not None]
     assert [(note.number, note.start_window, note.windows) for note in notes] == [(1, 0, 4), (2, 4, 4), (3, 8, 4)]
     said = page(directory)
-    assert [each["run"] for each in said["segments"]] == [run.name for run in state.finished]
+    assert [each["run"] for each in said["segments"]] == [run.name for run in finished]
     assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
     assert alive(directory) == []
-
-
-def assert_state(directory: Path) -> None:
-    (last,) = finished_runs(directory)[-1:]
-    for name in ("Left", "Right"):
-        reached = np.load(directory / last.directory / "case" / f"state-{name}.npy")
-        np.testing.assert_array_equal(reached, expected_state(12))
 
 
 def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
     study = write_chain(tmp_path, solver=QUICK)
     make_stores(tmp_path / "made")
-    text = study.read_text()
-    for name, work in (("Left", 0.6), ("Right", 0.3)):
-        old = f"python -m precice_lb run solver.py {name} {work}"
-        assert old in text
-        made = f"{tmp_path / 'made'} {{segment}} {{start_time}} {{ranks}}"
-        text = text.replace(old, f"python solver.py {name} {made}")
-    study.write_text(text)
+    made = f"{tmp_path / 'made'} {{segment}} {{start_time}} {{ranks}}"
+    changed(study, ("-m precice_lb run ", ""), ("Left 0.6", f"Left {made}"), ("Right 0.3", f"Right {made}"))
     began = time.monotonic()
     assert drive(study, tmp_path / "undisturbed", None)
     whole = time.monotonic() - began
@@ -188,15 +154,14 @@ def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     assert run is None
     assert drive(study, tmp_path / "chain", None)
     assert_whole(tmp_path / "chain", [])
-    assert_state(tmp_path / "chain")
+    assert_state(tmp_path / "chain" / finished_runs(tmp_path / "chain")[-1].directory, 12)
     assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
     assert (tmp_path / "mark").read_text() == "4"
 
 
 @pytest.mark.slow("a chain of real runs")
 def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Path) -> None:
-    path = write_chain(tmp_path)
-    path.write_text(path.read_text().replace("oversubscribe = true", 'name = "background"'))
+    path = write_chain(tmp_path, launcher='name = "background"')
     directory = tmp_path / "chain"
     for number in range(1, 4):
         chain = start(path, directory)
@@ -209,15 +174,12 @@ def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Pat
         _, said = chain.communicate(timeout=60)
         assert ("waiting for job" in said) == (number > 1)
     assert drive(path, directory, None)
-    state = CampaignState.load(directory)
-    assert state is not None
-    assert [run.outcome for run in state.runs] == ["finished"] * 3
+    assert [run.outcome for run in runs_of(directory)] == ["finished"] * 3
     assert_whole(directory, [])
-    assert_state(directory)
+    assert_state(directory / finished_runs(directory)[-1].directory, 12)
 
 
 def submitted(directory: Path, number: int) -> bool:
     """Whether the job of a segment is known to the state, and not yet over."""
-    state = CampaignState.load(directory)
-    runs = state.runs if state is not None else []
+    runs = runs_of(directory)
     return len(runs) == number and runs[-1].job is not None and runs[-1].outcome == "running"

@@ -9,34 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from segment_helpers import expected_state, page, write_chain
+from calibrate_helpers import changed, finished_runs, runs_of
+from segment_helpers import SUBMIT, assert_state, page, write_chain, write_template
 
-from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
-
-SCRIPT = "#!/bin/bash\n#SBATCH --job-name={name}\n{participants}\n"
-# Returns at once, as sbatch and qsub do, and says the number of what it has started.
-SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted job $!"\n'
-
-
-def write_template(directory: Path, **more: str) -> Path:
-    """Write the study of a chain whose jobs are a template's."""
-    path = write_chain(directory, **more)
-    (directory / "job.sh.in").write_text(SCRIPT)
-    (directory / "submit.sh").write_text(SUBMIT)
-    launcher = f"""\
-name = "template"
-participant = "mpiexec -n {{ranks}} {{command}}"
-script = "job.sh.in"
-submit = "bash {directory}/submit.sh {{script}}"
-"""
-    text = path.read_text().replace("oversubscribe = true\n", launcher)
-    path.write_text(text.replace('directory = "case"\n', 'directory = "case"\nnetwork = "lo"\n'))
-    return path
 
 
 def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -45,23 +24,16 @@ def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
 
 
-def runs_of(directory: Path) -> list[RunRecord]:
-    state = CampaignState.load(directory)
-    return [] if state is None else state.runs
-
-
 def assert_whole(directory: Path, each: int = 4) -> None:
     """All windows were done once, so many in a segment, and the state is that of one run."""
-    finished = [run for run in runs_of(directory) if run.outcome == "finished"]
+    finished = finished_runs(directory)
     notes = [run.segment for run in finished if run.segment is not None]
     expected = [(at + 1, at * each, each) for at in range(12 // each)]
     assert [(note.number, note.start_window, note.windows) for note in notes] == expected
     said = page(directory)
     assert [segment["run"] for segment in said["segments"]] == [run.name for run in finished]
     assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
-    for name in ("Left", "Right"):
-        reached = np.load(directory / finished[-1].directory / "case" / f"state-{name}.npy")
-        np.testing.assert_array_equal(reached, expected_state(12))
+    assert_state(directory / finished[-1].directory, 12)
 
 
 def wait_for_end(directory: Path, seconds: float = 120.0) -> None:
@@ -139,7 +111,7 @@ def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_calle
     assert len(lines) == 1
     assert "segment 1 failed, the state before it is intact: Left 1, Right 3" in lines[0]
     assert lines[0].endswith(page(directory)["problem"])
-    study.write_text(study.read_text().replace("test -e /nonexistent/or/not/allowed", "test -e state-Right.npy"))
+    changed(study, ("test -e /nonexistent/or/not/allowed", "test -e state-Right.npy"))
     # Its solvers had ended well.
     assert following(study, "-o", str(directory)).returncode == 0
     assert [each.outcome for each in runs_of(directory)] == ["finished", "running"]

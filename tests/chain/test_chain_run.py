@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from segment_helpers import CHAIN, expected_state, page, planned, quiet, write_chain
+from calibrate_helpers import changed, quiet
+from segment_helpers import CHAIN, SOLVER, assert_state, page, planned, write_chain, write_template
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.chain.decide import Question
@@ -35,11 +36,6 @@ with open(os.environ["TRACE"], "a") as trace:
 """
 
 
-def assert_state(case: Path, windows: int) -> None:
-    for name in ("Left", "Right"):
-        np.testing.assert_array_equal(np.load(case / f"state-{name}.npy"), expected_state(windows))
-
-
 @pytest.mark.parametrize("carry", ['carry = ["state-*.npy"]', ""])
 def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) -> None:
     chain = CHAIN.replace("total = 12", "total = 10").replace('carry = ["state-*.npy"]', carry)
@@ -48,8 +44,8 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
     directory = tmp_path / "chain"
     events: list[Event] = []
     assert run_chain(study, directory, report=events.append, decider=planned(*SPLITS)) == directory / "chain.json"
-    assert_state(directory / "runs" / "003-Left3-Right1" / "case", 10)
-    assert_state(directory / "runs" / "001-Left1-Right3" / "case", 4)
+    assert_state(directory / "runs" / "003-Left3-Right1", 10)
+    assert_state(directory / "runs" / "001-Left1-Right3", 4)
 
     said = page(directory)
     head = {key: value for key, value in said.items() if key != "segments"}
@@ -143,12 +139,11 @@ collect = ["python trace.py collect Left {segment} {start_time} {ranks}", "pytho
 templates = ["dict.in"]
 """
     path = write_chain(tmp_path, left=left, right='collect = ["python trace.py collect Right {segment}"]')
-    text = path.read_text().replace("[environment]", f"[environment]\nTRACE = '{tmp_path}/trace'")
-    path.write_text(text.replace("solver.py Left 0.6", "solver.py Left 0.6 {segment} {start_time}"))
+    changed(path, ("[environment]", f"[environment]\nTRACE = '{tmp_path}/trace'"))
+    changed(path, ("solver.py Left 0.6", "solver.py Left 0.6 {segment} {start_time}"))
     (tmp_path / "case" / "trace.py").write_text(TRACE)
     (tmp_path / "case" / "dict.in").write_text("segment {segment} from {start_time} on {ranks}")
-    configuration = tmp_path / "case" / "precice-config.xml"
-    configuration.write_text(configuration.read_text().replace('size value="1"', 'size value="0.1"'))
+    changed(tmp_path / "case" / "precice-config.xml", ('size value="1"', 'size value="0.1"'))
     study = read_study(path)
     run_chain(study, tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
     assert (tmp_path / "trace").read_text().splitlines() == [
@@ -201,8 +196,6 @@ for place in ("out/deep", "scratch"):
     with open(f"{place}/{sys.argv[1]}", "a") as file:
         file.write("x" if comm.rank == 0 else "")
 """
-    from segment_helpers import SOLVER
-
     path = write_chain(tmp_path, solver=SOLVER + solver, chain=CHAIN.replace('"]', '", "out"]'))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
     last = tmp_path / "chain" / "runs" / "003-Left3-Right1" / "case"
@@ -212,9 +205,9 @@ for place in ("out/deep", "scratch"):
 def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     path = write_chain(tmp_path, chain=CHAIN.replace("state-*.npy", "*").replace("total = 12", "total = 8"))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
-    last = tmp_path / "chain" / "runs" / "002-Left2-Right2" / "case"
+    last = tmp_path / "chain" / "runs" / "002-Left2-Right2"
     assert_state(last, 8)
-    sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("**/precice-profiling/*")}
+    sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}
     assert sizes == {"2"}
 
 
@@ -242,20 +235,14 @@ def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
             chain.write()
     assert decisions == [{"Left": 1, "Right": 3}, *SPLITS]
     assert page(directory)["windows_done"] == 12
-    assert_state(directory / "runs" / "003-Left3-Right1" / "case", 12)
+    assert_state(directory / "runs" / "003-Left3-Right1", 12)
 
 
 @pytest.mark.slow("a chain of real runs")
 def test_a_template_s_jobs_run_a_chain(tmp_path: Path) -> None:
-    path = write_chain(tmp_path)
-    ranks = (
-        'name = "template"\nparticipant = "mpiexec -n {ranks} {command}"\nscript = "job.in"\nsubmit = "bash {script}"'
-    )
-    (tmp_path / "job.in").write_text("#!/bin/bash\n{participants}\n")
-    text = path.read_text().replace("oversubscribe = true", ranks)
-    path.write_text(text.replace('directory = "case"', 'directory = "case"\nnetwork = "lo"'))
+    path = write_template(tmp_path, submit="bash {script}")
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
-    assert_state(tmp_path / "chain" / "runs" / "003-Left3-Right1" / "case", 12)
+    assert_state(tmp_path / "chain" / "runs" / "003-Left3-Right1", 12)
     assert page(tmp_path / "chain")["windows_done"] == 12
 
 
@@ -267,10 +254,6 @@ def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFix
     assert "segment 2 of 2: " in said.err
     assert "segment 2 of 2: finished after" in (tmp_path / "study-chain" / "campaign.log").read_text()
     assert page(tmp_path / "study-chain")["windows_done"] == 6
-    path.write_text(
-        path.read_text().partition("[chain]")[0]
-        + "[[participants]]"
-        + path.read_text().partition("[[participants]]")[2]
-    )
+    changed(path, (CHAIN.replace("total = 12", "total = 6"), ""))
     assert main(["chain", str(path)]) == 2
     assert "expected the table [chain], found none" in capsys.readouterr().err

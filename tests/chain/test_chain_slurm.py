@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from calibrate_helpers import runs_of
 from segment_helpers import page, write_chain
-from slurm_helpers import ask, mpi_plugin, running_slurm, wait_until
-from test_chain_next import assert_whole, following, runs_of
+from slurm_helpers import ask, wait_until
+from test_chain_next import assert_whole, following
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -26,31 +24,10 @@ STUCK = "__import__('signal').pause()"
 LIVE = "PENDING RUNNING COMPLETING CONFIGURING"
 
 
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Path]:
-    """A Slurm of this test file's own; its directory has a short path because sockets lie in it."""
-    root = Path(tempfile.mkdtemp(prefix="slurm-"))
-    try:
-        with running_slurm(root) as conf:
-            yield conf
-    finally:
-        shutil.rmtree(root)
-
-
-@pytest.fixture(scope="module")
-def mpi(slurm: Path) -> str:
-    return mpi_plugin()
-
-
-def write_slurm_chain(directory: Path, mpi: str, *, seconds: float = 0.0, **more: str) -> Path:
-    """Write the study of a chain of Slurm's jobs, whose windows take so many seconds."""
-    path = write_chain(directory, chain=FOUR, **more)
-    text = path.read_text().replace("oversubscribe = true\n", f'name = "slurm"\nmpi = "{mpi}"\n')
-    path.write_text(text.replace('directory = "case"\n', 'directory = "case"\nnetwork = "lo"\n'))
-    if seconds:
-        solver = directory / "case" / "solver.py"
-        solver.write_text(solver.read_text().replace("time.sleep(work / comm.size)", f"time.sleep({seconds})"))
-    return path
+def write_slurm_chain(directory: Path, mpi: str) -> Path:
+    """Write the study of a chain of Slurm's jobs."""
+    launcher = f'name = "slurm"\nmpi = "{mpi}"'
+    return write_chain(directory, chain=FOUR, launcher=launcher, case='network = "lo"')
 
 
 def jobs() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import write_case, write_study
+from calibrate_helpers import changed, write_case, write_study
 from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
@@ -28,12 +28,7 @@ SECOND_SCHEME = """\
 
 
 def study_of(directory: Path, chain: str = CHAIN, *, left: str = "", edits: tuple[tuple[str, str], ...] = ()) -> Study:
-    case = write_case(directory)
-    text = (case / "precice-config.xml").read_text()
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    (case / "precice-config.xml").write_text(text)
+    changed(write_case(directory) / "precice-config.xml", *edits)
     return read_study(write_study(directory, extra=chain, left=left))
 
 
