@@ -151,7 +151,7 @@ def measure_coordinates(scale: str) -> Figures:
     from partners_scale import make_case
 
     ranks = {"full": 10_000, "small": 500}[scale]
-    return measure_partners(make_case(20 * ranks, (ranks, ranks), "bisection", 1))
+    return measure_partners(make_case(20 * ranks, (ranks, ranks), 1))
 
 
 def measure_optimum(names: str, coupling: str, scale: str) -> Figures:
