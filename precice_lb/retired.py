@@ -24,15 +24,22 @@ _COMMANDS: dict[str, str] = {
 }
 # Each after its command.
 _OPTIONS: dict[str, str] = {
-    "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
-    "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
-    "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
-    "recommend --verify": "the line optimum says what is proven of the split",
-    "report --verify": "the line optimum says what is proven of the split",
-    "recommend --spent-core-hours": "the core-hours that measuring took stand in the JSON",
-    "report --spent-core-hours": "the core-hours that measuring took stand in the JSON",
+    "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
+    "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
+    "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }
+_OF_BOTH = {
+    "--config": "say --coupling",
+    "--dofs": "say --degrees-of-freedom",
+    "--share": "say --shared",
+    "--share-overhead": "say --shared-overhead",
+    "--spent": "the core-hours that measuring took stand in the JSON",
+    "--spent-core-hours": "the core-hours that measuring took stand in the JSON",
+    "--verify": "the line optimum says what is proven of the split",
+    **dict.fromkeys(("--ridge", "--folds", "--loss", "--n-terms", "--constant"), "say --learner-parameters ridge=…"),
+}
+_OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation")
 CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
 

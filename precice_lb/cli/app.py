@@ -9,7 +9,7 @@ from typing import Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
+from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.retired import refuse_retired
 
 _EXIT_CODES = (
@@ -17,14 +17,6 @@ _EXIT_CODES = (
     "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "
     "(watch); 130 interrupted. run passes on that of the solver, launch that of the first that failed."
 )
-# What options of `recommend` and `report` were called before, and those that were of one learner.
-_EARLIER = {
-    "--config": "--coupling",
-    "--dofs": "--degrees-of-freedom",
-    "--share": "--shared",
-    "--share-overhead": "--shared-overhead",
-}
-_OF_PMNF = ("--ridge", "--folds", "--loss", "--n-terms", "--constant", "--no-constant")
 
 
 def _version() -> str:
@@ -96,25 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 
-def _present_names(tokens: list[str]) -> list[str]:
-    """Exchange what options of ``recommend`` and ``report`` were called before, and say so."""
-    if tokens[:1] not in (["recommend"], ["report"]):
-        return tokens
-    found = []
-    for token in tokens:
-        name, sign, value = token.partition("=")
-        if name in _OF_PMNF:
-            word = name.removeprefix("--").removeprefix("no-").replace("-", "_")
-            raise DataError(f"{name}: expected --learner-parameters {word}=…, found this earlier option; exchange it")
-        if name in _EARLIER:
-            print(f"precice-lb: {name} is called {_EARLIER[name]} now", file=sys.stderr)
-        found.append(f"{_EARLIER.get(name, name)}{sign}{value}")
-    return found
-
-
 def _dispatch(tokens: list[str]) -> int:
     refuse_retired(tokens)
-    tokens = _present_names(tokens)
     if tokens[:1] in (["import"], ["completion"]):
         # Each command needs its reader.
         from precice_lb.cli.stores import add_readers

@@ -177,30 +177,11 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     [
         (["--within", "5"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found 5; 5 % is 0.05"),
         (["--within", "-0.1"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found -0.1"),
-        (["--ridge", "0.1"], "--ridge: expected --learner-parameters ridge=…, found this earlier option"),
-        (["--no-constant"], "--no-constant: expected --learner-parameters constant=…"),
     ],
 )
-def test_earlier_meanings_of_options_are_refused_with_the_new_word(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shares_are_between_0_and_1(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recommend", str(TABLE), "--ranks", "96", *options]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_earlier_names_of_options_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--ranks", "96", "--format", "json"]
-    now = ["--shared", "Inner/Outer", "--shared-overhead", "0.1", "--coupling", "serial"]
-    before = ["--share", "Inner/Outer", "--share-overhead", "0.1", "--coupling", "serial"]
-    assert main(["recommend", str(TABLE), *words, *now]) == 0
-    wanted = capsys.readouterr()
-    assert main(["recommend", str(TABLE), *words, *before]) == 0
-    found = capsys.readouterr()
-    assert found.out == wanted.out
-    assert found.err.splitlines() == [
-        "precice-lb: --share is called --shared now",
-        "precice-lb: --share-overhead is called --shared-overhead now",
-    ]
 
 
 def test_parameters_of_every_learner_are_read() -> None:
