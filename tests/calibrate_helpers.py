@@ -11,38 +11,7 @@ from precice_lb.calibrate.processes import TOKEN_VARIABLE
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.dataset import load_runs
 
-CONFIGURATION = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<precice-configuration>
-  <!-- kept as it is -->
-  <data:scalar name="Heat" />
-  <data:scalar name="Flux" />
-  <mesh name="A-Mesh" dimensions="2"><use-data name="Heat" /><use-data name="Flux" /></mesh>
-  <mesh name="B-Mesh" dimensions="2"><use-data name="Heat" /><use-data name="Flux" /></mesh>
-  <participant name="Left">
-    <provide-mesh name="A-Mesh" />
-    <receive-mesh name="B-Mesh" from="Right" />
-    <write-data name="Heat" mesh="A-Mesh" />
-    <read-data name="Flux" mesh="A-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />
-  </participant>
-  <participant name="Right">
-    <provide-mesh name="B-Mesh" />
-    <receive-mesh name="A-Mesh" from="Left" />
-    <write-data name="Flux" mesh="B-Mesh" />
-    <read-data name="Heat" mesh="B-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />
-  </participant>
-  <m2n:sockets acceptor="Left" connector="Right" exchange-directory="." />
-  <coupling-scheme:parallel-explicit>
-    <participants first="Left" second="Right" />
-    <time-window-size value="1" />
-    <max-time-windows value="1000" />
-    <exchange data="Heat" mesh="A-Mesh" from="Left" to="Right" />
-    <exchange data="Flux" mesh="B-Mesh" from="Right" to="Left" />
-  </coupling-scheme:parallel-explicit>
-</precice-configuration>
-"""
+CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
 
 # Leaves the file a recorder would leave, and what a test wants to look at.
 SOLVER = """\

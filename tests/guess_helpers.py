@@ -14,47 +14,7 @@ def before(part: str, *new: str) -> tuple[str, str]:
     return part, "\n    ".join([*new, part])
 
 
-CASE = """<?xml version="1.0" encoding="UTF-8" ?>
-<precice-configuration>
-  <data:vector name="Force" />
-  <data:scalar name="Heat" />
-  <mesh name="A-Mesh" dimensions="2">
-    <use-data name="Force" />
-    <use-data name="Heat" />
-  </mesh>
-  <mesh name="B-Mesh" dimensions="2">
-    <use-data name="Force" />
-    <use-data name="Heat" />
-  </mesh>
-  <participant name="A">
-    <provide-mesh name="A-Mesh" />
-    <receive-mesh name="B-Mesh" from="B" />
-    <write-data name="Force" mesh="A-Mesh" />
-    <read-data name="Heat" mesh="A-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />
-  </participant>
-  <participant name="B">
-    <provide-mesh name="B-Mesh" />
-    <receive-mesh name="A-Mesh" from="A" />
-    <write-data name="Heat" mesh="B-Mesh" />
-    <read-data name="Force" mesh="B-Mesh" />
-    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />
-  </participant>
-  <m2n:sockets acceptor="A" connector="B" />
-  <coupling-scheme:serial-implicit>
-    <participants first="A" second="B" />
-    <max-time value="1" />
-    <time-window-size value="0.1" />
-    <max-iterations value="20" />
-    <absolute-convergence-measure data="Heat" mesh="B-Mesh" limit="1e-6" />
-    <exchange data="Force" mesh="A-Mesh" from="A" to="B" />
-    <exchange data="Heat" mesh="B-Mesh" from="B" to="A" />
-    <acceleration:IQN-ILS>
-      <data name="Heat" mesh="B-Mesh" />
-    </acceleration:IQN-ILS>
-  </coupling-scheme:serial-implicit>
-</precice-configuration>
-"""
+CASE = (Path(__file__).parent / "data" / "configurations" / "implicit-pair.xml").read_text(encoding="utf-8")
 
 READ_AT_A = '<mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />'
 READ_AT_B = '<mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />'

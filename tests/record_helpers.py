@@ -70,37 +70,8 @@ _SCHEMES = {
 
 def configuration(kind: str, windows: int = WINDOWS) -> str:
     """Text of precice-config.xml of two participants A and B with a scheme such as ``serial-implicit``."""
-    return f"""<?xml version="1.0"?>
-<precice-configuration>
-  <log enabled="false"/>
-  <data:scalar name="A-Data"/>
-  <data:scalar name="B-Data"/>
-  <mesh name="A-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
-  <mesh name="B-Mesh" dimensions="2"><use-data name="A-Data"/><use-data name="B-Data"/></mesh>
-  <participant name="A">
-    <provide-mesh name="A-Mesh"/>
-    <receive-mesh name="B-Mesh" from="B"/>
-    <write-data name="A-Data" mesh="A-Mesh"/>
-    <read-data name="B-Data" mesh="A-Mesh"/>
-    <mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent"/>
-  </participant>
-  <participant name="B">
-    <provide-mesh name="B-Mesh"/>
-    <receive-mesh name="A-Mesh" from="A"/>
-    <write-data name="B-Data" mesh="B-Mesh"/>
-    <read-data name="A-Data" mesh="B-Mesh"/>
-    <mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent"/>
-  </participant>
-  <m2n:sockets acceptor="A" connector="B" exchange-directory="."/>
-  <coupling-scheme:{kind}>
-    <participants first="A" second="B"/>
-    <max-time-windows value="{windows}"/>
-    <time-window-size value="0.1"/>
-    <exchange data="A-Data" mesh="A-Mesh" from="A" to="B"/>
-    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>{_SCHEMES[kind.rpartition("-")[2]]}
-  </coupling-scheme:{kind}>
-</precice-configuration>
-"""
+    text = (Path(__file__).parent / "data" / "configurations" / "pair.xml.in").read_text(encoding="utf-8")
+    return text.format(kind=kind, windows=windows, scheme=_SCHEMES[kind.rpartition("-")[2]])
 
 
 def environment(**variables: str) -> dict[str, str]:

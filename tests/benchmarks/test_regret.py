@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 import regret as benchmark
 from conftest import FULL_COUNTS
-from regret_parts import oracle as oracle_module
 from regret_parts.archive import Archive
 from regret_parts.contest import Contest
-from regret_parts.decide import LEVEL, Score, Split, choose, decide, proportional, regret, score
+from regret_parts.decide import LEVEL, Split, choose, decide, proportional, regret, score
 from regret_parts.evaluate import evaluate
-from regret_parts.families import FAMILIES, Solver
+from regret_parts.families import FAMILIES
 from regret_parts.levels import planted_levels
 from regret_parts.oracle import Oracle
 from regret_parts.peers import ExtraP
-from regret_parts.readings import DESIGNS, Pair, draw_pair, read
-from regret_parts.report import as_json, as_text
+from regret_parts.readings import DESIGNS, draw_pair, read
 from regret_parts.simulate import Result, simulate
 from regret_parts.statistics import describe, paired_ratio
 from regret_parts.unseen import UNSEEN
@@ -222,19 +220,6 @@ def test_the_oracle_knows_the_truth_it_was_given(noise: float) -> None:
             assert error[:, 255].mean() < 0.02
 
 
-def test_tempering_gives_the_posterior_that_the_prior_sample_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = np.array(DESIGNS[5], dtype=np.float64)
-    oracle = Oracle(ranks, 512)
-    seconds = read(draw_pair(STEPPED, 1, 2), 5, 0.05)[1][0]
-    at = np.array([1, 11, 45, 127, 255, 511])
-    plain = np.log(oracle.curves(seconds, 0.05, False, np.random.default_rng(1))[:, at])
-    monkeypatch.setattr(oracle_module, "ENOUGH", 30_000)
-    tempered = np.log(oracle.curves(seconds, 0.05, False, np.random.default_rng(1))[:, at])
-    spread = plain.std(axis=0)
-    assert (np.abs(plain.mean(axis=0) - tempered.mean(axis=0)) < 0.25 * spread).all()
-    np.testing.assert_allclose(tempered.std(axis=0), spread, rtol=0.3)
-
-
 @pytest.fixture(scope="module")
 def small() -> Result:
     contestants = ("bayes", "line", "equal", "dof-proportional", "oracle")
@@ -306,25 +291,6 @@ def test_statistics_of_known_regrets() -> None:
     assert paired_ratio(2 * regrets, regrets) == pytest.approx({"ratio": 2.0, "low": 2.0, "high": 2.0})
 
 
-def test_tables_pool_the_families(small: Result) -> None:
-    data = as_json(small, "oracle")
-    table = data["regret_percent"]
-    for name in small.contestants:
-        means = [table[family.name][name]["512"]["mean"] for family in FAMILIES]
-        assert table["pooled"][name]["512"]["mean"] == pytest.approx(np.mean(means))
-    assert table["pooled"]["oracle"]["512"]["over_reference"]["ratio"] == pytest.approx(1)
-    assert set(data["coverage_percent"]["pooled"]) == {"bayes", "oracle"}
-    text = as_text(small, "oracle")
-    assert f"{table['pooled']['equal']['128']['mean']:.2f} [" in text
-
-
-def test_intervals_are_counted_by_budget() -> None:
-    rows = [(1.0, 0.0), (1.0, np.nan), (0.0, 0.0), (1.0, 1.0)]
-    outcomes = [{"x": Score(np.zeros(2), np.array(row), np.zeros(2, dtype=bool), 0.0)} for row in rows]
-    data = as_json(Result(5, 0.05, (32, 64), 1, ("x",), {"one": outcomes}), "oracle")
-    assert data["coverage_percent"]["one"]["x"] == pytest.approx({"32": 75.0, "64": 100 / 3})
-
-
 def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "regret.json"
     arguments = ["--pairs", "2", "--learners", "bayes", "oracle", "--families", "unseen", "--output", str(output)]
@@ -345,12 +311,6 @@ def test_extra_p_is_asked_with_negative_exponents() -> None:
     with ExtraP(python) as peer:
         for seconds in (0.3 + 100 / ranks, 2 + 40 * ranks**-0.5 / np.log2(ranks)):
             np.testing.assert_allclose(peer.curve(ranks, seconds, 128)[0, ranks.astype(int) - 1], seconds, rtol=1e-3)
-
-
-def test_two_equal_solvers_split_in_halves() -> None:
-    solver = Solver(DIFFUSIVE, np.array([0.5, 0.9, 0.2]), 100.0)
-    pair = Pair((solver, solver), (1.0, 1.0), {}, {})
-    assert regret(pair.solvers, Split((32, 32)), 64, (2, 62)) == 0
 
 
 def test_planted_levels_are_those_of_the_thesis() -> None:

@@ -10,34 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from embedded.embedded_helpers import write_configuration
 from markdown_helpers import ROOT, blocks
 
 from precice_lb.calibrate import read_study
 from precice_lb.layout import Layouts
 
 PAGE = ROOT / "docs" / "how-to" / "openfoam-calculix.md"
-CONFIGURATION = """<precice-configuration>
-  <data:vector name="Force" /><data:vector name="Displacement" />
-  <mesh name="Fluid-Mesh" dimensions="2"><use-data name="Force" /><use-data name="Displacement" /></mesh>
-  <mesh name="Solid-Mesh" dimensions="2"><use-data name="Force" /><use-data name="Displacement" /></mesh>
-  <participant name="Fluid">
-    <provide-mesh name="Fluid-Mesh" /><receive-mesh name="Solid-Mesh" from="Solid" />
-    <write-data name="Force" mesh="Fluid-Mesh" /><read-data name="Displacement" mesh="Fluid-Mesh" />
-    <mapping:nearest-neighbor direction="write" from="Fluid-Mesh" to="Solid-Mesh" constraint="conservative" />
-    <mapping:nearest-neighbor direction="read" from="Solid-Mesh" to="Fluid-Mesh" constraint="consistent" />
-  </participant>
-  <participant name="Solid">
-    <provide-mesh name="Solid-Mesh" />
-    <write-data name="Displacement" mesh="Solid-Mesh" /><read-data name="Force" mesh="Solid-Mesh" />
-  </participant>
-  <m2n:sockets acceptor="Fluid" connector="Solid" exchange-directory=".." />
-  <coupling-scheme:parallel-explicit>
-    <time-window-size value="0.01" /><max-time value="5" /><participants first="Fluid" second="Solid" />
-    <exchange data="Force" mesh="Solid-Mesh" from="Fluid" to="Solid" />
-    <exchange data="Displacement" mesh="Solid-Mesh" from="Solid" to="Fluid" />
-  </coupling-scheme:parallel-explicit>
-</precice-configuration>
-"""
 
 
 def test_the_study_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +24,12 @@ def test_the_study_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     system = case / "fluid-openfoam" / "system"
     system.mkdir(parents=True)
     (case / "solid-calculix").mkdir()
-    (case / "precice-config.xml").write_text(CONFIGURATION)
+    write_configuration(
+        case / "precice-config.xml",
+        participants={"Fluid": [], "Solid": []},
+        exchanges=[("parallel-explicit", "Fluid", "Solid", "Force:Fluid>Solid Displacement:Solid>Fluid")],
+        directory="..",
+    )
     (system / "decomposeParDict").write_text(
         "numberOfSubdomains 4;\n\nsimpleCoeffs\n{\n    n               (2 2 1);\n}\n"
     )

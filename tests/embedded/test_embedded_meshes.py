@@ -13,51 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-CONFIGURATION = """<precice-configuration>
-<log enabled="false" />
-<data:scalar name="Heat" />
-<data:vector name="Force" />
-<data:scalar name="Load" />
-<mesh name="A-Left" dimensions="2"><use-data name="Heat" /><use-data name="Load" /></mesh>
-<mesh name="A-Right" dimensions="2"><use-data name="Force" /><use-data name="Heat" /></mesh>
-<mesh name="B-Low" dimensions="2"><use-data name="Heat" /><use-data name="Load" /></mesh>
-<mesh name="B-High" dimensions="2"><use-data name="Force" /><use-data name="Heat" /></mesh>
-<participant name="A">
-<provide-mesh name="A-Right" />
-<provide-mesh name="A-Left" />
-<receive-mesh name="B-Low" from="B" />
-<write-data name="Heat" mesh="A-Left" />
-<write-data name="Heat" mesh="A-Right" />
-<read-data name="Force" mesh="A-Right" />
-<read-data name="Load" mesh="A-Left" />
-<mapping:nearest-neighbor direction="read" from="B-Low" to="A-Left" constraint="consistent" />
-</participant>
-<participant name="B">
-<provide-mesh name="B-Low" />
-<provide-mesh name="B-High" />
-<receive-mesh name="A-Left" from="A" />
-<receive-mesh name="A-Right" from="A" />
-<write-data name="Load" mesh="B-Low" />
-<read-data name="Heat" mesh="B-Low" />
-<read-data name="Heat" mesh="B-High" />
-<write-data name="Force" mesh="B-High" />
-<mapping:nearest-neighbor direction="read" from="A-Left" to="B-Low" constraint="consistent" />
-<mapping:nearest-neighbor direction="read" from="A-Right" to="B-High" constraint="consistent" />
-<mapping:nearest-neighbor direction="write" from="B-High" to="A-Right" constraint="conservative" />
-</participant>
-<m2n:sockets acceptor="A" connector="B" exchange-directory="." />
-<coupling-scheme:{kind}>
-<participants first="A" second="B" />
-<time-window-size value="0.1" />
-<max-time-windows value="3" />
-<exchange data="Heat" mesh="A-Left" from="A" to="B" />
-<exchange data="Heat" mesh="A-Right" from="A" to="B" />
-<exchange data="Load" mesh="B-Low" from="B" to="A" />
-<exchange data="Force" mesh="A-Right" from="B" to="A" />
-{iteration}
-</coupling-scheme:{kind}>
-</precice-configuration>
-"""
+DATA = Path(__file__).parents[1] / "data"
+CONFIGURATION = (DATA / "configurations" / "two-meshes-each.xml.in").read_text(encoding="utf-8")
 MESHES = {"A": ("A-Left", "A-Right"), "B": ("B-Low", "B-High")}
 WRITES = {"A": [("A-Left", "Heat"), ("A-Right", "Heat")], "B": [("B-Low", "Load"), ("B-High", "Force")]}
 READS = {"A": [("A-Left", "Load"), ("A-Right", "Force")], "B": [("B-Low", "Heat"), ("B-High", "Heat")]}

@@ -14,46 +14,7 @@ from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
 from precice_lb.precice_xml.records import ConvergenceMeasure, Exchange
 
-FULL = """<?xml version="1.0" encoding="UTF-8" ?>
-<!-- two participants & every attribute that is read -->
-<precice-configuration experimental="true">
-  <log><sink filter="%Severity% > debug" output="stdout" /></log>
-  <profiling mode="all" />
-  <data:vector
-     name="Force"
-     waveform-degree="3" />
-  <data:scalar name="Pressure" />
-  <mesh name="Inner-Mesh" dimensions="3"><use-data name="Force" /><use-data name="Pressure" /></mesh>
-  <mesh name="Outer-Mesh" dimensions="3"><use-data name="Pressure" /></mesh>
-  <participant name="Inner">
-    <provide-mesh name="Inner-Mesh" />
-    <receive-mesh name="Outer-Mesh" from="Outer" safety-factor="1/4" geometric-filter="no-filter" direct-access="1" />
-    <write-data name="Force" mesh="Inner-Mesh" />
-    <read-data name="Pressure" mesh="Inner-Mesh" />
-    <mapping:rbf-pum-direct direction="read" from="Outer-Mesh" to="Inner-Mesh" constraint="consistent">
-      <basis-function:compact-polynomial-c6 support-radius="0.4" />
-    </mapping:rbf-pum-direct>
-    <export:vtu directory="out" />
-    <watch-point mesh="Inner-Mesh" name="Middle" coordinate="5; 0; 1" />
-  </participant>
-  <participant name="Outer">
-    <provide-mesh name="Outer-Mesh" />
-    <receive-mesh name="Inner-Mesh" from="Inner" api-access="on" />
-    <mapping:nearest-neighbor direction="write" to="Inner-Mesh" constraint="conservative" />
-  </participant>
-  <m2n:sockets acceptor="Inner" connector="Outer" use-two-level-initialization="yes" />
-  <coupling-scheme:serial-implicit>
-    <participants first="Inner" second="Outer" />
-    <max-time value="1" /><!-- <max-time-windows value="7" /> is no element -->
-    <time-window-size method="first-participant" />
-    <max-iterations value="40" />
-    <exchange data="Force" mesh="Inner-Mesh" from="Inner" to="Outer" initialize="true" substeps="false" />
-    <exchange data="Pressure" mesh="Inner-Mesh" from="Outer" to="Inner" />
-    <relative-convergence-measure data="Pressure" mesh="Inner-Mesh" limit="1e-5" />
-    <acceleration:IQN-ILS><data name="Pressure" mesh="Inner-Mesh" /></acceleration:IQN-ILS>
-  </coupling-scheme:serial-implicit>
-</precice-configuration>
-"""
+FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")
 
 
 def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
