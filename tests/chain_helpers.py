@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.records import Decision, Segment
+from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset.series import mean_of
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split

@@ -109,3 +109,9 @@ def mpi(slurm: Path) -> str:
 def activated(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment as its users have it: the programs beside this Python come first on the path."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+
+
+@pytest.fixture
+def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave this process's priority alone, which `precice-lb watch` would lower for good."""
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)

@@ -14,7 +14,7 @@ import pytest
 from clock_helpers import emulated_clock
 from store_helpers import PARALLEL, metadata
 
-from precice_lb.guess.patch import patch_guess
+from precice_lb.guess.config import patch_guess
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore

@@ -13,7 +13,7 @@ from climate_parts.kim import Optimiser, predict_automatic, predict_manual
 from climate_parts.run import Measured, run_split
 from climate_parts.study import predictor_of, true_day
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.records import Segment
+from precice_lb.chain.document import Segment
 from precice_lb.dataset.series import mean_of
 
 __all__ = ["CONTESTANTS", "SEGMENTS", "STARTS", "Ended", "Settings", "chain_of", "kim_of", "run_contestant"]

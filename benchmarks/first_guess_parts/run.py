@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from first_guess_parts.cases import ROOT, Case
 from first_guess_parts.configurations import AS_IT_IS, with_limits, with_scheme
-from precice_lb.guess.patch import patch_guess
+from precice_lb.guess.config import patch_guess
 
 __all__ = ["Run", "measure"]
 

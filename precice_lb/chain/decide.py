@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
-from precice_lb.chain.load import at_present_load, known_seconds
-from precice_lb.chain.records import Decision, Segment
-from precice_lb.chain.window_times import change_seconds, measured_ratio, window_times
+from precice_lb.chain.document import Decision, Segment
+from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural

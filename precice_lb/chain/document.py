@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +12,6 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from precice_lb.calibrate.json_file import read_json, write_json
-from precice_lb.chain.records import Kind
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plain import plain
 
@@ -55,7 +55,7 @@ class SegmentEntry:
     border_seconds : float
         Wall time beyond that of its windows.
     kind : {"start", "learn", "move", "undo", "stay"}
-        As of `precice_lb.chain.records.Decision`.
+        As of `precice_lb.chain.document.Decision`.
     decision : str
         Why it has this split, in one line.
     """
@@ -187,3 +187,58 @@ def _check_names(found: Iterable[str], names: set[str], where: str) -> None:
     if set(found) != names:
         wanted, told = (", ".join(sorted(each)) or "none" for each in (names, found))
         raise CalibrationError(f"{where}: expected {wanted}, found {told}")
+
+
+Kind = Literal["start", "learn", "move", "undo", "stay"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """One finished segment of a chain, as far as the next decision needs it.
+
+    Attributes
+    ----------
+    split : mapping from participant to int
+        Ranks.
+    windows : int
+        Time windows, warm-up included.
+    window_seconds : float
+        Mean wall time of a window after warm-up.
+    seconds, standard_errors : mapping from participant to float
+        Compute time per window after warm-up, and its standard error; NaN where that is unknown.
+    latest : mapping from participant to float
+        Compute time per window in the latest windows: the load that the next segment starts with.
+    border_seconds : float
+        Wall time beyond that of its windows: preparing, starting, collecting; not time in a queue.
+    change_seconds : float
+        Of these, preparing and collecting, which is what another split costs: whoever stays starts as well. NaN where
+        it is not known apart.
+    """
+
+    split: Mapping[str, int]
+    windows: int
+    window_seconds: float
+    seconds: Mapping[str, float]
+    standard_errors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    latest: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    border_seconds: float = 0.0
+    change_seconds: float = math.nan
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The split of the next segment.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks of each participant.
+    kind : {"start", "learn", "move", "undo", "stay"}
+        The first segment's; a split run for what it teaches; one that pays; back to one that was faster; as before.
+    text : str
+        What was decided and why, in one line.
+    """
+
+    split: dict[str, int]
+    kind: Kind
+    text: str

@@ -8,8 +8,7 @@ from precice_lb.calibrate.campaign import Event, Report, logged, print_event
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
-from precice_lb.chain.document import CHAIN_FILE
-from precice_lb.chain.records import Decision
+from precice_lb.chain.document import CHAIN_FILE, Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import PreciceLBError

@@ -11,14 +11,23 @@ that within one, and else the curve does what it can; a load that stands still l
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import NOISE, NOISE_SCALE
-from precice_lb.chain.records import Segment
+from precice_lb.calibrate.result import measurements_of
+from precice_lb.calibrate.state import RunRecord
+from precice_lb.chain.document import Segment, SegmentEntry
+from precice_lb.chain.segments import note_of
+from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
+from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
 
@@ -150,3 +159,127 @@ def _latest(segment: Segment, name: str) -> float:
 def _error(segment: Segment, name: str) -> float:
     error = segment.standard_errors.get(name, np.nan)
     return float(error) if np.isfinite(error) and error >= 0 else np.nan
+
+
+class WindowTime(NamedTuple):
+    """A split that ran: seconds per window at the present load, and their relative standard error."""
+
+    ranks: tuple[int, ...]
+    window: float
+    error: float
+
+
+def window_times(
+    segments: Sequence[Segment], schedule: Schedule, changes: Mapping[str, Array]
+) -> dict[tuple[int, ...], WindowTime]:
+    """Bring the window times of all segments to the present load, and take the mean of those of each split."""
+    readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for at, segment in enumerate(segments):
+        change = {name: changes[name][at] for name in schedule.participants}
+        before, now = (_steady(segment, schedule, {n: share * change[n][0] for n in change}) for share in (0.0, 1.0))
+        seconds = segment.window_seconds * (now / before if before > 0 and now > 0 else 1.0)
+        if math.isfinite(seconds) and seconds > 0:
+            error = max((each[1] for each in change.values() if math.isfinite(each[1])), default=0.0)
+            ranks = tuple(segment.split[name] for name in schedule.participants)
+            readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(NOISE, error)))
+    found = {}
+    for ranks, each in readings.items():
+        weights = [error**-2 for _, error in each]
+        mean = sum(w * log for w, (log, _) in zip(weights, each, strict=True)) / sum(weights)
+        found[ranks] = WindowTime(ranks, math.exp(mean), sum(weights) ** -0.5)
+    return found
+
+
+def measured_ratio(segments: Sequence[Segment], schedule: Schedule) -> float:
+    """Measured seconds per window over those of the schedule: what noise of windows and exchanges add."""
+    none = dict.fromkeys(schedule.participants, 0.0)
+    pairs = [(segment.window_seconds, _steady(segment, schedule, none)) for segment in segments]
+    ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
+    return median(ratios) if ratios else 1.0
+
+
+def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -> float:
+    """Window time of the schedule for a segment's seconds times changes of load; NaN where one is unknown."""
+    seconds = {name: segment.seconds.get(name, math.nan) * math.exp(change[name]) for name in schedule.participants}
+    if not all(math.isfinite(each) and each > 0 for each in seconds.values()):
+        return math.nan
+    return float(schedule.window_seconds(seconds))
+
+
+def change_seconds(segments: Sequence[Segment]) -> float:
+    """Median of what a change costs at a border; the whole border where that is not known apart."""
+    each = [(segment.change_seconds, segment.border_seconds) for segment in segments]
+    known = [next(filter(math.isfinite, pair), math.nan) for pair in each]
+    return max(median(filter(math.isfinite, known)), 0.0) if any(map(math.isfinite, known)) else 0.0
+
+
+# The latest windows are this part of those after warm-up.
+_LATEST = 4
+
+
+def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, float]) -> Segment:
+    """Return what a finished run says of its segment; its windows count with ``iterations`` coupling iterations."""
+    note = note_of(record)
+    costs = {name: _costs(run, name, iterations[name]) for name in run.participants}
+    walls = [mean_of(part.window_seconds[run.steady(name)])[0] for name, part in run.participants.items()]
+    inside = max(float(np.nansum(part.window_seconds)) for part in run.participants.values())
+    return Segment(
+        split=dict(record.split),
+        windows=note.windows,
+        window_seconds=float(np.nanmax(walls)),
+        seconds={name: cost.seconds for name, cost in costs.items()},
+        standard_errors={name: cost.error for name, cost in costs.items()},
+        latest={name: cost.latest for name, cost in costs.items()},
+        border_seconds=max(record.seconds - inside, 0.0) + note.prepare_seconds + note.collect_seconds,
+        change_seconds=note.prepare_seconds + note.collect_seconds,
+    )
+
+
+@dataclass(frozen=True)
+class _Costs:
+    seconds: float
+    error: float
+    latest: float
+
+
+def _costs(run: CoupledRun, name: str, iterations: float) -> _Costs:
+    """Reduce a participant as a campaign's samples are: the median per iteration, times the mean of all runs."""
+    each = run.participants[name].compute_per_iteration[run.steady(name)]
+    each = each[np.isfinite(each)]
+    if not len(each):
+        return _Costs(math.nan, math.nan, math.nan)
+    seconds = float(np.median(each)) * iterations
+    latest = each[-max(len(each) // _LATEST, LEAST_WINDOWS) :]
+    return _Costs(seconds, spread_of(each).error * seconds, float(np.median(latest)) * iterations)
+
+
+def entry_of(record: RunRecord, segment: Segment, run: CoupledRun) -> SegmentEntry:
+    """Return what ``chain.json`` says of a segment."""
+    note = note_of(record)
+    return SegmentEntry(
+        segment=note.number,
+        run=record.name,
+        start_window=note.start_window,
+        split=dict(segment.split),
+        windows=segment.windows,
+        window_seconds=segment.window_seconds,
+        seconds=dict(segment.seconds),
+        wait_share={name: _wait_share(part, run.steady(name)) for name, part in run.participants.items()},
+        border_seconds=segment.border_seconds,
+        kind=note.kind,
+        decision=record.reason,
+    )
+
+
+def _wait_share(part: ParticipantRun, steady: NDArray[np.bool_]) -> float:
+    known = steady & np.isfinite(part.wait_seconds) & np.isfinite(part.window_seconds)
+    wall = float(part.window_seconds[known].sum())
+    return float(part.wait_seconds[known].sum()) / wall if wall > 0 else math.nan
+
+
+def earlier_samples(runs: Sequence[CoupledRun], iterations: Mapping[str, float]) -> dict[str, NDArray[np.float64]]:
+    """Return ranks, seconds and standard errors of runs made before, by participant, shape (n, 3) each."""
+    if not runs:
+        return {}
+    measured = measurements_of(runs, iterations)
+    return {name: np.column_stack([rows, measured.errors(name)]) for name, rows in measured.samples.items()}

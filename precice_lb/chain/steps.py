@@ -17,11 +17,9 @@ from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.document import ChainDocument, NextEntry
-from precice_lb.chain.measured import earlier_samples, entry_of, segment_of
-from precice_lb.chain.records import Decision, Segment
-from precice_lb.chain.segments import SegmentRuns, note_of
-from precice_lb.chain.windows import ChainWindows
+from precice_lb.chain.document import ChainDocument, Decision, NextEntry, Segment
+from precice_lb.chain.load import earlier_samples, entry_of, segment_of
+from precice_lb.chain.segments import ChainWindows, SegmentRuns, note_of
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError

@@ -14,7 +14,7 @@ from precice_lb.exceptions import DataError
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
     from precice_lb.inside import Cells, RankLoad
-    from precice_lb.inside.counts import Counts
+    from precice_lb.inside.loads import Counts
 
 
 @app.command
@@ -108,7 +108,7 @@ def _names(text: str | None) -> list[str] | None:
 def _given(counts: Path, seconds: Path, features: Sequence[str] | None) -> list[RankLoad]:
     """Read tables; of the features, those that are asked for."""
     from precice_lb.inside.cost import counts_for
-    from precice_lb.inside.counts import loads_of_tables, read_counts, read_seconds
+    from precice_lb.inside.loads import loads_of_tables, read_counts, read_seconds
 
     loads = loads_of_tables(read_counts(counts), read_seconds(seconds))
     if features is None:
@@ -144,7 +144,7 @@ def _counted(
 ) -> dict[str, Counts] | None:
     """Take counts from a table, or from a mesh with a partition, beside what was recorded."""
     from precice_lb.inside import read_cells
-    from precice_lb.inside.counts import read_counts
+    from precice_lb.inside.loads import read_counts
 
     if partition is None:
         return read_counts(counts) if counts is not None else None

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.inside.cells import counts_of
 from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
-from precice_lb.inside.records import BASES, Cells, FeatureCosts, RankLoad
+from precice_lb.inside.loads import BASES, Cells, FeatureCosts, RankLoad
+from precice_lb.inside.mesh import counts_of
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
 
 FORMAT = "precice-lb-inside"

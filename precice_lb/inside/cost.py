@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 from scipy.stats import chi2, f, norm
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.records import FeatureCosts, RankLoad
+from precice_lb.inside.loads import FeatureCosts, RankLoad
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.records import Cells, FeatureCosts
+from precice_lb.inside.loads import Cells, FeatureCosts
 
 _BETTER = 0.7
 """Share of the largest part along the longest axis that another axis must fall below to be cut instead."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
-from precice_lb.guess.channel import Channel
-from precice_lb.guess.choose import MODES
+from precice_lb.guess.config import Channel
+from precice_lb.guess.predictors import MODES
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.backend import Backend
 from precice_lb.record.device import on_host

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import GuessError
-from precice_lb.guess.channel import Channel, Field
-from precice_lb.guess.choose import Guard, Guesser
-from precice_lb.guess.history import LENGTH
+from precice_lb.guess.config import Channel, Field
+from precice_lb.guess.predictors import LENGTH, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.record.notes import warn_once
 from precice_lb.store.writer import raised_elsewhere

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from precice_lb.guess.obstacles import notes, obstacles
-from precice_lb.guess.routes import carriers, is_patched
+from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.report.blocks import Block, Paragraph, Table
 
 if TYPE_CHECKING:
-    from precice_lb.guess.routes import Route
+    from precice_lb.guess.config import Route
     from precice_lb.precice_xml import Configuration
 
 

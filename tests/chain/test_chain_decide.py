@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.records import Segment
+from precice_lb.chain.document import Segment
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.schedule import Schedule
 

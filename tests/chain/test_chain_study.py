@@ -11,9 +11,9 @@ from segment_helpers import CHAIN
 
 from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.copies import copy_tree
+from precice_lb.chain.document import Segment
 from precice_lb.chain.driver import forgotten_state
-from precice_lb.chain.records import Segment
-from precice_lb.chain.windows import ChainWindows
+from precice_lb.chain.segments import ChainWindows
 from precice_lb.exceptions import StudyError
 from precice_lb.precice_xml import parse_configuration
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.embedded import Participant
-from precice_lb.guess.routes import Route, routes
+from precice_lb.guess.config import Route, routes
 
 ORDERS = {"hold": 0, "linear": 1, "quadratic": 2}
 

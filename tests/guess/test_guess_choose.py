@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.guess import choose
-from precice_lb.guess.choose import MODES, Guard, Guesser
-from precice_lb.guess.history import History
-from precice_lb.guess.predictors import PREDICTORS, Predictor
+from precice_lb.guess import predictors
+from precice_lb.guess.predictors import MODES, PREDICTORS, Guard, Guesser, History, Predictor
 
 # --- Guesser -------------------------------------------------------------------------------------------------------
 
@@ -121,7 +119,7 @@ class _Failing(Predictor):
 
 @pytest.mark.parametrize("mode", ["linear", "auto"])
 def test_a_predictor_that_fails_is_the_caller_s_to_hear_of(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(choose.PREDICTORS, "linear", _Failing)
+    monkeypatch.setitem(predictors.PREDICTORS, "linear", _Failing)
     guesser = Guesser(mode)
     with pytest.raises(RuntimeError, match="planted"):
         _run(guesser, _planted("linear", 20))
@@ -141,7 +139,7 @@ def _holds_for_ever(guesser: Guesser) -> None:
 def test_a_proposal_of_before_the_failure_is_not_taken_for_the_one_that_was_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(choose.PREDICTORS, "linear", _Failing)
+    monkeypatch.setitem(predictors.PREDICTORS, "linear", _Failing)
     guesser = Guesser("linear")
     value = np.ones(3)
     for _ in range(4):

@@ -24,7 +24,7 @@ from guess_helpers import (
     refused_by_libprecice,
 )
 
-from precice_lb.guess.obstacles import notes, obstacles
+from precice_lb.guess.config import notes, obstacles
 from precice_lb.precice_xml import parse_configuration
 
 EXPLICIT = [

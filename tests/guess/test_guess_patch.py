@@ -28,10 +28,8 @@ from tutorial_runs import lay_out, run
 
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.guess import patch
-from precice_lb.guess.obstacles import notes, obstacles
-from precice_lb.guess.patch import patch_guess
-from precice_lb.guess.routes import SHIFTED, carriers, guess_name, is_patched, routes
+from precice_lb.guess import config
+from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, notes, obstacles, patch_guess, routes
 from precice_lb.precice_xml import Configuration, parse_configuration, read_configuration
 from precice_lb.precice_xml.records import Element
 
@@ -335,7 +333,7 @@ def test_obstacles_refuse_with_the_first(tmp_path: Path) -> None:
 def test_a_copy_that_cannot_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "precice-config.xml"
     source.write_text(CASE)
-    monkeypatch.setattr(patch, "insert_behind", lambda text, element, *new: (element.end, element.end, "<mesh"))
+    monkeypatch.setattr(config, "insert_behind", lambda text, element, *new: (element.end, element.end, "<mesh"))
     assert "well-formed XML" in refused(source, tmp_path / "guess.xml")
 
 
@@ -370,7 +368,7 @@ def test_libprecice_takes_them(name: str, tmp_path: Path) -> None:
 def test_libprecice_would_refuse_what_direct_access_stands_in_the_way_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patch, "obstacles", lambda configuration: [])
+    monkeypatch.setattr(config, "obstacles", lambda configuration: [])
     patched(edited(DIRECT), tmp_path)
     assert refused_by_libprecice(tmp_path / "guess.xml") != ""
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.guess.history import LENGTH, History
-from precice_lb.guess.predictors import PREDICTORS, Predictor
+from precice_lb.guess.predictors import LENGTH, PREDICTORS, History, Predictor
 
 ALL = sorted(PREDICTORS)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.counts import loads_of_tables, read_counts, read_seconds
+from precice_lb.inside.loads import loads_of_tables, read_counts, read_seconds
 
 COUNTS = "run,rank,feature,count\na,0,cells,10\na,1,cells,20\na,1,porous,5\nb,0,cells,30\n"
 SECONDS = "run,rank,seconds\na,0,1.5\na,1,2\nb,0,3\n"

@@ -16,7 +16,7 @@ from conftest import FULL_COUNTS
 from embedded.embedded_helpers import write_configuration
 from record_helpers import BACKENDS, environment, finish, warnings_of
 
-from precice_lb.guess.patch import patch_guess
+from precice_lb.guess.config import patch_guess
 from precice_lb.store.reader import find_stores, read_store
 
 LIMIT = 1e-7

@@ -47,6 +47,8 @@ from precice_lb.store.writer import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
 
+pytestmark = pytest.mark.usefixtures("own_priority")
+
 ROOT = Path(__file__).parents[2]
 
 

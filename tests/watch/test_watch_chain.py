@@ -14,6 +14,8 @@ from store_helpers import START
 from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.cli import main
 
+pytestmark = pytest.mark.usefixtures("own_priority")
+
 # The name in the package is the command.
 watch_command = importlib.import_module("precice_lb.cli.watch")
 SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]

@@ -27,6 +27,8 @@ from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.watch import Observer, watch_run
 from precice_lb.watch.convergence import Convergence
 
+pytestmark = pytest.mark.usefixtures("own_priority")
+
 IMPLICIT = pair("serial-implicit").replace(
     "    <relative-convergence",
     """    <absolute-convergence-measure limit="2e-3" data="B-Data" mesh="B-Mesh"/>

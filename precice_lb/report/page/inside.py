@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import Balance, balance_of
 from precice_lb.inside.cost import seconds_by_feature
-from precice_lb.inside.loads import loads_of_runs
-from precice_lb.inside.records import FeatureCosts, RankLoad
+from precice_lb.inside.loads import FeatureCosts, RankLoad, loads_of_runs
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.inside import costs_table

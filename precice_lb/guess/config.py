@@ -1,0 +1,513 @@
+"""First guesses in a configuration: for which data, what stands in the way, the patched copy, and who gets what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
+from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
+from precice_lb.precice_xml.elements import fail, is_true, load
+from precice_lb.precice_xml.reader import parse_configuration
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Exchange, Mapping, Participant
+from precice_lb.store.schema import GUESS_PREFIX as PREFIX
+from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
+
+RELAXATIONS = ("aitken", "constant")
+"""Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""
+
+
+def guess_name(data: str) -> str:
+    """Name the field that carries the predictions for data."""
+    return f"{PREFIX}{data}"
+
+
+def shifted_name(data: str) -> str:
+    """Name the field that carries the shifted values of data."""
+    return f"{SHIFTED}{data}"
+
+
+def is_added(data: str) -> bool:
+    """Whether data is one of these fields, which no solver knows of."""
+    return data.startswith((PREFIX, SHIFTED))
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of one field through an implicit coupling scheme, from a solver to another.
+
+    Attributes
+    ----------
+    scheme : CouplingScheme
+        The scheme.
+    exchange : Exchange
+        What is exchanged, on which mesh, between whom.
+    write_mesh, read_mesh : str
+        Meshes on which the one solver writes and the other reads.
+    mappings : tuple of Mapping
+        From the one to the other; none where it is the same mesh.
+    shifted : bool
+        Whether the reader starts a time window from the field's last value, so that there is something to predict. In
+        a serial scheme what the first participant writes comes anew in every iteration; its ``Guess-of-…`` field says
+        only that it takes part.
+    """
+
+    scheme: CouplingScheme
+    exchange: Exchange
+    write_mesh: str
+    read_mesh: str
+    mappings: tuple[Mapping, ...]
+    shifted: bool
+
+
+def is_patched(configuration: Configuration) -> bool:
+    """Whether a configuration has fields that carry predictions."""
+    return any(name.startswith(PREFIX) for name in configuration.data)
+
+
+def routes(configuration: Configuration) -> tuple[Route, ...]:
+    """Find the ways of all fields in implicit coupling schemes, in the file's order; predictions are none of them.
+
+    A field that a solver writes on several meshes, or reads on several, has as many routes.
+    """
+    found = []
+    for scheme in configuration.coupling_schemes:
+        if not scheme.is_implicit:
+            continue
+        for exchange in scheme.exchanges:
+            if is_added(exchange.data):
+                continue
+            shifted = not scheme.is_serial or exchange.source == scheme.participants[1]
+            for write_mesh, sources in _written(configuration.participants[exchange.source], exchange):
+                for read_mesh, read in _read(configuration.participants[exchange.target], exchange):
+                    found.append(Route(scheme, exchange, write_mesh, read_mesh, (*sources, *read), shifted))
+    return tuple(found)
+
+
+def carriers(configuration: Configuration) -> tuple[Route, ...]:
+    """Find the routes that a prediction goes along with: all that are shifted, and the first other one of a scheme."""
+    found: list[Route] = []
+    for route in routes(configuration):
+        if route.shifted or not any(other.scheme is route.scheme and not other.shifted for other in found):
+            found.append(route)
+    return tuple(found)
+
+
+def _written(source: Participant, exchange: Exchange) -> list[tuple[str, tuple[Mapping, ...]]]:
+    """Find the meshes that a participant writes data on, with the mapping to the one that is exchanged."""
+    mapped = [(m.source, m) for m in source.mappings if m.direction == "write" and m.target == exchange.mesh]
+    return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in source.writes]
+
+
+def _read(target: Participant, exchange: Exchange) -> list[tuple[str, tuple[Mapping, ...]]]:
+    """Find the meshes that a participant reads data on, with the mapping from the one that is exchanged."""
+    mapped = [(m.target, m) for m in target.mappings if m.direction == "read" and m.source == exchange.mesh]
+    return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in target.reads]
+
+
+def _all(exchange: Exchange, mapped: list[tuple[str | None, Mapping]]) -> list[tuple[str, tuple[Mapping, ...]]]:
+    """Join the mesh that is exchanged and those mapped to or from it; just-in-time mappings have none."""
+    return [(exchange.mesh, ()), *((mesh, (mapping,)) for mesh, mapping in mapped if mesh is not None)]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field at one of its ends.
+
+    Attributes
+    ----------
+    mesh, data : str
+        Names, as the solver gives them.
+    route : Route
+        The way that the field goes.
+    degree : int
+        Degree of its waveform in time.
+    direct : bool
+        Whether the mesh is another participant's, of which this one may have some vertices only.
+    """
+
+    mesh: str
+    data: str
+    route: Route
+    degree: int
+    direct: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Mesh and data."""
+        return self.mesh, self.data
+
+    @property
+    def guess(self) -> str:
+        """Name of the field with the predictions."""
+        return guess_name(self.data)
+
+    @property
+    def shifted(self) -> str:
+        """Name of the field with the shifted values."""
+        return shifted_name(self.data)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it starts from what its solver writes before the first time window, rather than from zero."""
+        route = self.route
+        ends = route.exchange.source, route.exchange.target
+        return any(
+            # One that is initialized takes all of its direction with it.
+            each.initialize and (each.source, each.target) == ends and not is_added(each.data)
+            for each in route.scheme.exchanges
+        )
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether the shifted values are relaxed, by whatever factor."""
+        return self.route.scheme.acceleration in RELAXATIONS
+
+    @property
+    def relative(self) -> bool:
+        """Whether convergence is judged relative to the norm of the shifted values."""
+        scheme, mesh = self.route.scheme, self.route.exchange.mesh
+        return self.relaxed and any(
+            "relative" in measure.kind and (measure.data, measure.mesh) == (self.shifted, mesh)
+            for measure in scheme.measures
+        )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The fields of a participant that have predictions beside them, or the mere word that it takes part.
+
+    Attributes
+    ----------
+    sent, received : tuple of Field
+        By who writes.
+    initializes : bool
+        Whether the solver itself has initial data to write.
+    """
+
+    sent: tuple[Field, ...]
+    received: tuple[Field, ...]
+    initializes: bool
+
+    @classmethod
+    def of(cls, configuration: Configuration, participant: str) -> Channel | None:
+        """Find a participant's channel; None where the configuration has no predictions for it."""
+        if not is_patched(configuration):
+            return None
+        exchanges = [each for scheme in configuration.coupling_schemes for each in scheme.exchanges]
+        carried = {(each.data, each.mesh, each.source, each.target) for each in exchanges}
+        sent: list[Field] = []
+        received: list[Field] = []
+        for route in routes(configuration):
+            exchange = route.exchange
+            if (guess_name(exchange.data), exchange.mesh, exchange.source, exchange.target) in carried:
+                degree = configuration.data[exchange.data].waveform_degree
+                for name, mesh, fields in (
+                    (exchange.source, route.write_mesh, sent),
+                    (exchange.target, route.read_mesh, received),
+                ):
+                    if name == participant:
+                        direct = mesh not in configuration.participants[name].provides
+                        fields.append(Field(mesh, exchange.data, route, degree, direct))
+        own = [each.data for each in exchanges if each.initialize and each.source == participant]
+        initializes = any(not is_added(data) for data in own)
+        return cls(tuple(sent), tuple(received), initializes) if sent or received else None
+
+
+# Where it is, its tag, and what is to say of it.
+_Finding = tuple[int, str, str]
+_HELD = "; while that is off by more than a factor of 3, the last value is the first guess"
+
+
+def obstacles(configuration: Configuration) -> list[str]:
+    """Say what stands in the way of a first guess, patched or not, in the order of the file."""
+    return _lines(
+        [
+            *_in_root(configuration),
+            *_in_schemes(configuration),
+            *_in_mappings(configuration),
+            *_in_meshes(configuration),
+            *_in_data_flow(configuration),
+            *_in_actions(configuration),
+        ]
+    )
+
+
+def notes(configuration: Configuration) -> list[str]:
+    """Say what does not stop a first guess but should be known, in the order of the file."""
+    return _lines([*_measured(configuration), *_in_time(configuration)])
+
+
+def _lines(found: Iterable[_Finding]) -> list[str]:
+    return [f"line {line}, <{tag}>: {what}" for line, tag, what in sorted(set(found))]
+
+
+# --- obstacles -----------------------------------------------------------------------------------------------------
+
+
+def _in_root(configuration: Configuration) -> Iterator[_Finding]:
+    root = configuration.root
+    if not any(scheme.is_implicit for scheme in configuration.coupling_schemes):
+        yield root.line, root.tag, "no coupling scheme iterates, so none has a first guess; take an implicit one"
+    if is_true(root.attributes.get("allow-remeshing", "")):
+        yield root.line, root.tag, 'predictions would be lost with the vertices; set allow-remeshing="false"'
+
+
+def _in_schemes(configuration: Configuration) -> Iterator[_Finding]:
+    for scheme, element in _implicit(configuration):
+        shifted = _shifted_places(configuration, scheme)
+        heard = {way.exchange.source for way in routes(configuration) if way.scheme is scheme}
+        for name in scheme.participants:
+            if name not in heard:
+                what = f'no solver reads what "{name}" writes, so it cannot say that it takes part; add <read-data>'
+                yield element.line, element.tag, what
+        for size in element.named("time-window-size") if scheme.window_size_from_first else ():
+            what = f'"{scheme.participants[1]}" does not know the next window\'s size; take method="fixed"'
+            yield size.line, size.tag, what
+        if scheme.acceleration in RELAXATIONS:
+            for measure in element.named("residual-relative-convergence-measure"):
+                if _place(measure, "data") in shifted:
+                    what = "asks for the same reduction from any first guess, so a better one gains nothing"
+                    yield measure.line, measure.tag, f"{what}; take an absolute or relative measure"
+        for acceleration in element.named("acceleration:"):
+            bounded = [data for data, _ in shifted if _has_bounds(configuration, data)]
+            if bounded and acceleration.attributes.get("on-bound-violation", "ignore") != "ignore":
+                what = f'cannot keep shifted values within the bounds of "{min(bounded)}"'
+                yield acceleration.line, acceleration.tag, f'{what}; set on-bound-violation="ignore"'
+
+
+def _in_mappings(configuration: Configuration) -> Iterator[_Finding]:
+    for way in carriers(configuration):
+        for mapping in way.mappings:
+            tag = f"mapping:{mapping.kind}"
+            if mapping.kind == "nearest-neighbor-gradient":
+                yield mapping.line, tag, "needs gradients, which predictions have not; take another mapping"
+            if mapping.constraint.startswith("scaled-consistent"):
+                yield mapping.line, tag, f'is not linear with constraint="{mapping.constraint}"; take consistent'
+        for mapping in _just_in_time(configuration, way.exchange):
+            what = "takes places anew in every call, so there are none to predict at; map between meshes"
+            yield mapping.line, f"mapping:{mapping.kind}", what
+
+
+def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[Mapping]:
+    source, target = configuration.participants[exchange.source], configuration.participants[exchange.target]
+    yield from (each for each in source.mappings if each.source is None and each.target == exchange.mesh)
+    yield from (each for each in target.mappings if each.target is None and each.source == exchange.mesh)
+
+
+def _in_meshes(configuration: Configuration) -> Iterator[_Finding]:
+    for way in carriers(configuration):
+        for received in configuration.participants[way.exchange.source].receives:
+            if received.name == way.write_mesh and received.api_access:
+                what = f'with api-access "{way.exchange.source}" cannot initialize data on it'
+                yield received.line, "receive-mesh", f"{what}; turn that off, and map to it"
+
+
+def _in_data_flow(configuration: Configuration) -> Iterator[_Finding]:
+    ways = [way for way in routes(configuration) if way.shifted]
+    for way in ways:
+        if sum(other.scheme is way.scheme and other.exchange == way.exchange for other in ways) > 1:
+            what = f'"{way.exchange.data}" is written on or read from several meshes; take other data for each'
+            yield way.exchange.line, "exchange", what
+
+
+def _in_actions(configuration: Configuration) -> Iterator[_Finding]:
+    # Participant and mesh.
+    shifted = {
+        place: way.exchange.data
+        for way in routes(configuration)
+        if way.shifted
+        for who, own in ((way.exchange.source, way.write_mesh), (way.exchange.target, way.read_mesh))
+        for place in ((who, own), (who, way.exchange.mesh))
+    }
+    for participant in configuration.root.named("participant"):
+        for action in participant.named("action:"):
+            place = (participant.attributes["name"], action.attributes["mesh"])
+            if place in shifted:
+                what = f'acts on a mesh where "{shifted[place]}" is shifted, and not on that; let the solver do it'
+                yield action.line, action.tag, what
+
+
+# --- notes ---------------------------------------------------------------------------------------------------------
+
+
+def _measured(configuration: Configuration) -> Iterator[_Finding]:
+    for scheme, element in _implicit(configuration):
+        shifted = _shifted_places(configuration, scheme)
+        if not scheme.measures:
+            yield element.line, element.tag, "always does max-iterations, so a better first guess saves none of them"
+        relative = element.named("relative-convergence-measure", "absolute-or-relative-convergence-measure")
+        for measure in relative if scheme.acceleration in RELAXATIONS else ():
+            if _place(measure, "data") in shifted:
+                name = measure.attributes["data"].removeprefix(SHIFTED)
+                yield measure.line, measure.tag, f'sees the norm of the shifted "{name}"{_HELD}'
+        for acceleration in element.named("acceleration:"):
+            if any(_place(data, "name") in shifted for data in acceleration.named("data")):
+                for each in acceleration.named("preconditioner"):
+                    if each.attributes.get("type") == "value":
+                        yield each.line, each.tag, "sees the norms of shifted values, not those of the data"
+
+
+def _in_time(configuration: Configuration) -> Iterator[_Finding]:
+    for way in routes(configuration):
+        data = configuration.data[way.exchange.data]
+        if way.shifted and data.waveform_degree == 0:
+            what = 'is constant in a time window with waveform-degree="0"; its value at the end is predicted'
+            yield data.line, "data:vector" if data.is_vector else "data:scalar", what
+
+
+# --- what both look at ---------------------------------------------------------------------------------------------
+
+
+def _implicit(configuration: Configuration) -> list[tuple[CouplingScheme, Element]]:
+    elements = configuration.root.named("coupling-scheme:")
+    pairs = zip(configuration.coupling_schemes, elements, strict=True)
+    return [(scheme, element) for scheme, element in pairs if scheme.is_implicit]
+
+
+def _shifted_places(configuration: Configuration, scheme: CouplingScheme) -> set[tuple[str, str]]:
+    """Name data that is shifted and its mesh in a scheme, by its own name and by that of its shifted values."""
+    ways = [way for way in routes(configuration) if way.scheme is scheme and way.shifted]
+    return {(name, way.exchange.mesh) for way in ways for name in (way.exchange.data, shifted_name(way.exchange.data))}
+
+
+def _place(element: Element, name: str) -> tuple[str, str]:
+    return element.attributes[name], element.attributes["mesh"]
+
+
+def _has_bounds(configuration: Configuration, data: str) -> bool:
+    elements = configuration.root.named("data:scalar", "data:vector")
+    attributes = [name for each in elements if each.attributes["name"] == data for name in each.attributes]
+    return any(name.startswith(("lower-bound", "upper-bound")) for name in attributes)
+
+
+_SLIDE = "RS-SLIDE"
+_LIMITS = {"limit", "abs-limit", "rel-limit"}
+
+
+def patch_guess(source: str | Path, target: str | Path, *, limits: float = 1.0) -> None:
+    """Write a copy of `source` in which predictions travel beside the data of implicit coupling schemes.
+
+    Beside each field whose last value is a solver's first guess, the copy has ``Shifted-…``, its values less what is
+    predicted of them, which is accelerated in its place, and ``Guess-of-…``, the prediction. With relaxation as the
+    acceleration, convergence is judged by the shifted values too. In a serial scheme one field of the first solver gets
+    ``Guess-of-…`` alone, to say that it takes part. IQN-IMVJ gets the restart mode RS-SLIDE in place of RS-SVD, its
+    default, which in preCICE 3.4 takes more iterations with data beside the accelerated, and of RS-LS, which is alike.
+    Everything else stays as it is, byte for byte.
+
+    Parameters
+    ----------
+    source, target
+        Paths of the configuration to read and of the copy to write.
+    limits
+        Factor on the limits of all convergence measures of implicit schemes. Windows that need fewer iterations end
+        less far below their limits: one half makes up for it.
+
+    Raises
+    ------
+    ConfigurationError
+        If `source` cannot be read, is patched already, or is `target`, or if `limits` is no factor from 0 to 1.
+    UnsupportedConfigurationError
+        If something stands in the way of a first guess (see `obstacles`).
+    """
+    path, copy = Path(source), Path(target)
+    if copy.resolve() == path.resolve():
+        raise ConfigurationError(f"{copy}: expected the name of a copy, found the configuration itself; give another")
+    if not 0.0 < limits <= 1.0:
+        raise ConfigurationError(f"expected a factor on the limits above 0 and of at most 1, found {limits:g}")
+    text, encoding = load(path)
+    configuration = parse_configuration(text, path)
+    for data in configuration.data.values():
+        if is_added(data.name):
+            fail(path, data.line, "a configuration that is not patched", f'data "{data.name}"', "patch its original")
+    if found := obstacles(configuration):
+        more = f" (and {len(found) - 1} more, see precice-lb guess check)" if len(found) > 1 else ""
+        raise UnsupportedConfigurationError(f"{path}, {found[0]}{more}")
+    patched = apply(text, [*_edits(configuration), *_limit_edits(configuration, limits)])
+    # What cannot be read must not be left to a run.
+    parse_configuration(patched, copy)
+    copy.write_bytes(patched.encode(encoding))
+
+
+def _edits(configuration: Configuration) -> Iterator[Edit]:
+    ways = carriers(configuration)
+    guessed, shifted = _places(ways), _places([way for way in ways if way.shifted])
+    root = configuration.root
+    beside: list[tuple[tuple[str, ...], Element]] = []
+    for data in root.named("data:scalar", "data:vector"):
+        beside.append(((data.attributes["name"],), data))
+    for mesh in root.named("mesh"):
+        beside += [((mesh.attributes["name"], use.attributes["name"]), use) for use in mesh.children]
+    for participant in root.named("participant"):
+        for each in participant.named("write-data", "read-data"):
+            end = (each.tag, participant.attributes["name"], each.attributes["mesh"], each.attributes["name"])
+            beside.append((end, each))
+    for place, element in beside:
+        if place in guessed:
+            yield _named_beside(configuration.text, element, place in shifted)
+    for element, scheme in zip(root.named("coupling-scheme:"), configuration.coupling_schemes, strict=True):
+        yield from _in_scheme(configuration.text, element, scheme, [way for way in ways if way.scheme is scheme])
+
+
+def _places(ways: Sequence[Route]) -> set[tuple[str, ...]]:
+    """Say where data is named on its ways: itself, its meshes, and where solvers write and read it."""
+    found: set[tuple[str, ...]] = set()
+    for way in ways:
+        exchange, data = way.exchange, way.exchange.data
+        found |= {(data,), (way.write_mesh, data), (exchange.mesh, data), (way.read_mesh, data)}
+        found.add(("write-data", exchange.source, way.write_mesh, data))
+        found.add(("read-data", exchange.target, way.read_mesh, data))
+    return found
+
+
+def _named_beside(text: str, element: Element, shifted: bool) -> Edit:
+    name = element.attributes["name"]
+
+    def named(other: str, *kept: str) -> str:
+        rest = {key: value for key, value in element.attributes.items() if key in kept}
+        return written(element.tag, {"name": other, **rest})
+
+    added = [named(shifted_name(name), "mesh", "waveform-degree")] if shifted else []
+    return insert_behind(text, element, *added, named(guess_name(name), "mesh"))
+
+
+def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequence[Route]) -> Iterator[Edit]:
+    sent = {way.exchange: way.shifted for way in ways}
+    for each, exchange in zip(element.named("exchange"), scheme.exchanges, strict=True):
+        if exchange in sent:
+            guess = {name: each.attributes[name] for name in ("data", "mesh", "from", "to")}
+            guess |= {"data": guess_name(exchange.data), "initialize": "true", "substeps": "false"}
+            shifted = {**each.attributes, "data": shifted_name(exchange.data)}
+            both = [shifted, guess] if sent[exchange] else [guess]
+            yield insert_behind(text, each, *(written("exchange", values) for values in both))
+    judged = [each for each in element.children if each.tag.endswith("-convergence-measure")]
+    named = [(each, "data") for each in judged if scheme.acceleration in RELAXATIONS]
+    named += [(each, "name") for acceleration in element.named("acceleration:") for each in acceleration.named("data")]
+    of_shifted = {(exchange.mesh, exchange.data) for exchange, is_shifted in sent.items() if is_shifted}
+    for each, key in named:
+        if (each.attributes["mesh"], each.attributes[key]) in of_shifted:
+            yield set_attribute(text, each, key, shifted_name(each.attributes[key]))
+    for acceleration in element.named("acceleration:IQN-IMVJ") if of_shifted else ():
+        yield from _restart_mode(text, acceleration)
+
+
+def _limit_edits(configuration: Configuration, factor: float) -> Iterator[Edit]:
+    for scheme in configuration.root.named("coupling-scheme:") if factor < 1.0 else ():
+        for measure in scheme.children:
+            if measure.tag.endswith("-convergence-measure"):
+                for key in sorted(measure.attributes.keys() & _LIMITS):
+                    value = f"{factor * float(measure.attributes[key]):.6g}"
+                    yield set_attribute(configuration.text, measure, key, value)
+
+
+def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:
+    """Restart IQN-IMVJ by a mode that is none the worse for data beside the accelerated; others are."""
+    if is_true(acceleration.attributes.get("always-build-jacobian", "")):
+        return
+    modes = acceleration.named("imvj-restart-mode")
+    if not modes:
+        restart = written("imvj-restart-mode", {"type": _SLIDE})
+        yield insert_before(text, acceleration.children[0], restart)
+    elif modes[0].attributes.get("type") in ("RS-SVD", "RS-LS"):
+        yield set_attribute(text, modes[0], "type", _SLIDE)
