@@ -37,7 +37,9 @@ _OF_BOTH = {
     "--spent": "the core-hours that measuring took stand in the JSON",
     "--spent-core-hours": "the core-hours that measuring took stand in the JSON",
     "--verify": "the line optimum says what is proven of the split",
-    **dict.fromkeys(("--ridge", "--folds", "--loss", "--n-terms", "--constant"), "say --learner-parameters ridge=…"),
+    **{f"--{key}": f"say --learner-parameters {key}=…" for key in ("ridge", "folds", "loss", "constant")},
+    "--n-terms": "say --learner-parameters n_terms=…",
+    "--no-constant": "say --learner-parameters constant=…",
 }
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation")

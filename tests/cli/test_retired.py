@@ -27,6 +27,7 @@ from precice_lb.cli import main
         ("partners exports --ranks-per-node 4", "partners.h5"),
         ("partners exports --style=hilbert", "--partition"),
         ("partners run-1 run-2 --fit-constants constants.json", "--constants turn="),
+        ("recommend times.csv --no-constant", "--learner-parameters constant=…"),
         ("recommend times.csv --ridge 0.1", "--learner-parameters ridge=…"),
         ("recommend times.csv --share Inner/Outer", "--shared"),
         ("recommend times.csv --spent-core-hours 2", "in the JSON"),
