@@ -18,7 +18,7 @@ from precice_lb.guess.config import patch_guess
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankStore
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 WINDOWS = 7
 BACKENDS = ["embedded", pytest.param("libprecice", marks=pytest.mark.precice)]

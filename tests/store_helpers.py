@@ -20,7 +20,7 @@ from precice_lb.store.schema import (
     MPI_DTYPE,
     case_fingerprint,
 )
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
 SERIAL = "<precice-configuration><coupling-scheme:serial-explicit/></precice-configuration>"

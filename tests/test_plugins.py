@@ -68,7 +68,7 @@ MODULES = {
         from pathlib import Path
         from collections.abc import Sequence
 
-        from precice_lb.ingest.samples import Sample, join
+        from precice_lb.ingest.csv import Sample, join
 
 
         def read(paths: Sequence[Path], *, scale: float = 1.0):

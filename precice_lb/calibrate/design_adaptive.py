@@ -18,7 +18,7 @@ from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import rank_bounds
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.named import schedule_of
+from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Constraints
 from precice_lb.split.constraints import whole_number
 

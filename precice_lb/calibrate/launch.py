@@ -17,8 +17,7 @@ from pathlib import Path
 from precice_lb.calibrate.evidence import reasons, without_banner
 from precice_lb.calibrate.launchers import Launcher, make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes
-from precice_lb.calibrate.launchers.slurm_options import is_heterogeneous
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes, is_heterogeneous
 from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, check_command, file_name
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt

@@ -9,9 +9,7 @@ from typing import Any, get_args
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 
-from precice_lb.calibrate.check_layouts import check_layouts
-from precice_lb.calibrate.check_machine import check_machine
-from precice_lb.calibrate.check_versions import check_versions
+from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
 from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders

@@ -14,12 +14,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.copies import copy_of_case
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import FIRST_SEGMENT, lay_over, prepared, task_of, tasks_of
+from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, stop_token
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study

@@ -8,16 +8,54 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from precice_lb.calibrate.plan import VERSION_VARIABLE
-from precice_lb.calibrate.version_sections import KindSection, VersionSection
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
+from precice_lb.names import checked_name
 from precice_lb.recommend import Machine
-from precice_lb.split import SharedCores
+from precice_lb.split import NodeKind, SharedCores
+
+_Text = Annotated[str, Field(min_length=1)]
+_Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)]
+_OneOrMore = Annotated[int, Field(ge=1)]
+
+
+class VersionSection(BaseModel):
+    """``[[participants.versions]]``: one of several programs that may be a participant, such as one on GPUs.
+
+    ``options``, ``prepare`` and ``environment`` are added to those of the participant.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "version"))]
+    command: _Text
+    gpus_per_rank: Annotated[int, Field(ge=0)] = 0
+    ranks_per_node: _OneOrMore | None = None
+    kind: _Text | None = None
+    options: _Options = ()
+    prepare: Annotated[tuple[_Text, ...], Field(strict=False)] = ()
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+
+
+class KindSection(BaseModel):
+    """``[[budget.kinds]]``: nodes of one kind, and what Slurm is asked for to get them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "kind of nodes"))]
+    nodes: _OneOrMore
+    cores_per_node: _OneOrMore
+    gpus_per_node: Annotated[int, Field(ge=0)] = 0
+    options: _Options = ()
+
+    def node_kind(self) -> NodeKind:
+        """Return it as the split counts it."""
+        return NodeKind(self.name, self.nodes, self.cores_per_node, self.gpus_per_node)
+
 
 _Ranks = Annotated[int, Field(ge=1)]
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Text = Annotated[str, Field(min_length=1)]
 _List = Field(strict=False)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precice_lb.calibrate.launchers.slurm_options import GPU_OPTIONS
+from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import VERSION_VARIABLE
-from precice_lb.calibrate.sections import MachineSection, ParticipantSection
-from precice_lb.calibrate.version_sections import KindSection, VersionSection
+from precice_lb.calibrate.sections import KindSection, MachineSection, ParticipantSection, VersionSection
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices

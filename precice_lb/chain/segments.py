@@ -9,10 +9,9 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from precice_lb.calibrate.copies import LEFT_OUT, copy_of_case, copy_tree
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import prepare_in, run_in, tokens_of
+from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in, tokens_of
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.check.records import CheckResult
+from precice_lb.check.participants import CheckResult
 from precice_lb.check.runs import check_runs
 
 __all__ = ["CheckResult", "check_runs"]

@@ -9,8 +9,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from precice_lb.check.participants import check_participant, judged_windows, percent
-from precice_lb.check.records import DRIFT, CheckResult, Finding, Health
+from precice_lb.check.participants import (
+    DRIFT,
+    CheckResult,
+    Finding,
+    Health,
+    check_participant,
+    judged_windows,
+    percent,
+)
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.runs import missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of

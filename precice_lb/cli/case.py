@@ -87,7 +87,7 @@ class Case:
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Read the texts for these participants, as arguments of `recommend`, without those not given."""
-        from precice_lb.cli.splits import split_values
+        from precice_lb.cli.recommend import split_values
 
         ranks = {key: getattr(self, key) for key in ("minimum_ranks", "maximum_ranks")}
         words = {

@@ -32,9 +32,8 @@ def chain(study: Path, *, output: Output = None) -> None:
         Where the chain lives; by default the study's name with -chain, beside it. It ends with chain.json.
     """
     from precice_lb.calibrate import read_study
-    from precice_lb.chain.driver import run_chain
-    from precice_lb.report.progress import CampaignProgress
-    from precice_lb.report.terminal import console
+    from precice_lb.chain.next import run_chain
+    from precice_lb.report.terminal import CampaignProgress, console
 
     read = read_study(study)
     directory = output or _directory(read.path)
@@ -71,8 +70,7 @@ def chain_next(
     """
     from precice_lb.calibrate import read_study
     from precice_lb.chain.next import next_segment
-    from precice_lb.report.progress import CampaignProgress
-    from precice_lb.report.terminal import console
+    from precice_lb.report.terminal import CampaignProgress, console
 
     read = read_study(study)
     with CampaignProgress(console(sys.stderr)) as progress:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
-from precice_lb.cli.splits import split_values
+from precice_lb.cli.recommend import split_values
 from precice_lb.exceptions import DataError, StudyError
 
 _DEMO_STUDY = Path("configs", "pulse.toml")

@@ -67,8 +67,7 @@ def run_and_recommend(
     from precice_lb.report.launch_scripts import write_launch_scripts
     from precice_lb.report.page import Evidence, build_page, next_text, write_report
     from precice_lb.report.partners import write_partners_beside
-    from precice_lb.report.progress import CampaignProgress
-    from precice_lb.report.terminal import console
+    from precice_lb.report.terminal import CampaignProgress, console
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)

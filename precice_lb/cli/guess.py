@@ -33,7 +33,7 @@ def guess_check(config: Path, *, output: ResultFile = None) -> int:
     """
     from precice_lb.guess.config import obstacles
     from precice_lb.precice_xml import read_configuration
-    from precice_lb.report.guess_view import guess_blocks
+    from precice_lb.report.guess import guess_blocks
 
     configuration = read_configuration(config)
     print_result("table", lambda: guess_blocks(configuration), output=output, whole_lines=True)

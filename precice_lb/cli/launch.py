@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files
 from precice_lb.cli.options import by_participant, named_values
-from precice_lb.cli.splits import split_values
+from precice_lb.cli.recommend import split_values
 from precice_lb.exceptions import DataError
 from precice_lb.layout import layout_from
 from precice_lb.plugins import close_match

@@ -276,7 +276,7 @@ class Machine:
             if texts := getattr(self, key):
                 words[key] = by_participant(texts, names, f"--{key.replace('_', '-')}", kind, for_all=for_all)
         if self.layouts:
-            from precice_lb.cli.splits import layouts_by_participant
+            from precice_lb.cli.recommend import layouts_by_participant
 
             words["layouts"] = layouts_by_participant(self.layouts, names)
         words["allow"] = _allowed(self.allow, names) if self.allow else None

@@ -64,9 +64,8 @@ def summary(
     from precice_lb.ingest.profiling.find import later_runs, profiles_below
     from precice_lb.ingest.profiling.importer import profiled_runs
     from precice_lb.report.chain_view import chain_blocks
-    from precice_lb.report.summary import summarise
+    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
     from precice_lb.report.summary_text import summary_blocks
-    from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
     from precice_lb.store.reader import stores_below
     from precice_lb.store.schema import is_store_name
 

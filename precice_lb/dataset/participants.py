@@ -11,9 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import guesses_of
-from precice_lb.dataset.ranks import counts_of, cpu_of, mpi_of, sections_of, vertices_of
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
-from precice_lb.dataset.rows import Block, Layout, blocks, layout_of
+from precice_lb.dataset.rows import (
+    Block,
+    Layout,
+    blocks,
+    counts_of,
+    cpu_of,
+    layout_of,
+    mpi_of,
+    sections_of,
+    vertices_of,
+)
 from precice_lb.store.reader import RankStore
 
 Seconds = NDArray[np.float64]

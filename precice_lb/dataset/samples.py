@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.layouts import measured_layouts
 from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import mean_of, spread_of, without_outliers
-from precice_lb.dataset.versions import convergence_remarks
+from precice_lb.dataset.versions import convergence_remarks, measured_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout
 from precice_lb.names import key_of

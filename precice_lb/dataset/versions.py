@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precice_lb.dataset.records import Measurements
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.layout import Layout, Layouts, layouts_of
 from precice_lb.names import key_of
+
+if TYPE_CHECKING:
+    pass
+
 
 # Means of coupling iterations that differ by less than this share are the same.
 _ALIKE = 0.05
@@ -88,3 +95,21 @@ def convergence_remarks(iterations: Mapping[str, float]) -> Iterator[str]:
 def is_of(ran: Mapping[str, str], versions: Mapping[str, str]) -> bool:
     """Whether the versions that ran are these."""
     return all(ran.get(name, "") == version for name, version in versions.items())
+
+
+def measured_layouts(measured: Mapping[str, Iterable[Layout]]) -> dict[str, Layouts]:
+    """Tell the layouts by key (`key_of`); refuse one core in two ways."""
+    found = {}
+    for name, each in measured.items():
+        try:
+            found[name] = layouts_of(each)
+        except InfeasibleError as error:
+            raise DataError(f"measurements of {name}: {error}; learn from those with one way alone") from None
+    return found
+
+
+def row_layouts(measurements: Measurements, name: str) -> list[tuple[str, Layout]]:
+    """Give the key and the layout of each row of a participant's samples; one thread where nothing was said."""
+    cores = measurements.samples[name][:, 0]
+    keys = [key_of(name, str(ran)) for ran in measurements.versions.get(name, [""] * len(cores))]
+    return [(key, measurements.layouts.get(key, Layouts()).of(int(n))) for key, n in zip(keys, cores, strict=True)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.layouts import row_layouts
+from precice_lb.dataset.versions import row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import FORMAT, FORMAT_VERSION
 

@@ -32,7 +32,7 @@ from precice_lb.models.bayes_likelihood import (
 )
 from precice_lb.models.bayes_sampler import mix, sample_posterior
 from precice_lb.models.formula import Formula, term_of, term_values
-from precice_lb.models.least_squares import solve_nonnegative
+from precice_lb.models.hypotheses import solve_nonnegative
 
 Array = NDArray[np.float64]
 

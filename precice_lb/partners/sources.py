@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.calls import CallReader
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
-from precice_lb.ingest.profiling.times import CallReader
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.merged import aligned_meshes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.precice_xml.patch import patch_configuration
+from precice_lb.precice_xml.edits import patch_configuration
 from precice_lb.precice_xml.reader import parse_configuration, read_configuration
 from precice_lb.precice_xml.records import Configuration
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
-from precice_lb.precice_xml.records import Element
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml.elements import fail, load
+from precice_lb.precice_xml.reader import parse_configuration
+from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
 
 _ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
 _TAG_NAME = re.compile(r"<[^\s/>]+")
@@ -66,3 +71,90 @@ def _gap(text: str, element: Element) -> str:
     lead = text[line_start:begin]
     newline = "\r\n" if text[:line_start].endswith("\r\n") else "\n"
     return " " if lead.strip() else newline + lead
+
+
+def patch_configuration(
+    source: str | Path,
+    target: str | Path,
+    *,
+    max_time_windows: int | None = None,
+    exchange_directory: str | None = None,
+    network: str | None = None,
+) -> None:
+    """Write a copy of `source` that ends early or meets elsewhere; all the rest stays as it is, byte for byte.
+
+    Parameters
+    ----------
+    source, target
+        Paths of the configuration to read and of the copy to write. They may be the same.
+    max_time_windows
+        Number of time windows after which the coupling ends. Where coupling schemes have windows of different size,
+        it counts the longest ones and the others get as many as fit, so that all end at the same time. A
+        ``<max-time>`` is kept: preCICE stops at whichever limit comes first.
+    exchange_directory
+        Directory that every ``<m2n:…>`` gets for meeting its partner.
+    network
+        Interface on which the sockets between participants, and inside them, are opened.
+
+    Raises
+    ------
+    ConfigurationError
+        If `source` cannot be read, if the limit is not positive, or if the windows of the schemes do not fit into
+        one another.
+    """
+    path = Path(source)
+    text, encoding = load(path)
+    configuration = parse_configuration(text, path)
+    edits: list[Edit] = []
+    if max_time_windows is not None:
+        if max_time_windows < 1:
+            raise ConfigurationError(f"expected at least 1 as max_time_windows, found {max_time_windows}")
+        edits += _limit_edits(configuration, max_time_windows)
+    if exchange_directory is not None:
+        edits += [
+            set_attribute(text, element, "exchange-directory", exchange_directory)
+            for element in configuration.root.named("m2n:")
+        ]
+    if network is not None:
+        sockets = [e for e in _elements(configuration.root) if e.tag in {"m2n:sockets", "intra-comm:sockets"}]
+        edits += [set_attribute(text, element, "network", network) for element in sockets]
+    Path(target).write_bytes(apply(text, edits).encode(encoding))
+
+
+def _elements(element: Element) -> Iterator[Element]:
+    for child in element.children:
+        yield child
+        yield from _elements(child)
+
+
+def _limit_edits(configuration: Configuration, windows: int) -> list[Edit]:
+    elements = configuration.root.named("coupling-scheme:")
+    sizes = [s.time_window_size for s in configuration.coupling_schemes if not s.window_size_from_first]
+    longest = max(sizes, default=math.nan)
+    return [
+        _limit_edit(configuration.text, element, str(_windows_of(configuration.path, scheme, longest, windows)))
+        for element, scheme in zip(elements, configuration.coupling_schemes, strict=True)
+    ]
+
+
+def _windows_of(path: Path, scheme: CouplingScheme, longest: float, windows: int) -> int:
+    """Count the scheme's own windows until `windows` of the longest ones are over."""
+    if scheme.window_size_from_first:
+        return windows
+    count = windows * longest / scheme.time_window_size
+    if abs(count - round(count)) > 1e-6 * count:
+        fail(
+            path,
+            scheme.line,
+            f"time windows that fit {windows} times into the longest of {longest:g}",
+            f"a time-window-size of {scheme.time_window_size:g}",
+            "choose another number of time windows",
+        )
+    return round(count)
+
+
+def _limit_edit(text: str, scheme: Element, value: str) -> Edit:
+    for child in scheme.named("max-time-windows"):
+        return set_attribute(text, child, "value", value)
+    # The element to stand in front of: a limit is there, or the reader would have refused the file.
+    return insert_before(text, scheme.named("max-time")[0], written("max-time-windows", {"value": value}))

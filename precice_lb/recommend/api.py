@@ -28,7 +28,7 @@ from precice_lb.recommend.sources import (
 )
 from precice_lb.recommend.versions import between_versions
 from precice_lb.schedule import Schedule, explain
-from precice_lb.schedule.named import schedule_of
+from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.constraints import whole_number
 

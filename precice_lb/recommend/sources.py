@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_measurements
-from precice_lb.dataset.layouts import measured_layouts, row_layouts
 from precice_lb.dataset.samples import distinct
+from precice_lb.dataset.versions import measured_layouts, row_layouts
 from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich

@@ -9,8 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from precice_lb.record.backend import load_backend
-from precice_lb.record.participant import participant_class
+from precice_lb.record.participant import load_backend, participant_class
 
 
 def attribute(name: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from precice_lb.record.notes import note, setting
+from precice_lb.record.tables import note, setting
 
 _FILES = {"recommend": "recommendation.json", "summary": "summary.txt"}
 _LAUNCHER_PREFIXES = ("PMI", "OMPI_", "HYD", "MPIR_", "MPI_LOCAL")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.record.notes import setting, warn_once
+from precice_lb.record.tables import setting, warn_once
 
 # Whose code runs in the calls made here.
 _LIBRARIES = ("cupy", "cupy_backends", "torch", "jax", "jaxlib")
@@ -85,7 +85,7 @@ def synchronize() -> None:
 
 def _leave_to_the_solver(error: Exception) -> None:
     """Raise what a signal handler of the solver's has raised."""
-    from precice_lb.store.writer import raised_elsewhere
+    from precice_lb.store.spool import raised_elsewhere
 
     if raised_elsewhere(error, *_LIBRARIES):
         raise error

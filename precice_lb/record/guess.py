@@ -11,10 +11,10 @@ from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
 from precice_lb.guess.config import Channel
 from precice_lb.guess.predictors import MODES
 from precice_lb.precice_xml import read_configuration
-from precice_lb.record.backend import Backend
 from precice_lb.record.device import on_host
-from precice_lb.record.notes import setting, warn_once
+from precice_lb.record.participant import Backend
 from precice_lb.record.shifted import ShiftedExchange
+from precice_lb.record.tables import setting, warn_once
 
 
 def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:

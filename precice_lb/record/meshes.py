@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.record.notes import setting, warn_once
+from precice_lb.record.tables import setting, warn_once
 from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
 from precice_lb.store.schema import MESH_DTYPE, TABLES
-from precice_lb.store.writer import raised_elsewhere
+from precice_lb.store.spool import raised_elsewhere
 
 # Calls that add single vertices or cells are collected for those that add several, so that they cost little.
 _COLLECTED = 4096

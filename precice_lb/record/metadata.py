@@ -15,10 +15,9 @@ from typing import Any
 
 from precice_lb._version import VERSION
 from precice_lb.exceptions import StoreError
-from precice_lb.record.backend import Backend
-from precice_lb.record.notes import warn_once
-from precice_lb.store.metadata import USER_KEYS, validate
-from precice_lb.store.schema import case_fingerprint
+from precice_lb.record.participant import Backend
+from precice_lb.record.tables import warn_once
+from precice_lb.store.schema import USER_KEYS, case_fingerprint, validate
 
 _LONGEST_COMMAND = 4096
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from precice_lb.record.advance import timed_advance
-from precice_lb.record.notes import warn_once
+from precice_lb.record.participant import timed_advance
 from precice_lb.record.recorder import Recorder
+from precice_lb.record.tables import warn_once
 
 # What no other rank has a part in.
 _LOCAL = re.compile(

@@ -5,23 +5,123 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import importlib
 import os
 import re
 import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from precice_lb.exceptions import BackendError
-from precice_lb.record.backend import Backend, load_backend
 from precice_lb.record.device import synchronized, writing_calls
-from precice_lb.record.notes import note, setting, warn_once
+from precice_lb.record.recorder import Recorder
+from precice_lb.record.tables import note, setting, warn_once
 
 if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
-    from precice_lb.record.recorder import Recorder
+
+
+_CHOICES = ("libprecice", "embedded")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A coupling backend, its Python API, its own ``Participant``, and why it stands in for another, if it does."""
+
+    name: str
+    module: ModuleType
+    participant: type
+    reason: str | None = None
+
+
+def _libprecice() -> Backend | str:
+    """Load pyprecice, or say why it is not there."""
+    try:
+        module = importlib.import_module("precice")
+    except ModuleNotFoundError as error:
+        # Not a module that pyprecice itself lacks.
+        if error.name == "precice":
+            return str(error)
+        raise
+    if getattr(module, "__file__", None) is None:
+        # A directory of that name is imported as an empty namespace package.
+        return f"{', '.join(module.__path__)} is no pyprecice"
+    if not hasattr(module, "Participant"):
+        raise ImportError(f"{module.__file__} has no Participant: expected pyprecice 3.2 or newer")
+    return Backend("libprecice", module, module.Participant)
+
+
+@functools.lru_cache(maxsize=1)
+def load_backend() -> Backend:
+    """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one, once per process.
+
+    A pyprecice that is installed and cannot be imported is a broken environment and refused: with another backend in
+    its place the solver would couple with nobody else's.
+    """
+    choice = os.environ.get("PRECICE_LB_BACKEND", "")
+    if choice not in ("", *_CHOICES):
+        raise BackendError(
+            f"PRECICE_LB_BACKEND: expected one of {', '.join(_CHOICES)}, found {choice!r}; correct or unset it"
+        )
+    reason = None
+    if choice != "embedded":
+        try:
+            found = _libprecice()
+        # Whatever an import may raise: mpi4py raises RuntimeError where it finds no MPI library.
+        except Exception as error:
+            raise BackendError(
+                f"pyprecice is installed but cannot be imported: {type(error).__name__}: {error}; correct the "
+                "environment (libprecice's directory in LD_LIBRARY_PATH, one MPI for libprecice, mpi4py and mpiexec), "
+                "or say PRECICE_LB_BACKEND=embedded to couple without libprecice"
+            ) from error
+        if isinstance(found, Backend):
+            return found
+        reason = found
+    if choice == "libprecice":
+        raise BackendError(
+            f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install libprecice and "
+            "the extra precice, or use PRECICE_LB_BACKEND=embedded"
+        )
+    module = importlib.import_module("precice_lb.embedded")
+    return Backend("embedded", module, module.Participant, reason)
+
+
+def timed_advance(
+    base: Any, recorder: Recorder, base_advance: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Any, Any], Any]:
+    """Make the ``advance`` of one participant, of the backend's class ``base`` or what stands around that's."""
+    base_advance = base.advance if base_advance is None else base_advance
+    base_is_complete = base.is_time_window_complete
+    clock, cpu, real = time.perf_counter_ns, time.process_time_ns, float
+    take = recorder.take
+    left = 1
+
+    # Nothing is caught here: it would be the exception of a signal handler, which is the solver's.
+    def advance(self: Any, computed_timestep_length: Any) -> Any:
+        nonlocal left
+        dt = computed_timestep_length
+        cpu_begin = cpu()
+        begin = clock()
+        result = base_advance(self, dt)
+        # The clock comes first. What is no float may be changed by the solver before the flush.
+        end = clock()
+        complete = base_is_complete(self)
+        take((begin, end, dt if dt.__class__ is real else real(dt), complete, cpu_begin, cpu()))
+        if complete:
+            left -= 1
+            if left <= 0:
+                left = recorder.flush_due()
+        else:
+            recorder.stayed()
+        return result
+
+    return advance
+
 
 DEFAULT_DIRECTORY = "precice-lb-store"
 """The store directory, in the working directory, unless ``PRECICE_LB_DIR`` names another."""
@@ -71,7 +171,7 @@ def recording_class(backend: Backend) -> type:
             base.__init__(self, *args, **_checked(backend, args, kwargs))
             recorder = _start_recorder(backend, args, kwargs, metadata, self._precice_lb_guess_mode)
             if recorder is not None:
-                from precice_lb.record.advance import timed_advance
+                from precice_lb.record.participant import timed_advance
 
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
@@ -150,7 +250,7 @@ def recording_class(backend: Backend) -> type:
                 ``…_share`` of both together. They are NaN where recording is off. How much of `advance` is mapping and
                 wait for partners, preCICE's profiling files tell after the run.
             """
-            from precice_lb.record.totals import NO_SUMS, summary
+            from precice_lb.record.tables import NO_SUMS, summary
 
             recorder = self._precice_lb_recorder
             return summary(NO_SUMS) if recorder is None else recorder.timing_summary()
@@ -263,7 +363,7 @@ def _start_recorder(
             return None
         # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
         from precice_lb.record.metadata import run_metadata, user_metadata
-        from precice_lb.store.writer import StoreWriter
+        from precice_lb.store.spool import StoreWriter
 
         values, text = run_metadata(participant, configuration, rank, size, backend, guess)
         values.update(user_metadata(metadata))

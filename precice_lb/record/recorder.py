@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.record.counts import Counts
-from precice_lb.record.notes import warn_once
-from precice_lb.record.sections import Sections
-from precice_lb.record.totals import NO_SUMS, summary, sums
+from precice_lb.record.tables import NO_SUMS, Counts, Sections, summary, sums, warn_once
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     CPU_DTYPE,
@@ -23,11 +20,11 @@ from precice_lb.store.schema import (
     MPI_DTYPE,
     NOT_MEASURED,
 )
-from precice_lb.store.writer import raised_elsewhere
+from precice_lb.store.spool import raised_elsewhere
 
 if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
-    from precice_lb.store.writer import StoreWriter
+    from precice_lb.store.spool import StoreWriter
 
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
@@ -46,7 +43,7 @@ class Recorder:
     every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
     touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
 
-    What happens in every ``advance`` is up to the caller (`precice_lb.record.advance`). It gives ``take`` a tuple of
+    What happens in each ``advance`` is up to the caller (`precice_lb.record.participant`). It gives ``take`` a tuple of
     the clock before and after (ns), the computed time step (simulated s), whether the time window is complete, and the
     CPU time of the process before and after (ns). It
     calls `flush_due` after the first time window and then after as many as that returns, and `stayed` where no window

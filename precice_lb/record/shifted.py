@@ -16,8 +16,8 @@ from precice_lb.exceptions import GuessError
 from precice_lb.guess.config import Channel, Field
 from precice_lb.guess.predictors import LENGTH, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
-from precice_lb.record.notes import warn_once
-from precice_lb.store.writer import raised_elsewhere
+from precice_lb.record.tables import warn_once
+from precice_lb.store.spool import raised_elsewhere
 
 if TYPE_CHECKING:
     from precice_lb.record.recorder import Recorder

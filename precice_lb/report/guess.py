@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from precice_lb.dataset.guesses import Predictor
+from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Table
+from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import seconds_unit, visible
+
+if TYPE_CHECKING:
+    from precice_lb.guess.config import Route
+    from precice_lb.precice_xml import Configuration
 
 
 def guess_label(mode: str) -> str:
@@ -48,3 +54,25 @@ def guess_table(mode: str, predictors: Sequence[Predictor]) -> Table:
 def _percent(share: float) -> str:
     """Write a small share of one as per cent."""
     return "–" if math.isnan(share) else f"{100 * share:.2g} %"
+
+
+def guess_blocks(configuration: Configuration) -> list[Block]:
+    """Tabulate what would be predicted, or is where the configuration is patched; then obstacles and notes."""
+    header = ("data", "coupling", "from", "written on", "to", "read on", "first guess")
+    rows = tuple(_row(way) for way in carriers(configuration))
+    patched = is_patched(configuration)
+    title = f"{configuration.path}: data that {'have' if patched else 'would get'} fields of predictions"
+    found, known = obstacles(configuration), notes(configuration)
+    return [
+        *([Table(title, header, rows, tuple(range(len(header))))] if rows else []),
+        *(Paragraph(line, "warning", "note") for line in known),
+        *(Paragraph(line, "warning", "in the way") for line in found),
+        *([] if found else [Paragraph(f"nothing stands in the way{'; it is patched' if patched else ''}")]),
+    ]
+
+
+def _row(way: Route) -> tuple[str, ...]:
+    what = "predicted" if way.shifted else "none: says that it takes part"
+    exchange = way.exchange
+    coupling = f"{way.scheme.kind}, line {way.scheme.line}"
+    return exchange.data, coupling, exchange.source, way.write_mesh, exchange.target, way.read_mesh, what

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher
-from precice_lb.calibrate.launchers.slurm_options import job_header, resource_options, step_tokens, total_nodes
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, job_header, resource_options, step_tokens, total_nodes
 from precice_lb.calibrate.plan import VERSION_VARIABLE, LauncherOptions, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import counts_text, plural
 from precice_lb.split.constraints import Constraints
+from precice_lb.split.nodes import cores_for, listed_cores, most_cores
 from precice_lb.split.resources import Layout, Resources
-from precice_lb.split.threads import cores_for, listed_cores, most_cores
 
 Integers = NDArray[np.int64]
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.named import Coupling
+from precice_lb.schedule.recorded import Coupling
 from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, split_of, without_excluded
-from precice_lb.split.sampled import solve_samples
-from precice_lb.split.solve import Solver
+from precice_lb.split.solve import Solver, solve_samples
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.named import Coupling, schedule_of
+from precice_lb.schedule.recorded import Coupling, schedule_of
 from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
 from precice_lb.split.constraints import Constraints, check_names
-from precice_lb.split.kinds import resources_of
 from precice_lb.split.nodes import check_gpus
-from precice_lb.split.resources import Layout, Resources, require_turns
+from precice_lb.split.resources import Layout, Resources, require_turns, resources_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

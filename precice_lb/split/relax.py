@@ -9,18 +9,229 @@ the cuts' average, nor what is occupied below the average over the turns of a gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from precice_lb.split.branch import Cuts, Multipliers
-from precice_lb.split.problem import Choice, Curves
+from precice_lb.schedule import Schedule
+from precice_lb.split.problem import Choice, Curve, Curves, uses_at
 from precice_lb.split.resources import Layout
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+# How far the values of a row may be from its sum, relatively.
+_EXACT = 1e-9
+#: More boxes of splits than this are not bounded.
+MAXIMUM_BOXES = 300_000
+# Rounding must not decide between equal splits.
+_LESS = 1 - 1e-12
+
+
+class Cuts:
+    """Window time of compute seconds c: max over cuts v of v·c, with the cuts found as they are asked for."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._names = schedule.participants
+        #: Weights of the cuts found, shape (cuts, participants).
+        self.matrix: Floats = np.diag([schedule.weights[name] for name in self._names])
+
+    def seconds(self, costs: Floats) -> Floats:
+        """Seconds per window, for compute seconds of shape (..., participants)."""
+        if not costs.size:
+            return np.zeros(costs.shape[:-1])
+        return np.asarray(self._schedule.window_seconds({name: costs[..., i] for i, name in enumerate(self._names)}))
+
+    def bound(self, costs: Floats) -> Floats:
+        """Largest of the cuts found so far, never above `seconds`, for compute seconds of shape (..., participants)."""
+        return np.asarray((costs @ self.matrix.T).max(axis=-1))
+
+    def learn(self, costs: Floats) -> bool:
+        """Find the cut that sets the window time of compute seconds, shape (participants,); whether it is a new one."""
+        window = float(self.seconds(costs))
+        if window <= float(self.bound(costs)) * (1 + _EXACT):
+            return False
+        row = self._slope(costs, window)
+        self.matrix = np.vstack([self.matrix, row])
+        return True
+
+    def _slope(self, costs: Floats, window: float) -> Floats:
+        generator = np.random.default_rng(len(self.matrix))
+        best: Floats = self.matrix[0]
+        tightness = 0.0
+        # Between two cycles the differences belong to neither: step aside, less and less far.
+        for aside, step in ((0.0, 1e-3), (0.0, 1e-5), (1e-4, 1e-6), (1e-6, 1e-8), (1e-7, 1e-9)):
+            at = costs + aside * window * generator.random(len(costs))
+            around = np.vstack([at, at + step * window * np.eye(len(costs))])
+            values = self.seconds(around)
+            row = _rational((values[1:] - values[0]) / (step * window), 1e-13 / step)
+            # A slope belongs to one cycle if it adds up to the value itself.
+            if abs(float(row @ at) - values[0]) <= max(_EXACT, 1e-14 / step) * values[0]:
+                reached = float(row @ costs) / window
+                if reached > tightness:
+                    best, tightness = row, reached
+                if reached >= 1 - _EXACT:
+                    break
+        return best
+
+
+def _rational(row: Floats, error: float) -> Floats:
+    """Snap to nearby fractions of small whole numbers, which weights of cycles are, within the error of differences."""
+    snapped = np.array([float(Fraction(float(value)).limit_denominator(240)) for value in row])
+    close = np.abs(snapped - row) <= 10 * error
+    return np.maximum(np.where(close, snapped, row), 0.0)
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Dual multipliers of a relaxation: no split is better than the sum over participants of their reduced costs."""
+
+    # Weight of each participant's seconds, shape (participants,).
+    work: Floats
+    # Seconds for each resource that each participant takes, shape (participants, kinds).
+    use: Floats
+    # Seconds to subtract: for the whole machine.
+    capacity: float
+
+    def reduced(self, index: int, curve: Curve) -> Floats:
+        """Reduced cost of each count on a participant's curve, in seconds."""
+        return np.asarray(self.work[index] * curve.seconds + curve.uses @ self.use[index])
+
+
+@dataclass
+class Best:
+    """The best splits found so far, each as counts by participant."""
+
+    # How many to keep.
+    count: int = 1
+    # None above this many seconds, if there is such a limit.
+    within: float = np.inf
+    splits: list[tuple[float, tuple[tuple[int, int], ...]]] = field(default_factory=list)
+
+    @property
+    def limit(self) -> float:
+        """Seconds from which on a split is of no interest."""
+        if len(self.splits) < self.count:
+            return self.within
+        return min(self.splits[-1][0] * _LESS, self.within)
+
+    def add(self, seconds: float, choice: tuple[tuple[int, int], ...]) -> None:
+        """Take a split in if it is of interest."""
+        if seconds < self.limit and choice not in (known for _, known in self.splits):
+            self.splits.append((seconds, choice))
+            self.splits.sort(key=lambda entry: entry[0])
+            del self.splits[self.count :]
+
+
+class _RangeMinimum:
+    """Minimum over any range of an array, in constant time."""
+
+    def __init__(self, values: Floats) -> None:
+        self._levels = [values]
+        width = 1
+        while 2 * width <= len(values):
+            last = self._levels[-1]
+            self._levels.append(np.minimum(last[:-width], last[width:]))
+            width *= 2
+
+    def __call__(self, low: Integers, high: Integers) -> Floats:
+        # Exponent of the largest power of two within the length.
+        level = np.frexp((high - low + 1).astype(np.float64))[1] - 1
+        result = np.empty(len(low))
+        for k in np.unique(level):
+            at = level == k
+            values = self._levels[k]
+            result[at] = np.minimum(values[low[at]], values[high[at] - (1 << int(k)) + 1])
+        return result
+
+
+class Boxes:
+    """Boxes of splits of one version of each participant that may hold one of interest."""
+
+    def __init__(
+        self,
+        versions: Sequence[int],
+        curves: Sequence[Curve],
+        layout: Layout,
+        cuts: Cuts,
+        best: Best,
+        multipliers: Multipliers | None,
+    ) -> None:
+        self._versions, self._curves, self._layout = versions, curves, layout
+        self._cuts, self._best, self._multipliers = cuts, best, multipliers
+        count = len(curves)
+        self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
+        self._free = [i for i in range(count) if i != self._last]
+        if multipliers is not None:
+            self._reduced = [_RangeMinimum(multipliers.reduced(i, curve)) for i, curve in enumerate(curves)]
+        self.low = np.zeros((1, count), dtype=np.int64)
+        self.high = np.array([[len(curve.ranks) - 1 for curve in curves]], dtype=np.int64)
+        self.bounds: Floats = np.zeros(1)
+        self._shrink()
+
+    def search(self, most: int) -> tuple[int, float]:
+        """Find the shortest splits; count the boxes that were bounded, and bound what is not in ``best``."""
+        boxes = 0
+        while len(self.low):
+            if boxes + len(self.low) > most:
+                return boxes, min(float(self.bounds.min()), self._best.limit)
+            boxes += len(self.low)
+            self._halve()
+        return boxes, self._best.limit
+
+    def _halve(self) -> None:
+        """Split every box in its longest direction, and bound the halves."""
+        extent = (self.high - self.low)[:, self._free]
+        rows = np.arange(len(extent))
+        longest = np.array(self._free)[np.argmax(extent, axis=1)] if self._free else np.zeros(len(rows), dtype=np.int64)
+        middle = (self.low[rows, longest] + self.high[rows, longest]) // 2
+        first, second = self.high.copy(), self.low.copy()
+        first[rows, longest] = middle
+        second[rows, longest] = middle + 1
+        self.low = np.concatenate((self.low, second))
+        self.high = np.concatenate((first, self.high))
+        self._shrink()
+
+    def _seconds(self, indices: Integers) -> Floats:
+        return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(self._curves)], axis=1)
+
+    def _shrink(self) -> None:
+        """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
+        room = self._layout.allowance(uses_at(self._curves, self.low))
+        within = np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(self._curves)], axis=1)
+        fits = (within >= self.low).all(axis=1)
+        self.low, self.high = self.low[fits], np.minimum(self.high, within)[fits]
+        bounds = self._bounds()
+        keep = bounds < self._best.limit
+        self.low, self.high, bounds = self.low[keep], self.high[keep], bounds[keep]
+        fewest = self.low.copy()
+        if self._last >= 0:
+            fewest[:, self._last] = self.high[:, self._last]
+        self._take(fewest)
+        is_open = (bounds < self._best.limit) & (self.low < self.high)[:, self._free].any(axis=1)
+        self.low, self.high, self.bounds = self.low[is_open], self.high[is_open], bounds[is_open]
+
+    def _bounds(self) -> Floats:
+        bounds = self._cuts.bound(self._seconds(self.high))
+        if self._multipliers is not None:
+            reduced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._reduced))
+            bounds = np.maximum(bounds, reduced - self._multipliers.capacity)
+        return bounds
+
+    def _take(self, splits: Integers) -> None:
+        costs = self._seconds(splits)
+        promising = np.flatnonzero(self._cuts.bound(costs) < self._best.limit)
+        seconds = self._cuts.seconds(costs[promising])
+        for at in np.argsort(seconds, kind="stable")[: self._best.count]:
+            split = splits[promising[at]]
+            self._best.add(float(seconds[at]), tuple(zip(self._versions, split.tolist(), strict=True)))
+        # The cut that makes the most promising one worse than it looked serves all boxes from now on.
+        if len(promising):
+            self._cuts.learn(costs[promising[np.argmin(self._cuts.bound(costs[promising]))]])
+
 
 # Counts of each curve to begin with, and rounds of adding the cheapest ones.
 _FIRST = 24

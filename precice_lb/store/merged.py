@@ -24,10 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.metadata import METADATA, decode, encode, validate
 from precice_lb.store.rank_file import told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
-from precice_lb.store.schema import ADVANCE_DTYPE, NAME_BYTES, NOT_MEASURED, TABLES, UNITS
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    METADATA,
+    NAME_BYTES,
+    NOT_MEASURED,
+    TABLES,
+    UNITS,
+    decode,
+    encode,
+    validate,
+)
 
 FORMAT = "precice-lb-merged"
 """Value of the root attribute ``format``."""

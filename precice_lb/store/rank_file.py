@@ -20,9 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.metadata import METADATA, decode, encode, validate
 from precice_lb.store.records import RankStore, Tables
-from precice_lb.store.schema import ADVANCE_DTYPE, FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, TABLES, UNITS
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    FORMAT,
+    FORMAT_VERSION,
+    METADATA,
+    SPOOL_SUFFIX,
+    SUFFIX,
+    TABLES,
+    UNITS,
+    decode,
+    encode,
+    validate,
+)
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
 _ALWAYS = ("advances", "initialize")

@@ -128,7 +128,7 @@ class RankStore:
     path : Path
         The file.
     metadata : dict
-        Values by key, as `precice_lb.store.metadata.METADATA` describes them.
+        Values by key, as `precice_lb.store.schema.METADATA` describes them.
     configuration : str
         Text of ``precice-config.xml``.
     tables : dict of str to ndarray

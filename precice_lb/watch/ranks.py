@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import GUESSED, Columns, guesses_of
 from precice_lb.dataset.participants import participant_times
+from precice_lb.ingest.profiling.calls import ProfileTail
 from precice_lb.ingest.profiling.enrich import WaitsTail
-from precice_lb.ingest.profiling.ranks import ProfileTail
 from precice_lb.store.rank_file import StoreTail, writing_problem
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED

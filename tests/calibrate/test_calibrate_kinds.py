@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import changed, write_case, write_study
 
-from precice_lb.calibrate import read_study
+from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.design_study import design_of
-from precice_lb.calibrate.launchers.slurm_options import resource_options
+from precice_lb.calibrate.launchers.slurm import resource_options
 from precice_lb.calibrate.prepare import tasks_of
-from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
 from precice_lb.exceptions import StudyError
 

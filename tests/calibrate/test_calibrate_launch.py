@@ -12,8 +12,15 @@ import pytest
 
 from precice_lb.calibrate import RunPlan, Task
 from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher, MPIFamily, MPILibrary, find_mpiexec, mpi_library
-from precice_lb.calibrate.launchers.places import available_cores, read_hosts
+from precice_lb.calibrate.launchers.local import (
+    MpiexecLauncher,
+    MPIFamily,
+    MPILibrary,
+    available_cores,
+    find_mpiexec,
+    mpi_library,
+    read_hosts,
+)
 from precice_lb.calibrate.launchers.slurm import cpus_of_nodes
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError

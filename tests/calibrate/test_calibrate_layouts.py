@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import SOLVER, changed, state_of, write_case, write_study
 
-from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.calibrate import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.evidence import wrong_size
-from precice_lb.calibrate.launchers import Launcher, make_launcher
-from precice_lb.calibrate.launchers.local import MPIFamily, MPILibrary
-from precice_lb.calibrate.launchers.places import available_cores, disjoint_hosts
-from precice_lb.calibrate.launchers.slurm_options import holder_options, resource_options, step_tokens
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.launchers.local import MPIFamily, MPILibrary, available_cores, disjoint_hosts
+from precice_lb.calibrate.launchers.slurm import holder_options, resource_options, step_tokens
+from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.state import CampaignState
-from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.calibrate import read_study, run_campaign
-from precice_lb.calibrate.campaign import Event
+from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.calibrate.processes import NOTICEABLE, OtherLoad
 
 pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs the kernel's times of Linux")

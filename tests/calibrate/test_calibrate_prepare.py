@@ -16,10 +16,10 @@ from rich.console import Console
 
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.calibrate.campaign import campaign_started, run_finished, run_started
-from precice_lb.calibrate.copies import copy_tree
+from precice_lb.calibrate.prepare import copy_tree
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.report.progress import CampaignProgress
+from precice_lb.report.terminal import CampaignProgress
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

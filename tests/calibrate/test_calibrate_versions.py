@@ -11,12 +11,11 @@ from calibrate_helpers import quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from test_calibrate_coupled import SOLVER as COUPLED
 
-from precice_lb.calibrate import read_study, run_campaign
+from precice_lb.calibrate import load_campaign, read_study, run_campaign
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_versions import VersionsDesign
-from precice_lb.calibrate.launchers.slurm_options import resource_options, step_tokens
+from precice_lb.calibrate.design_study import VersionsDesign
+from precice_lb.calibrate.launchers.slurm import resource_options, step_tokens
 from precice_lb.calibrate.prepare import tasks_of
-from precice_lb.calibrate.result import load_campaign
 from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import StudyError

@@ -14,7 +14,7 @@ from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_
 from precice_lb.calibrate import Event, read_study
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.driver import run_chain
+from precice_lb.chain.next import run_chain
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 

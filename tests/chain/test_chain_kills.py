@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from segment_helpers import BackgroundLauncher, planned
 from precice_lb.calibrate import read_study
-from precice_lb.chain.driver import run_chain
+from precice_lb.chain.next import run_chain
 from precice_lb.plugins import LAUNCHERS
 LAUNCHERS.add("background", BackgroundLauncher)
 plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})

@@ -14,7 +14,7 @@ from segment_helpers import CHAIN, SOLVER, assert_state, page, planned, write_ch
 from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.driver import run_chain
+from precice_lb.chain.next import run_chain
 from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs

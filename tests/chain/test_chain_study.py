@@ -10,9 +10,9 @@ from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
 from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.copies import copy_tree
+from precice_lb.calibrate.prepare import copy_tree
 from precice_lb.chain.document import Segment
-from precice_lb.chain.driver import forgotten_state
+from precice_lb.chain.next import forgotten_state
 from precice_lb.chain.segments import ChainWindows
 from precice_lb.exceptions import StudyError
 from precice_lb.precice_xml import parse_configuration

@@ -28,7 +28,7 @@ from precice_lb.models.neural import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.report.at_end import recommend_at_end
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.page.next_runs import next_runs
+from precice_lb.report.page.decision import next_runs
 from precice_lb.schedule import Schedule
 from precice_lb.watch.snapshot import rebalance
 

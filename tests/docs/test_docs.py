@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from markdown_helpers import ROOT, generated, pages
 
-from precice_lb.calibrate.study import Study
+from precice_lb.calibrate import Study
 from precice_lb.cli import add_readers, app
-from precice_lb.store.metadata import METADATA
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE
+from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, METADATA, SECTION_DTYPE
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from embedded_helpers import write_configuration
 import precice_lb.embedded as embedded
 from precice_lb.embedded import CouplingError, Participant
 from precice_lb.exceptions import BackendError, ConfigurationError
-from precice_lb.ingest.profiling.times import read_profile
+from precice_lb.ingest.profiling import read_profile
 
 MESH_A, MESH_B = "A-Mesh", "B-Mesh"
 CORNERS = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]

@@ -18,10 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.embedded import mapping
+from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
 from precice_lb.embedded.communication import Appointment, Channel, IntraComm, connect, write_frame
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import expanded_box, inside
 from precice_lb.embedded.timeline import Clock, Waveform

@@ -15,7 +15,7 @@ from clock_helpers import emulated_clock
 from embedded_helpers import case, end_all, field, finish, points, run, start, write_configuration
 from numpy.typing import NDArray
 
-from precice_lb.ingest.profiling.times import read_profile
+from precice_lb.ingest.profiling import read_profile
 
 pytestmark = pytest.mark.mpi
 

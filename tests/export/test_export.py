@@ -23,7 +23,7 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.store.schema import SECTION_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 TEXT = configuration("parallel-explicit")
 

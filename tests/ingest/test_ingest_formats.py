@@ -11,8 +11,7 @@ from ingest_helpers import refused, write
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest import READERS, import_measurements
-from precice_lb.ingest.csv import whole_number
-from precice_lb.ingest.samples import Sample, join
+from precice_lb.ingest.csv import Sample, join, whole_number
 
 
 def test_the_door_refuses_what_it_does_not_know(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_totals_are_those_of_the_files_whatever_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     from precice_lb.ingest.profiling import database as module
-    from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader
+    from precice_lb.ingest.profiling.calls import CALL_DTYPE, CallReader
 
     monkeypatch.setattr(module, "_ROWS", rows)
     for header in read_database(database(tmp_path / "merged", "all-parallel")):

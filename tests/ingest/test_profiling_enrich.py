@@ -17,7 +17,7 @@ from precice_lb.ingest.profiling import Profile, enrich, read_profile
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.store.reader import RankStore, read_store
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 DATA = Path(__file__).parents[1] / "data" / "profiling"
 MORE_NS = 3000

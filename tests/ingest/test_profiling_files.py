@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import files, read_profile
-from precice_lb.ingest.profiling.files import read_header
-from precice_lb.ingest.profiling.nesting import parse_block
+from precice_lb.ingest.profiling.files import parse_block, read_header
 
 DATA = Path(__file__).parents[1] / "data" / "profiling"
 SAMPLES = sorted(DATA.glob("*/*.txt"))

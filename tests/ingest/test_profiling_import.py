@@ -23,8 +23,8 @@ from record_helpers import environment
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
+from precice_lb.ingest.profiling.calls import count_windows
 from precice_lb.ingest.profiling.case import ProfiledCase
-from precice_lb.ingest.profiling.ranks import count_windows
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.store.reader import read_store
 

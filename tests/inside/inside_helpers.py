@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.inside.loads import RankLoad
+from precice_lb.inside import RankLoad
 
 FEATURES = ("cells", "porous", "monitor")
 SECONDS = np.array([1e-6, 4e-6, 2.5e-6])

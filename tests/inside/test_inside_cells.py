@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.mesh import counts_of, rank_of_cells, read_cells
+from precice_lb.inside import counts_of, rank_of_cells, read_cells
 
 meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
 

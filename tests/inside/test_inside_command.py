@@ -12,7 +12,7 @@ import pytest
 from inside_helpers import FEATURES, SECONDS, only, planted
 
 from precice_lb.cli import main
-from precice_lb.inside.loads import RankLoad
+from precice_lb.inside import RankLoad
 from precice_lb.partners.meshes import read_ranks
 
 

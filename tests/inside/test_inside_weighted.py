@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import Cells
+from precice_lb.inside import Cells
 from precice_lb.inside.weighted import PARTITIONERS, hilbert_order, pieces, whole_weights
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)

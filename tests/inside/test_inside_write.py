@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from precice_lb.inside.loads import Cells
+from precice_lb.inside import Cells
 from precice_lb.inside.mesh import partition_files
 from precice_lb.inside.weighted import PARTITIONERS, whole_weights
 from precice_lb.partners.meshes import read_ranks

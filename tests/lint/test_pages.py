@@ -14,7 +14,7 @@ from xml.parsers import expat
 import pytest
 from markdown_helpers import ROOT, Block, blocks, command_lines, is_commands, link_problem, links, pages
 
-from precice_lb.calibrate.study import Study
+from precice_lb.calibrate import Study
 from precice_lb.cli import add_readers, app
 from precice_lb.precice_xml import parse_configuration
 

@@ -19,8 +19,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
-from precice_lb.record.backend import Backend
-from precice_lb.record.participant import recording_class
+from precice_lb.record.participant import Backend, recording_class
 from precice_lb.report.partners import write_partners_beside
 from precice_lb.store.reader import read_runs
 

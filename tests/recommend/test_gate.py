@@ -22,7 +22,7 @@ from precice_lb.recommend import Recommendation, recommend, recommend_split
 from precice_lb.recommend.api import require_sound
 from precice_lb.recommend.gate import _worst
 from precice_lb.schedule import Schedule
-from precice_lb.split.constraints import Constraints
+from precice_lb.split import Constraints
 
 EXPLICIT = configuration("AB", [scheme("serial-explicit", "AB", [("A", "B"), ("B", "A")])])
 

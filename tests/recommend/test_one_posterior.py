@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.report.landscape import landscape_of
 from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.page.next_runs import next_runs
+from precice_lb.report.page.decision import next_runs
 from precice_lb.report.text import seconds_unit
 from precice_lb.split import SharedCores
 

@@ -18,7 +18,7 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.page.next_runs import next_runs
+from precice_lb.report.page.decision import next_runs
 from precice_lb.report.view import comparison_table
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores

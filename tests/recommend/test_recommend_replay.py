@@ -10,8 +10,8 @@ import pytest
 from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
-from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun
-from precice_lb.dataset.samples import measurements_from_runs, recorded_windows
+from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, measurements_from_runs
+from precice_lb.dataset.samples import recorded_windows
 from precice_lb.recommend import recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule

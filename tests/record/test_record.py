@@ -32,7 +32,7 @@ from precice_lb.record.at_end import at_end_action
 from precice_lb.record.metadata import user_metadata
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
 UNFINALIZED = SOLVER.replace("participant.finalize()", "")
@@ -261,7 +261,7 @@ def test_a_full_disk_is_one_warning_and_the_results_are_the_same(tmp_path: Path,
 FORKED = """
 import os, sys
 from precice_lb.record.recorder import Recorder
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 from record_helpers import caller
 from store_helpers import PARALLEL, metadata
 
@@ -292,7 +292,7 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
 SIGNALLED = """
 import signal, sys
 from precice_lb.record.recorder import Recorder
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 from record_helpers import caller
 from store_helpers import PARALLEL, metadata
 

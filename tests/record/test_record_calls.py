@@ -26,10 +26,8 @@ from record_helpers import (
 from store_helpers import PARALLEL, row, rows
 
 from precice_lb.exceptions import BackendError
-from precice_lb.record.backend import Backend, load_backend
-from precice_lb.record.participant import _start_recorder, recording_class
-from precice_lb.record.sections import Sections
-from precice_lb.record.totals import NO_SUMS, summary, sums
+from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class
+from precice_lb.record.tables import NO_SUMS, Sections, summary, sums
 from precice_lb.store.reader import find_stores, read_store
 
 SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(

@@ -25,10 +25,9 @@ from record_helpers import (
 from precice_lb.dataset import load_runs
 from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
-from precice_lb.record import notes
-from precice_lb.record.backend import Backend
-from precice_lb.record.counts import Counts
-from precice_lb.record.participant import recording_class
+from precice_lb.record import tables
+from precice_lb.record.participant import Backend, recording_class
+from precice_lb.record.tables import Counts
 from precice_lb.store.merged import MergedStore
 
 COUNTED = SOLVER.replace(
@@ -40,7 +39,7 @@ COUNTED = SOLVER.replace(
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "_said", set())
+    monkeypatch.setattr(tables, "_said", set())
 
 
 @pytest.mark.mpi

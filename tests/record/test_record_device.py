@@ -27,9 +27,8 @@ from record_helpers import (
 )
 
 from precice_lb.record import device, notes
-from precice_lb.record.backend import Backend
 from precice_lb.record.device import on_host
-from precice_lb.record.participant import recording_class
+from precice_lb.record.participant import Backend, recording_class
 
 
 class Device:

@@ -14,7 +14,7 @@ from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 
 def test_only_our_own_variable_tells_threads(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from record_helpers import (
     warnings_of,
 )
 
-from precice_lb.record import notes
+from precice_lb.record import tables
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 
@@ -40,7 +40,7 @@ FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trou
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "_said", set())
+    monkeypatch.setattr(tables, "_said", set())
 
 
 def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
@@ -144,7 +144,7 @@ def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureF
 def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = "precice_lb.store.rank_file.hdf5_image" if where == "image" else "precice_lb.store.writer.publish"
+    module = "precice_lb.store.rank_file.hdf5_image" if where == "image" else "precice_lb.store.spool.publish"
     recorder = _record(tmp_path)
     monkeypatch.setattr(module, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
     recorder.close(finished=True)

@@ -19,7 +19,7 @@ from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.report.at_end import recommend_at_end
 from precice_lb.store.schema import INITIALIZE_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 MINUTE = 60 * 10**9
 EARLIER = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}, {"Inner": 6, "Outer": 4}]

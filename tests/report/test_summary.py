@@ -15,12 +15,11 @@ from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
 from precice_lb.report.documents import json_text
-from precice_lb.report.summary import QUANTITIES, RunSummary, summarise
+from precice_lb.report.summary import QUANTITIES, RunSummary, rank_csv, summarise, summary_csv, summary_dict
 from precice_lb.report.summary_text import summary_blocks
-from precice_lb.report.summary_values import rank_csv, summary_csv, summary_dict
 from precice_lb.report.terminal import console, rendered
 from precice_lb.store.schema import SECTION_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 
 def screen(view: object) -> str:

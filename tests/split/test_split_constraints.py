@@ -212,7 +212,7 @@ def test_descent_under_samples_finds_what_all_splits_give(schedule: Schedule, mo
     times = {n: random.lognormal(3, 0.4, (20, 1)) / RANKS[:120] + random.uniform(0, 0.1, (20, 1)) for n in "AB"}
     every = optimize_split(times, 120, schedule=schedule)
     assert "none of all" in every.bound
-    monkeypatch.setattr("precice_lb.split.sampled.MAXIMUM_SPLITS", 0)
+    monkeypatch.setattr("precice_lb.split.solve.MAXIMUM_SPLITS", 0)
     monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     found = optimize_split(times, 120, schedule=schedule)
     assert "descent" in found.bound

@@ -18,7 +18,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split
 from precice_lb.split.candidates import proportional_split
 from precice_lb.split.problem import problem_of
-from precice_lb.split.sampled import best_of_all
+from precice_lb.split.solve import best_of_all
 
 DATA = Path(__file__).parents[1] / "data"
 

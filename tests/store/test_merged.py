@@ -21,7 +21,6 @@ from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.store.merged import MergedStore, aligned_columns, merged_image
-from precice_lb.store.metadata import METADATA
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import (
@@ -29,10 +28,11 @@ from precice_lb.store.schema import (
     COUNT_DTYPE,
     GUESS_DTYPE,
     INITIALIZE_DTYPE,
+    METADATA,
     MPI_DTYPE,
     SECTION_DTYPE,
 )
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 
 def fill(directory: Path, participant: str = "A", ranks: int = 4, windows: int = 20, **more: object) -> None:

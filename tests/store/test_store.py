@@ -27,7 +27,6 @@ from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.store import rank_file
 from precice_lb.store.merged import aligned_columns
-from precice_lb.store.metadata import METADATA, USER_KEYS, decode, encode, validate
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
@@ -37,15 +36,20 @@ from precice_lb.store.schema import (
     GUESS_PREFIX,
     INITIALIZE_DTYPE,
     MESH_DTYPE,
+    METADATA,
     MPI_DTYPE,
     SECTION_DTYPE,
     UNITS,
+    USER_KEYS,
     case_fingerprint,
+    decode,
+    encode,
     is_store_name,
     store_directory,
     store_filename,
+    validate,
 )
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -227,7 +231,7 @@ _WRITER = """
 import sys
 import numpy as np
 from precice_lb.store.schema import SECTION_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 from store_helpers import PARALLEL, metadata, row, rows
 writer = StoreWriter(sys.argv[1], metadata(rank=int(sys.argv[2]), size=4), PARALLEL)
 print(writer.path, flush=True)

@@ -16,7 +16,7 @@ from precice_lb.store.merged import aligned_meshes
 from precice_lb.store.reader import RankStore, read_runs, read_store
 from precice_lb.store.records import RecordedMeshes
 from precice_lb.store.schema import INITIALIZE_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 NAMES = ("Fluid <&>", "ĝ" * 500)
 

@@ -33,9 +33,9 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
+from precice_lb.ingest.profiling.calls import ProfileTail, profiled_participant
 from precice_lb.ingest.profiling.enrich import WaitsTail
 from precice_lb.ingest.profiling.files import read_header
-from precice_lb.ingest.profiling.ranks import ProfileTail, profiled_participant
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
@@ -43,7 +43,7 @@ from precice_lb.store import rank_file
 from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.schema import INITIALIZE_DTYPE
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch.snapshot import Rebalance, rebalance
 

@@ -69,7 +69,7 @@ class ProfiledCase:
         return any(scheme.is_implicit for scheme in self._schemes(participant))
 
     def waits(self, participant: str) -> tuple[str, ...]:
-        """Columns of `precice_lb.ingest.profiling.times.CALL_DTYPE` in which the participant waits for partners."""
+        """Columns of `precice_lb.ingest.profiling.calls.CALL_DTYPE` in which the participant waits for partners."""
         columns = ["wait_us"]
         if any(_gets_window_size(scheme, participant) for scheme in self._schemes(participant)):
             # preCICE has no event for that.

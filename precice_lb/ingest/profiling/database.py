@@ -12,8 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.files import DATABASE, Header
-from precice_lb.ingest.profiling.nesting import Events, EventSource
+from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Header
 
 _MAGIC = b"SQLite format 3\0"
 # Columns of precice-profiling 2: times are Unix time in microseconds, aligned between ranks and participants.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.calls import CALL_DTYPE, CallReader, Profile, profile_of, waited_ns
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
-from precice_lb.ingest.profiling.times import CALL_DTYPE, CallReader, Profile, profile_of, waited_ns
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
 

@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling.calls import (
+    Profile,
+    ProfiledParticipant,
+    advance_rows,
+    initialize_rows,
+    profile_of,
+    profiled_participant,
+)
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
-from precice_lb.ingest.profiling.ranks import ProfiledParticipant, advance_rows, initialize_rows, profiled_participant
-from precice_lb.ingest.profiling.times import Profile, profile_of
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import SECTION_DTYPE, store_filename
-from precice_lb.store.writer import StoreWriter
+from precice_lb.store.spool import StoreWriter
 
 # Below this many bytes starting processes takes longer than importing.
 _SMALL = 64 << 20

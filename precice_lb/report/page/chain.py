@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precice_lb.report.blocks import Block, Page, Paragraph, Section
-from precice_lb.report.chain_figure import chain_chart
-from precice_lb.report.chain_view import chain_blocks, chain_title
+from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_title
 
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument

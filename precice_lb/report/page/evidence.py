@@ -17,7 +17,7 @@ import numpy as np
 
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.dataset.versions import is_of
-from precice_lb.report.page.next_runs import TARGET_REGRET, Prospects, next_runs
+from precice_lb.report.page.decision import TARGET_REGRET, Prospects, next_runs
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import short_names, visible
 

@@ -14,8 +14,7 @@ from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Paragraph
 from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS, windows_chart
-from precice_lb.report.partners import partners_of_split
-from precice_lb.report.partners_figure import link_charts
+from precice_lb.report.partners import link_charts, partners_of_split
 from precice_lb.report.text import percent, ranks_text, short_names, visible
 
 if TYPE_CHECKING:

@@ -1,14 +1,92 @@
-"""Whether the versions of participants and the kinds of nodes that a study names can be had."""
+"""Whether the ranks and threads that a study gives its participants can be had."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from precice_lb.calibrate.launchers import launcher_class
-from precice_lb.calibrate.launchers.slurm_options import GPU_OPTIONS
+from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
+from precice_lb.calibrate.plan import RUN_VARIABLES, check_placeholders
+from precice_lb.calibrate.prepare import PLACEHOLDERS
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, kind_of, require_nodes
+from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, kind_of, machine_of, names_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
+from precice_lb.plural import plural
+
+
+def check_layouts(study: Study) -> None:
+    """Refuse layouts that do not fit bounds or budget, threads that the launcher gives nobody, and wrong variables."""
+    gives_threads = launcher_class(study.launcher.name).gives_threads(study.launcher)
+    for index, participant in enumerate(study.participants, start=1):
+        key = f"participants[{index}]"
+        given = participant.name in study.layouts
+        _check_variables(participant.environment, key, has_threads=given)
+        for number, version in enumerate(participant.versions, start=1):
+            _check_variables(version.environment, f"{key}.versions[{number}]", has_threads=given)
+        if participant.name not in study.layouts:
+            continue
+        layouts, most = participant.layouts, study.budget.ranks
+        if not gives_threads and (layouts.threads != 1 or layouts.pairs):
+            remedy = (
+                "write {threads} or {cores} into launcher.participant"
+                if study.launcher.name == "template"
+                else "use mpiexec, srun, slurm or a template, or leave out its threads"
+            )
+            raise StudyError(
+                f"{key}: threads of {participant.name!r} on the launcher {study.launcher.name}, which only knows "
+                f"ranks: {remedy}"
+            )
+        for pair in layouts.pairs:
+            if pair.cores > most:
+                raise StudyError(
+                    f"{key}.pairs: expected at most the {plural(most, 'core')} of the budget, found {pair}, "
+                    f"{plural(pair.cores, 'core')}"
+                )
+        low, high = participant.minimum_ranks, participant.maximum_ranks or most
+        if not layouts.allowed(low, high):
+            raise StudyError(f"{key}: expected {layouts} cores, found none from {low} to {high}; change the bounds")
+
+
+def _check_variables(environment: Mapping[str, str], key: str, *, has_threads: bool) -> None:
+    for name, value in environment.items():
+        if name == "OMP_NUM_THREADS" and has_threads:
+            raise StudyError(f"{key}.environment.{name}: the participant's threads set this variable; leave it out")
+        if name in RUN_VARIABLES:
+            raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
+        try:
+            check_placeholders(value, PLACEHOLDERS)
+        except StudyError as error:
+            raise StudyError(f"{key}.environment.{name}: {error}") from error
+
+
+def check_machine(study: Study) -> None:
+    """Refuse unknown versions, ranks with more GPUs than a node, and more to split than all kinds of nodes have."""
+    known = names_of(study)
+    for field, entries in study.machine:
+        for key in entries if isinstance(entries, dict) else ():
+            if ":" in key and key not in known:
+                raise StudyError(f"machine.{field}: unknown version {key!r}{choices(key, known)}")
+    section = machine_of(study)
+    demands = None if section is None else section.machine()
+    for key, gpus in demands.gpus_per_rank.items() if demands is not None else ():
+        kind = demands.kind_of(*key.partition(":")[::2]) if demands is not None and demands.kinds else study.machine
+        if kind.gpus_per_node is not None and gpus > kind.gpus_per_node:
+            raise StudyError(
+                f"machine.gpus_per_rank.{key}: expected at most the {kind.gpus_per_node} GPUs of a node, found {gpus}"
+            )
+    if not study.budget.kinds:
+        return
+    for field in ("nodes", "kinds"):
+        if getattr(study.machine, field) is not None:
+            raise StudyError(f"machine.{field}: expected budget.kinds alone to say what nodes there are, found both")
+    most = sum(kind.nodes * kind.cores_per_node for kind in study.budget.kinds)
+    if study.budget.ranks > most:
+        raise StudyError(
+            f"budget.{study.unit}s: expected at most the {plural(most, 'core')} of all kinds of nodes, found "
+            f"{study.budget.ranks}"
+        )
 
 
 def check_versions(study: Study) -> None:
