@@ -192,6 +192,8 @@ class CoupledRun:
         What was asked for or the run says; more are left out where more are unlike those that follow.
     directory : Path or None
         The innermost directory that holds all its stores, absolute; None where unknown.
+    grouping : str
+        Why it is uncertain which launches belong to it; empty where it is not.
     """
 
     name: str
@@ -202,6 +204,7 @@ class CoupledRun:
     warmup_windows: int
     warmup_stated: int
     directory: Path | None = None
+    grouping: str = ""
 
     def steady(self, participant: str) -> NDArray[np.bool_]:
         """Which windows of a participant come after the warm-up.

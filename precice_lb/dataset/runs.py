@@ -23,6 +23,7 @@ from precice_lb.plural import plural
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.reader import root_children
 from precice_lb.precice_xml.records import Element
+from precice_lb.store.grouping import uncertain_partners
 from precice_lb.store.reader import read_runs
 from precice_lb.store.records import Complete, RankStore
 
@@ -64,9 +65,14 @@ def load_runs(
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    runs = [_coupled_run(run, warmup, complete) for run in read_runs(sources)]
+    grouped = read_runs(sources)
+    runs = [_coupled_run(run, warmup, complete) for run in grouped]
     names = distinct_names([run.name for run in runs], [run.directory for run in runs])
-    return [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+    doubts = uncertain_partners(grouped)
+    return [
+        dataclasses.replace(run, name=name, grouping=doubt)
+        for run, name, doubt in zip(runs, names, doubts, strict=True)
+    ]
 
 
 def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, complete: Complete | None) -> CoupledRun:
@@ -285,6 +291,8 @@ def _of_run(run: CoupledRun) -> Iterator[str]:
         )
     elif end:
         yield f"Run {run.name}: {end}; what was recorded is used."
+    if run.grouping:
+        yield f"Run {run.name}: {run.grouping}."
     absent, remedy = missing(run)
     if absent:
         yield f"Run {run.name}: {absent}; {remedy}."

@@ -349,7 +349,7 @@ def _start_recorder(
 
     ``guess`` is the mode of the first guess, where the run makes one.
     """
-    writer, after_close = None, None
+    writer, after_close, settle = None, None, None
     try:
         given = _by_name(args, kwargs)
         participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
@@ -362,12 +362,16 @@ def _start_recorder(
         if setting("PRECICE_LB_RECORD", "1", "0") == "0":
             return None
         # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
+        from precice_lb.record.launch import launch_id
         from precice_lb.record.metadata import run_metadata, user_metadata
         from precice_lb.store.spool import StoreWriter
 
         values, text = run_metadata(participant, configuration, rank, size, backend, guess)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
+        launch, settle = launch_id(values, directory, given.get("communicator"))
+        if launch is not None:
+            values["launch"] = launch
         keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"
         writer = StoreWriter(directory, values, text, keep_spool=keep_spool)
         if os.environ.get("PRECICE_LB_AT_END"):
@@ -379,7 +383,7 @@ def _start_recorder(
     try:
         from precice_lb.record.recorder import Recorder
 
-        return Recorder(writer, after_close)
+        return Recorder(writer, after_close, settle)
     except Exception as error:
         warn_once(f"this run is not recorded: {error}")
         return None

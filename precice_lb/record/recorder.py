@@ -50,7 +50,12 @@ class Recorder:
     is complete. Mapping and wait within are for preCICE's profiling files to tell, after the run.
     """
 
-    def __init__(self, writer: StoreWriter | None, after_close: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        writer: StoreWriter | None,
+        after_close: Callable[[], None] | None = None,
+        settle: Callable[[], str | None] | None = None,
+    ) -> None:
         self._calls: list[tuple[int, int, float, bool, int, int]] = []
         self.take = self._calls.append
         self._repeats: set[int] = set()
@@ -69,6 +74,8 @@ class Recorder:
         self.take_mpi = self._mpi.append
         self._writer = writer
         self._after_close = after_close
+        # Gives the id of the launch, once all ranks are known to have come as far as that.
+        self._settle = settle
         self._pid = os.getpid()
 
     @property
@@ -87,7 +94,8 @@ class Recorder:
         row = np.array([(begin, end - begin, NOT_MEASURED, NOT_MEASURED)], dtype=INITIALIZE_DTYPE)
         with self._writing() as writer:
             if writer is not None:
-                writer.write_initialize(row)
+                launch = None if self._settle is None else self._settle()
+                writer.write_initialize(row, launch)
         self._previous_cpu = time.process_time_ns()
         self._previous_end = time.perf_counter_ns()
 

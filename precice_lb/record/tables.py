@@ -1,4 +1,4 @@
-"""What a solver says besides its calls: cells that its rank holds, sections of its own; running sums, and notes to it."""
+"""What a solver says besides its calls: cells that its rank holds, sections of its own; running sums, and notes."""
 
 from __future__ import annotations
 

@@ -311,6 +311,7 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
 def _remarks(run: CoupledRun) -> Iterator[tuple[str, str]]:
     for key, text in (
         ("not finished", unfinished(run)),
+        ("uncertain grouping", run.grouping),
         ("missing", "; ".join(filter(None, missing(run)))),
         ("shared cores", run.crowding),
     ):

@@ -91,6 +91,7 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("participant", "text", "name of the participant", required=True, check=_NOT_EMPTY),
         MetadataKey("rank", "integer", "rank within the participant", required=True, check=_FROM_0),
         MetadataKey("size", "integer", "ranks of the participant", required=True, check=_FROM_1),
+        MetadataKey("launch", "text", "id that all ranks of one launch share", check=_NOT_EMPTY),
         MetadataKey("attempt", "integer", "run into the same directory, from 1", required=True, check=_FROM_1),
         MetadataKey("hostname", "text", "host the rank ran on"),
         MetadataKey("cpu_model", "text", "processor of that host"),

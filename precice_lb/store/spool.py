@@ -55,7 +55,7 @@ def head_block(metadata: Mapping[str, Any], configuration: str) -> bytes:
 
 
 def end_block(metadata: Mapping[str, Any]) -> bytes:
-    """Make the last block, with the metadata that are known at the end."""
+    """Make a block with metadata that are known later than the head: the last one has the end."""
     return _text_block("end", metadata)
 
 
@@ -216,9 +216,12 @@ class StoreWriter:
         """Write what the rank said about its meshes to disk, once."""
         self._spool.append(b"".join(block(name, rows) for name, rows in meshes.arrays().items() if len(rows)))
 
-    def write_initialize(self, row: NDArray[np.void]) -> None:
-        """Write the row of ``initialize`` to disk."""
-        self._spool.append(block("initialize", row))
+    def write_initialize(self, row: NDArray[np.void], launch: str | None = None) -> None:
+        """Write the row of ``initialize`` to disk, and the id of the launch where this rank has learned it by then."""
+        learned = launch is not None and "launch" not in self.metadata
+        if learned:
+            self.metadata["launch"] = launch
+        self._spool.append((end_block({"launch": launch}) if learned else b"") + block("initialize", row))
 
     def append(
         self,

@@ -1,0 +1,241 @@
+"""Which ranks were one launch of a participant, and which launches were coupled with each other."""
+
+from __future__ import annotations
+
+import os.path
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import TypeVar
+from xml.parsers import expat
+
+from precice_lb.store.records import RankStore
+
+T = TypeVar("T")
+Group = Sequence[RankStore]
+
+# Two launches may have been coupled if this share of the shorter one passed while the other one ran. Coupled ones begin
+# and end together; what lacks is how far the clocks of their nodes differ.
+_TOGETHER = 0.25
+
+
+def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
+    """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
+
+    Of one participant, size, case and name of the run, ranks with the same launch id belong together. One without an id
+    (of an earlier version, imported, or killed before it had one) belongs to the one such launch that ran then and
+    lacks it; else those that ran at the same time do, and store directory and attempt tell them apart.
+    """
+
+    def key(store: RankStore) -> Hashable:
+        data = store.metadata
+        return data["participant"], data["size"], data["case"], data.get("run")
+
+    groups: list[list[RankStore]] = []
+    for alike in _by(stores, key):
+        launches = _by((store for store in alike if "launch" in store.metadata), lambda store: store.metadata["launch"])
+        rest: list[RankStore] = []
+        for store in (store for store in alike if "launch" not in store.metadata):
+            lacking = [ranks for ranks in launches if _lacks(ranks, store)]
+            (lacking[0] if len(lacking) == 1 else rest).append(store)
+        for cluster in (*launches, *_overlapping(rest, lambda store: "", lambda store: store.interval_unix_ns)):
+            ranks = [store.metadata["rank"] for store in cluster]
+            groups.extend([cluster] if len(set(ranks)) == len(ranks) else _by(cluster, _place))
+    return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
+
+
+def _lacks(launch: Group, store: RankStore) -> bool:
+    """Whether a launch has no such rank, and ran when that did."""
+    return all(known.metadata["rank"] != store.metadata["rank"] for known in launch) and (
+        _overlap(group_interval(launch), store.interval_unix_ns) is not None
+    )
+
+
+def group_runs(participants: Iterable[Group]) -> list[list[Group]]:
+    """Group participants to coupled runs, in the order they started; a participant occurs once in each.
+
+    Of one case and name of the run, launches were coupled that name the same exchange directory and ran from
+    ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible
+    (`uncertain_partners`), none is chosen. Without ids those that ran at the same time are grouped, and told apart by
+    the directory of their stores and the attempt.
+    """
+
+    def key(group: Group) -> Hashable:
+        return group[0].metadata["case"], group[0].metadata.get("run")
+
+    runs: list[list[Group]] = []
+    groups = list(participants)
+    for launches in _by((group for group in groups if has_launch(group)), key):
+        runs.extend(_joined(launches))
+    for cluster in _overlapping((group for group in groups if not has_launch(group)), key, group_interval):
+        names = [group[0].metadata["participant"] for group in cluster]
+        runs.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
+    return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run))
+
+
+def has_launch(group: Group) -> bool:
+    """Whether it is known which ranks were started together."""
+    return any("launch" in store.metadata for store in group)
+
+
+def _joined(launches: Sequence[Group]) -> list[list[Group]]:
+    """Join launches of one case that were coupled, as far as there is one possibility only."""
+    partners = _partners(launches)
+    joined = [{number} for number in range(len(launches))]
+    changed = True
+    while changed:
+        changed = False
+        for number, by_name in enumerate(partners):
+            for possible in by_name.values():
+                if len(possible) != 1 or possible <= joined[number]:
+                    continue
+                (other,) = possible
+                both = joined[number] | joined[other]
+                if len({_name(launches[member]) for member in both}) < len(both):
+                    continue
+                for member in both:
+                    joined[member] = both
+                # Whoever has found a partner is none for another launch of the same name.
+                for taken, free in ((other, number), (number, other)):
+                    for rival, theirs in enumerate(partners):
+                        if rival != free and _name(launches[rival]) == _name(launches[free]):
+                            theirs.get(_name(launches[taken]), set()).discard(taken)
+                changed = True
+    seen: set[int] = set()
+    runs = []
+    for number, members in enumerate(joined):
+        if number not in seen:
+            seen |= members
+            runs.append([launches[member] for member in sorted(members)])
+    return runs
+
+
+def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
+    """By launch and name of a partner: numbers of the launches that it may have been coupled with."""
+    partners: list[dict[str, set[int]]] = [{} for _ in launches]
+    meetings = [_meetings(launch) for launch in launches]
+    coupled = [_coupled_interval(launch) for launch in launches]
+    for first, second in combinations(range(len(launches)), 2):
+        if not meetings[first] & meetings[second] or _name(launches[first]) == _name(launches[second]):
+            continue
+        both = _overlap(coupled[first], coupled[second])
+        shorter = min(end - start for start, end in (coupled[first], coupled[second]))
+        if both is not None and both >= _TOGETHER * shorter:
+            partners[first].setdefault(_name(launches[second]), set()).add(second)
+            partners[second].setdefault(_name(launches[first]), set()).add(first)
+    return partners
+
+
+def uncertain_partners(runs: Sequence[Sequence[Group]]) -> list[str]:
+    """Say of each run why it is uncertain which launches belong to it; empty where it is not."""
+    doubts = [""] * len(runs)
+    places = [(number, group) for number, run in enumerate(runs) for group in run if has_launch(group)]
+    for alike in _by(places, lambda place: (place[1][0].metadata["case"], place[1][0].metadata.get("run"))):
+        partners = _partners([group for _, group in alike])
+        for (number, group), by_name in zip(alike, partners, strict=True):
+            names = {_name(other) for other in runs[number]}
+            open_names = sorted(name for name, possible in by_name.items() if possible and name not in names)
+            if open_names:
+                doubts[number] = (
+                    f"it cannot be told which launch of {' and '.join(open_names)} this launch of {_name(group)} was "
+                    "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
+                    'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own'
+                )
+    counts = Counter(_signature(run) for run in runs if not any(map(has_launch, run)))
+    for number, run in enumerate(runs):
+        if not any(map(has_launch, run)) and counts[_signature(run)] > 1:
+            doubts[number] = (
+                "which ranks and participants belong together is taken from when they ran: the stores say no launch, "
+                "being of an earlier version or imported"
+            )
+    return doubts
+
+
+def _signature(run: Sequence[Group]) -> Hashable:
+    data = run[0][0].metadata
+    return data["case"], data.get("run"), frozenset(store.directory for group in run for store in group)
+
+
+def _name(group: Group) -> str:
+    return str(group[0].metadata["participant"])
+
+
+def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
+    """Pairs of participants that meet, and the directory in which they do, of a launch's own communications."""
+    data = group[0].metadata
+    return frozenset(
+        (pair, os.path.realpath(os.path.join(data.get("working_directory", ""), directory)))
+        for pair, directory in _exchange_directories(group[0].configuration)
+        if _name(group) in pair
+    )
+
+
+@lru_cache(maxsize=64)
+def _exchange_directories(configuration: str) -> tuple[tuple[frozenset[str], str], ...]:
+    """Participants and exchange directory of each ``m2n`` of a configuration."""
+    pairs: list[tuple[frozenset[str], str]] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag.startswith("m2n:"):
+            pair = frozenset(attributes.get(name, "") for name in ("acceptor", "connector"))
+            pairs.append((pair, attributes.get("exchange-directory") or "."))
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    try:
+        parser.Parse(configuration, True)
+    except (expat.ExpatError, ValueError):
+        return ()
+    return tuple(pairs)
+
+
+def _coupled_interval(group: Group) -> tuple[int, int]:
+    """From the first ``initialize`` of a launch to its last end, in ns of Unix time."""
+    start, end = group_interval(group)
+    begins = [
+        int(store.initialize["begin_ns"][0]) - store.metadata["started_clock_ns"] + store.metadata["started_unix_ns"]
+        for store in group
+        if len(store.initialize)
+    ]
+    return min(begins, default=start), end
+
+
+def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
+    """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
+    intervals = [store.interval_unix_ns for store in group]
+    return min(start for start, _ in intervals), max(end for _, end in intervals)
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int | None:
+    """How long two closed intervals overlap; None where they do not."""
+    length = min(first[1], second[1]) - max(first[0], second[0])
+    return length if length >= 0 else None
+
+
+def _place(store: RankStore) -> Hashable:
+    """Store directory and attempt."""
+    return store.directory, store.metadata["attempt"]
+
+
+def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _overlapping(
+    items: Iterable[T], key: Callable[[T], Hashable], interval: Callable[[T], tuple[int, int]]
+) -> list[list[T]]:
+    """Partition items into those with the same key whose closed intervals are connected by overlaps."""
+    clusters: list[list[T]] = []
+    for group in _by(items, key):
+        latest = None
+        for item in sorted(group, key=interval):
+            start, end = interval(item)
+            if latest is None or start > latest:
+                clusters.append([])
+            clusters[-1].append(item)
+            latest = end if latest is None else max(latest, end)
+    return clusters

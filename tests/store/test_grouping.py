@@ -1,0 +1,117 @@
+"""Which ranks were one launch and which launches one coupled run, from ids, exchange directories and times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from store_helpers import PARALLEL, START, row, write_store
+
+from precice_lb.dataset import load_runs
+from precice_lb.dataset.runs import remarks
+from precice_lb.report.summary import summarise
+
+M2N = '<m2n:sockets acceptor="{}" connector="{}" exchange-directory="{}"/>'
+COUPLED = PARALLEL.replace("<coupling", M2N.format("A", "B", "..") + "<coupling", 1)
+UNKNOWN = "it cannot be told"
+
+
+def _launch(
+    store: Path,
+    name: str,
+    ranks: int,
+    begin: float,
+    seconds: float,
+    case: str = "/case",
+    launch: str | None = "",
+    **more: str,
+) -> None:
+    """Stores of one launch, which began and ended at these seconds by the clock of its node."""
+    for rank in range(ranks):
+        identity = {} if launch is None else {"launch": launch or f"{name}{ranks}{begin}"}
+        write_store(
+            store,
+            [row(window, 1.0, 0.5, 0.25) for window in (1, 2, 3)],
+            name,
+            rank,
+            ranks,
+            seconds=seconds,
+            started_unix_ns=START + round(1e9 * begin),
+            working_directory=f"{case}/{name.lower()}",
+            **{"configuration": COUPLED, **identity, **more},
+        )
+
+
+def _splits(store: Path) -> list[dict[str, int]]:
+    return [{name: part.ranks for name, part in run.participants.items()} for run in load_runs([store])]
+
+
+def test_two_splits_at_once_in_one_store_directory_are_two_runs(tmp_path: Path) -> None:
+    for case, (a, b) in {"/one": (1, 3), "/two": (2, 2)}.items():
+        _launch(tmp_path, "A", a, 0, 100, case)
+        _launch(tmp_path, "B", b, 0, 100, case)
+    assert _splits(tmp_path) == [{"A": 1, "B": 3}, {"A": 2, "B": 2}]
+    assert remarks(load_runs([tmp_path])) == ()
+
+
+@pytest.mark.parametrize("seconds", [5.0, 100.0])
+@pytest.mark.parametrize("ahead", [-3.0, 3.0])
+def test_runs_after_each_other_on_nodes_whose_clocks_differ(tmp_path: Path, ahead: float, seconds: float) -> None:
+    for number, (a, b) in enumerate([(1, 3), (2, 2), (3, 1)]):
+        _launch(tmp_path, "A", a, number * (seconds + 1), seconds)
+        _launch(tmp_path, "B", b, number * (seconds + 1) + ahead, seconds)
+    assert _splits(tmp_path) == [{"A": 1, "B": 3}, {"A": 2, "B": 2}, {"A": 3, "B": 1}]
+
+
+def test_ranks_of_two_launches_of_one_split_stay_apart(tmp_path: Path) -> None:
+    for case in ("/one", "/two"):
+        _launch(tmp_path, "A", 2, 0, 100, case, launch=f"A in {case}")
+        _launch(tmp_path, "B", 1, 0, 100, case, launch=f"B in {case}")
+    runs = load_runs([tmp_path])
+    assert [run.participants["A"].ranks for run in runs] == [2, 2]
+    for run in runs:
+        assert len({part.metadata["working_directory"].split("/")[1] for part in run.participants.values()}) == 1
+
+
+def test_three_participants_of_which_two_never_meet(tmp_path: Path) -> None:
+    links = M2N.format("A", "B", "..") + M2N.format("C", "B", "../other")
+    text = PARALLEL.replace("<coupling", links + "<coupling", 1)
+    for case in ("/one", "/two"):
+        for name in "ABC":
+            _launch(tmp_path, name, 1, 0, 10, case, launch=name + case, configuration=text)
+    assert [sorted(split) for split in _splits(tmp_path)] == [["A", "B", "C"]] * 2
+
+
+def test_what_stays_ambiguous_is_said_and_not_chosen(tmp_path: Path) -> None:
+    for ranks in (1, 2):
+        _launch(tmp_path, "A", ranks, 0, 10)
+        _launch(tmp_path, "B", ranks, 0, 10)
+    runs = load_runs([tmp_path])
+    assert sorted(map(len, (run.participants for run in runs))) == [1, 1, 1, 1]
+    assert all(UNKNOWN in run.grouping for run in runs)
+    assert all(UNKNOWN in dict(run.remarks)["uncertain grouping"] for run in summarise(runs))
+    assert sum(UNKNOWN in text and "PRECICE_LB_DIR" in text for text in remarks(runs)) == 4
+
+
+def test_a_partner_that_was_not_recorded_is_not_replaced_by_the_next_run(tmp_path: Path) -> None:
+    _launch(tmp_path, "A", 1, 0, 20)
+    _launch(tmp_path, "A", 2, 21, 20)
+    _launch(tmp_path, "B", 2, 18, 20)
+    assert _splits(tmp_path) == [{"A": 1}, {"A": 2, "B": 2}]
+
+
+def test_a_rank_that_ended_before_it_knew_its_launch_belongs_to_the_one_that_lacks_it(tmp_path: Path) -> None:
+    _launch(tmp_path, "A", 1, 0, 10)
+    for rank, identity in enumerate(({"launch": "x"}, {})):
+        write_store(
+            tmp_path, [row(1, 1, 1, 1)], "B", rank, 2, configuration=COUPLED, working_directory="/case/b", **identity
+        )
+    assert _splits(tmp_path) == [{"A": 1, "B": 2}]
+
+
+def test_stores_without_ids_are_grouped_by_time_and_that_is_said(tmp_path: Path) -> None:
+    for ranks, begin in ((1, 0.0), (2, 100.0)):
+        _launch(tmp_path, "A", ranks, begin, 10, launch=None)
+        _launch(tmp_path, "B", ranks, begin, 10, launch=None)
+    assert _splits(tmp_path) == [{"A": 1, "B": 1}, {"A": 2, "B": 2}]
+    assert sum("from when they ran" in text for text in remarks(load_runs([tmp_path]))) == 2
