@@ -259,7 +259,7 @@ def _type(values: dict[str, Any]) -> str:
 
 def _store_columns() -> str:
     """Columns of a store's tables with type and unit, and its metadata."""
-    from precice_lb.store import metadata, schema
+    from precice_lb.store import schema
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
     for name in ("advances", "initialize", "sections", "guesses", "counts", "mpi", "cpu"):
@@ -275,7 +275,7 @@ def _store_columns() -> str:
         "| attribute | type | unit | meaning | |",
         "|---|---|---|---|---|",
     ]
-    for key in metadata.METADATA.values():
+    for key in schema.METADATA.values():
         lines.append(
             f"| `{key.name}` | {key.kind} | {key.unit} | {key.description} | {'required' if key.required else ''} |"
         )
