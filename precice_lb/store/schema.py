@@ -233,6 +233,16 @@ CPU_DTYPE = np.dtype([("window", "<i8"), ("cpu_ns", "<i8")])
 NAME_BYTES = 128
 """Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
 
+
+def stored_name(name: str) -> str:
+    """Make what a store can hold of a name, and keeps apart from other ones: a longer one ends in its hash."""
+    data = name.encode("utf-8", "replace").rstrip(b"\0")
+    if len(data) > NAME_BYTES:
+        digest = b"~" + hashlib.sha256(data).hexdigest()[:16].encode()
+        data = data[: NAME_BYTES - len(digest)].decode("utf-8", "ignore").encode() + digest
+    return data.decode()
+
+
 GUESS_PREFIX = "Guess-of-"
 """What names of the data fields begin with that carry first guesses from one participant to another."""
 

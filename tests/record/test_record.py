@@ -325,7 +325,7 @@ while caught < 500:
         caught += 1
 signal.setitimer(signal.ITIMER_REAL, 0)
 recorder.close(finished=False)
-print(caught, recorder._window - 1)
+print(caught, recorder._taken.window - 1)
 """
 
 
@@ -335,9 +335,7 @@ def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path
     caught, windows = map(int, result.stdout.split())
     store = only_store(tmp_path)
     assert caught == 500
-    # An exception between two lines of our bookkeeping may cost a row, as it costs the solver its step.
-    assert windows - caught <= len(store.advances) <= windows + caught
-    assert np.unique(store.advances["window"]).size >= windows - caught
+    assert store.advances["window"].tolist() == list(range(1, windows + 1))
     assert "ended_unix_ns" in store.metadata
 
 
