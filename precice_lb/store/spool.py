@@ -297,13 +297,9 @@ class StoreWriter:
             # h5py tells of other versions of HDF5 than its own, which is not for the solver's user.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                from precice_lb.store.rank_file import hdf5_image
+                from precice_lb.store.rank_file import write_hdf5
 
-                image = hdf5_image(read_spool(self.path))
-            with draft.open("xb") as file:
-                file.write(image)
-                file.flush()
-                os.fsync(file.fileno())
+                write_hdf5(self.path, draft)
             if publish(draft, target):
                 self.path.unlink()
                 self.path = target

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -188,6 +189,26 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
         assert store.guess_names == ("hold", "reduced")
         assert store.guesses.tobytes() == guesses.tobytes()
         assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
+
+
+def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    table = np.zeros(1000, ADVANCE_DTYPE)
+    for part in range(100):
+        table["window"] = np.arange(1000 * part + 1, 1000 * part + 1001)
+        writer.append(table)
+    size = writer.path.stat().st_size
+    # What is loaded once, whatever the length.
+    StoreWriter(tmp_path, metadata("B"), PARALLEL).close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    tracemalloc.start()
+    try:
+        writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 10
+    assert writer.path.suffix == ".h5"
+    assert read_store(writer.path).advances["window"].tolist() == list(range(1, 100_001))
 
 
 def test_a_spool_that_became_an_hdf5_store_meanwhile_is_read_there(tmp_path: Path) -> None:
