@@ -27,7 +27,7 @@ REACHED = 3
 """Exit code where a threshold was reached."""
 
 _MEASURES = ("gain", "waiting", "drift")
-# A poll must not take more than this share of a core.
+# A poll must not take more than this share of a core, but for searches, which have one of their own.
 _SHARE = 0.02
 
 
@@ -159,7 +159,7 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
     """Poll until the run, or its chain, has ended; less often where polling takes long."""
     told = False
     while True:
-        begin = time.monotonic()
+        begin = time.monotonic() - observer.searches.seconds
         # Before the run: a chain that has come to its end meanwhile is looked at once more.
         chain = _chain_of(observer.directory)
         snapshot = observer.poll()
@@ -171,7 +171,7 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
         elif not told:
             told = True
             print(f"no run in {observer.directory} yet", file=sys.stderr)
-        time.sleep(max(every, (time.monotonic() - begin) / _SHARE))
+        time.sleep(max(every, (time.monotonic() - observer.searches.seconds - begin) / _SHARE))
 
 
 class _Lines:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,8 +18,8 @@ from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_o
 from precice_lb.layout import Layout, Layouts
 from precice_lb.store.records import RankStore
 
-Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
-"""By host, how many threads of ranks were there, and the cores that any of them could run on."""
+Places: TypeAlias = Mapping[str, tuple[int, int]]
+"""By host, how many threads of ranks were there, and the cores that any of them could run on: a bit for each."""
 
 # A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
@@ -382,14 +383,14 @@ def mean_known(values: NDArray[np.float64]) -> float:
 def places_of(group: Sequence[RankStore]) -> Places:
     """Count a participant's threads by host; nothing where a rank does not say its cores, or emulates its load."""
     ranks: Counter[str] = Counter()
-    cores: dict[str, frozenset[int]] = {}
+    cores: dict[str, int] = {}
     for store in group:
         data = store.metadata
         if "cpus" not in data or "hostname" not in data or data.get("emulated_load"):
             return {}
         host = str(data["hostname"])
         ranks[host] += int(data.get("threads", 1))
-        cores[host] = cores.get(host, frozenset()) | _cores(str(data["cpus"]))
+        cores[host] = cores.get(host, 0) | _cores(str(data["cpus"]))
     return {host: (count, cores[host]) for host, count in ranks.items()}
 
 
@@ -402,17 +403,19 @@ def _crowding(participants: Mapping[str, Places], what: str) -> str:
     for host in hosts:
         there = {name: places[host] for name, places in participants.items() if host in places}
         ranks = sum(count for count, _ in there.values())
-        cores = frozenset[int]().union(*(cpus for _, cpus in there.values()))
-        if ranks > len(cores):
+        cores = functools.reduce(operator.or_, (cpus for _, cpus in there.values())).bit_count()
+        if ranks > cores:
             found.append(
-                f"{ranks} {what} of {' and '.join(there)} shared {len(cores)} {'core' if len(cores) == 1 else 'cores'} "
-                f"of {host}"
+                f"{ranks} {what} of {' and '.join(there)} shared {cores} {'core' if cores == 1 else 'cores'} of {host}"
             )
     return "; ".join(found)
 
 
-@lru_cache(maxsize=1024)
-def _cores(text: str) -> frozenset[int]:
-    """Read a list such as ``0-3,8``."""
-    ranges = (part.partition("-") for part in text.split(","))
-    return frozenset(core for first, _, last in ranges for core in range(int(first), int(last or first) + 1))
+@functools.lru_cache(maxsize=1024)
+def _cores(text: str) -> int:
+    """Read a list such as ``0-3,8``: a number with a bit for each core."""
+    cores = 0
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cores |= max((2 << int(last or first)) - (1 << int(first)), 0)
+    return cores

@@ -153,7 +153,9 @@ def sections_of(group: Sequence[RankStore], windows: NDArray[np.int64]) -> dict[
         rows = rows[np.isin(rows["window"], windows)]
         seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
         for name, mean in zip(names, seconds.tolist(), strict=True):
-            found.setdefault(name, _unknown(group))[store.metadata["rank"]] = mean
+            values, rank = found.setdefault(name, _unknown(group)), store.metadata["rank"]
+            # Earlier versions cut long names, so that two may be the same.
+            values[rank] = np.nansum([values[rank], mean])
     return {name: each for name, each in found.items() if np.nanmax(each) > 0}
 
 

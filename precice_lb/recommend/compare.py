@@ -94,14 +94,30 @@ def _divide(
     """Divide the ranks of two participants anew, for each curve, while the others keep theirs."""
     both = split[first] + split[second]
     low, high = np.full_like(both, least[first]), np.maximum(both - least[second], least[first])
+    if (high <= low).all():
+        # Neither has a rank to spare.
+        return
     window: Callable[[Mapping[str, Array]], Array] = schedule.window_seconds
+    others = seconds
+    if schedule.is_maximum:
+        # What the others make of it is one number for each curve.
+        weights = schedule.weights
+        rest = np.max(
+            [np.zeros(len(both)), *(weights[n] * s for n, s in seconds.items() if n not in (first, second))], 0
+        )
+        others = {}
+
+        def window(costs: Mapping[str, Array]) -> Array:
+            pair = np.maximum(weights[first] * costs[first], weights[second] * costs[second])
+            return np.asarray(np.maximum(pair, rest[:, None]))
+
     steps = np.linspace(0.0, 1.0, TRIED)
     rows = np.arange(len(both))
     for _ in range(2):
         # Dense at both ends, where a rank more or less counts most.
         share = 0.5 - 0.5 * np.cos(np.pi * steps)
         tried = low[:, None] + (high - low)[:, None] * share
-        costs = {name: np.broadcast_to(own[:, None], tried.shape) for name, own in seconds.items()}
+        costs = {name: np.broadcast_to(own[:, None], tried.shape) for name, own in others.items()}
         costs[first] = tables[first](np.minimum(tried, ends[first]))
         costs[second] = tables[second](np.minimum(both[:, None] - tried, ends[second]))
         best = np.argmin(window(costs), axis=1)

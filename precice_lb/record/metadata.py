@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import sys
 import time
@@ -74,8 +75,9 @@ def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
             if not isinstance(values, Mapping):
                 raise StoreError(f"expected a JSON object or a mapping, found {str(values)[:80]!r}")
             result.update(validate(values, keys=USER_KEYS))
-        except (ValueError, TypeError, StoreError) as error:
-            warn_once(f"{source} ignored: {error}")
+        # JSON of many levels raises RecursionError, and a solver's own mapping what it likes.
+        except Exception as error:
+            warn_once(f"{source} ignored: {str(error)[:400] or type(error).__name__}")
     return result
 
 
@@ -107,9 +109,9 @@ def _cpus() -> str | None:
 def _threads() -> int:
     """Threads of a rank, as whoever starts the run says: what else is set of OpenMP's may be of the login shell."""
     text = os.environ.get("PRECICE_LB_THREADS") or "1"
-    if text.isascii() and text.isdigit() and int(text) > 0:
+    if re.fullmatch("0*[1-9][0-9]{0,5}", text):
         return int(text)
-    warn_once(f"PRECICE_LB_THREADS is ignored: expected a whole number of at least 1, found {text[:80]!r}")
+    warn_once(f"PRECICE_LB_THREADS is ignored: expected a whole number from 1 to 999999, found {text[:80]!r}")
     return 1
 
 

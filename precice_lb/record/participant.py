@@ -188,10 +188,10 @@ def recording_class(backend: Backend) -> type:
 
         def initialize(self) -> Any:
             recorder = self._precice_lb_recorder
-            notes, self._precice_lb_meshes = self._precice_lb_meshes, None
-            if recorder is not None and notes is not None:
+            if recorder is not None and self._precice_lb_meshes is not None:
                 # Before the call: it may be the one that such meshes make fail.
-                recorder.write_meshes(notes)
+                recorder.write_meshes(self._precice_lb_meshes)
+            self._precice_lb_meshes = None
             begin = clock()
             result = base.initialize(self)
             end = clock()

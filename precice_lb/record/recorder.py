@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from precice_lb.record.tables import NO_SUMS, Counts, Sections, summary, sums, warn_once
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
+    COUNT_DTYPE,
     CPU_DTYPE,
     GUESS_DTYPE,
     INITIALIZE_DTYPE,
     MPI_DTYPE,
     NOT_MEASURED,
+    SECTION_DTYPE,
 )
 from precice_lb.store.spool import raised_elsewhere
 
@@ -30,10 +33,90 @@ _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
-_NO_MPI: NDArray[np.void] = np.empty(0, dtype=MPI_DTYPE)
 _CALL_DTYPE = np.dtype(
     [("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?"), ("cpu_begin", "<i8"), ("cpu_end", "<i8")]
 )
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What was taken since the last flush, and where that stood; what is still to be written is in ``before``."""
+
+    number: int = 0
+    # Of the call that will be the first of `calls`.
+    window: int = 1
+    iteration: int = 1
+    previous_end: int = field(default_factory=lambda: time.perf_counter_ns())
+    previous_cpu: int = field(default_factory=lambda: time.process_time_ns())
+    sums: NDArray[np.int64] = field(default_factory=lambda: NO_SUMS)
+    # With its `rows`.
+    before: tuple[_Taken, NDArray[np.void]] | None = None
+    calls: list[tuple[int, int, float, bool, int, int]] = field(default_factory=list)
+    # Positions in `calls`, where the next one begins another iteration.
+    repeats: set[int] = field(default_factory=set)
+    initialize: list[tuple[int, int, int, int]] = field(default_factory=list)
+    # Rows, with the position in `calls` in place of the window.
+    sections: list[tuple[int, int, int, int]] = field(default_factory=list)
+    counts: list[tuple[int, int, float]] = field(default_factory=list)
+    guesses: list[tuple[int, int, int, float]] = field(default_factory=list)
+    # Where asked for, ns in MPI within the solve time before each of `calls`.
+    mpi: list[int] = field(default_factory=list)
+
+    def following(self) -> _Taken:
+        """Begin what is taken from now on."""
+        rows, count = self.rows(), len(self.calls)
+        window, iteration, end, cpu = self.window, self.iteration, self.previous_end, self.previous_cpu
+        if count:
+            complete = bool(rows["window_complete"][-1])
+            window = int(rows["window"][-1]) + complete
+            iteration = 1 if complete else int(rows["iteration"][-1])
+            end, cpu = self.calls[-1][1], self.calls[-1][-1]
+        repeats = {0} & {index - count for index in self.repeats}
+        before = self, rows
+        return _Taken(self.number + 1, window, iteration, end, cpu, self.sums + sums(rows), before, repeats=repeats)
+
+    def rows(self) -> NDArray[np.void]:
+        """Rows of `ADVANCE_DTYPE`."""
+        calls = np.array(self.calls, dtype=_CALL_DTYPE)
+        count = len(calls)
+        rows = np.zeros(count, dtype=ADVANCE_DTYPE)
+        if not count:
+            return rows
+        begins_window = np.concatenate(([False], calls["complete"][:-1]))
+        rows["window"] = self.window + np.cumsum(begins_window)
+        repeats = np.bincount([index for index in self.repeats if index < count], minlength=count).cumsum()
+        start = np.maximum.accumulate(np.where(begins_window, np.arange(count), 0))
+        rows["iteration"] = repeats + np.where(start > 0, 1 - repeats[start], self.iteration)
+        rows["begin_ns"] = calls["begin"]
+        rows["solve_ns"] = calls["begin"] - np.concatenate(([self.previous_end], calls["end"][:-1]))
+        rows["advance_ns"] = calls["end"] - calls["begin"]
+        rows["mapping_ns"] = rows["wait_ns"] = NOT_MEASURED
+        rows["computed_dt"] = calls["dt"]
+        rows["window_complete"] = calls["complete"]
+        return rows
+
+    def tables(self, rows: NDArray[np.void]) -> dict[str, NDArray[np.void]]:
+        """Rows of all tables but for names, given those of ``advance``."""
+        tables = {
+            name: np.array(taken, dtype)
+            for name, taken, dtype in (
+                ("initialize", self.initialize, INITIALIZE_DTYPE),
+                ("sections", self.sections, SECTION_DTYPE),
+                ("counts", self.counts, COUNT_DTYPE),
+                ("guesses", self.guesses, GUESS_DTYPE),
+            )
+            if taken
+        }
+        following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self.window
+        for name in tables.keys() & {"sections", "counts"}:
+            tables[name]["window"] = np.append(rows["window"], following)[tables[name]["window"]]
+        if self.mpi:
+            # A call that failed has no row.
+            mpi = np.array(self.mpi[: len(rows)], dtype=np.int64)
+            tables["mpi"] = _by_window(rows["window"][: len(mpi)], mpi, MPI_DTYPE)
+        calls = np.array(self.calls, dtype=_CALL_DTYPE)
+        cpu = calls["cpu_begin"] - np.concatenate(([self.previous_cpu], calls["cpu_end"]))[: len(calls)]
+        return {**tables, "cpu": _by_window(rows["window"], cpu, CPU_DTYPE), "rows": rows}
 
 
 class Recorder:
@@ -41,7 +124,8 @@ class Recorder:
 
     All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay
     every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
-    touched: what one raises meanwhile is the solver's, and may cost the rows of one flush.
+    touched: what one raises meanwhile is the solver's. It may come between any two steps, so that what was taken is put
+    aside by one assignment, and written once by its number, by this flush or the next.
 
     What happens in each ``advance`` is up to the caller (`precice_lb.record.participant`). It gives ``take`` a tuple of
     the clock before and after (ns), the computed time step (simulated s), whether the time window is complete, and the
@@ -56,22 +140,10 @@ class Recorder:
         after_close: Callable[[], None] | None = None,
         settle: Callable[[], str | None] | None = None,
     ) -> None:
-        self._calls: list[tuple[int, int, float, bool, int, int]] = []
-        self.take = self._calls.append
-        self._repeats: set[int] = set()
-        # Of the call that will be the first of `_calls`.
-        self._window = 1
-        self._iteration = 1
-        self._previous_end = time.perf_counter_ns()
-        self._previous_cpu = time.process_time_ns()
-        self._sums = NO_SUMS
+        self._taken = _Taken()
         self._sections = Sections()
-        self._guesses: list[tuple[int, int, int, float]] = []
-        self._guess_names: dict[str, int] = {}
         self._counts = Counts()
-        # Where asked for, ns in MPI within the solve time before each of `_calls`.
-        self._mpi: list[int] = []
-        self.take_mpi = self._mpi.append
+        self._guess_names: dict[str, int] = {}
         self._writer = writer
         self._after_close = after_close
         # Gives the id of the launch, once all ranks are known to have come as far as that.
@@ -89,24 +161,32 @@ class Recorder:
             if writer is not None:
                 writer.write_meshes(notes.recorded(writer.metadata["rank"]))
 
+    def take(self, call: tuple[int, int, float, bool, int, int]) -> None:
+        """Take a call of ``advance``."""
+        self._taken.calls.append(call)
+
+    def take_mpi(self, nanoseconds: int) -> None:
+        """Take the time in MPI before the next call of ``advance``."""
+        self._taken.mpi.append(nanoseconds)
+
     def initialized(self, begin: int, end: int) -> None:
         """Take the times of ``initialize``, in ns of the clock."""
-        row = np.array([(begin, end - begin, NOT_MEASURED, NOT_MEASURED)], dtype=INITIALIZE_DTYPE)
+        self._taken.initialize.append((begin, end - begin, NOT_MEASURED, NOT_MEASURED))
         with self._writing() as writer:
-            if writer is not None:
-                launch = None if self._settle is None else self._settle()
-                writer.write_initialize(row, launch)
-        self._previous_cpu = time.process_time_ns()
-        self._previous_end = time.perf_counter_ns()
+            launch = None if self._settle is None else self._settle()
+            if writer is not None and launch is not None:
+                writer.write_launch(launch)
+        self._restart()
+        self.flush()
 
     def stayed(self) -> None:
         """Note that an ``advance`` did not complete its time window, of which there may be any number."""
-        if len(self._calls) >= _BUFFER_ROWS:
+        if len(self._taken.calls) >= _BUFFER_ROWS:
             self.flush()
 
     def repeated(self) -> None:
         """Count a coupling iteration: the solver goes back to its checkpoint."""
-        self._repeats.add(len(self._calls))
+        self._taken.repeats.add(len(self._taken.calls))
 
     def section_started(self, name: str | bytes) -> None:
         """Take the beginning of a profiling section of the solver."""
@@ -114,47 +194,43 @@ class Recorder:
 
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
-        if self._sections.stop(end, len(self._calls)):
-            with self._writing():
-                self._write(self._rows(), sections_only=True)
+        taken = self._taken
+        self._sections.stop(end, len(taken.calls), taken.sections)
+        if len(taken.sections) >= _BUFFER_ROWS:
+            self._write()
 
     def guessed(self, window: int, name: str, cost_ns: int, error: float) -> None:
         """Take which predictor made a time window's first guess, what it took, and what the guess was wrong by."""
         number = self._guess_names.setdefault(name, len(self._guess_names))
-        self._guesses.append((window, number, cost_ns, error))
+        self._taken.guesses.append((window, number, cost_ns, error))
 
     def count(self, feature: Any, number: Any) -> None:
         """Take how much of a feature the rank holds from now on."""
-        self._counts.take(feature, number, len(self._calls))
+        self._counts.take(feature, number, len(self._taken.calls), self._taken.counts)
 
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums, as the participant's ``timing_summary`` does."""
-        return summary(self._sums + sums(self._rows()))
+        return summary(self._taken.sums + sums(self._taken.rows()))
 
     def flush_due(self) -> int:
         """Flush, and return the number of time windows until the next flush."""
-        before, begin = self._window, self._previous_end
+        before = self._taken
         self.flush()
-        done = self._window - 1
-        return flush_after(done, (self._previous_end - begin) / max(self._window - before, 1)) - done
+        now = self._taken
+        done = now.window - 1
+        mean = (now.previous_end - before.previous_end) / max(now.window - before.window, 1)
+        return flush_after(done, mean) - done
 
     def flush(self) -> None:
         """Write everything taken so far; our own time on disk is no solver time."""
-        rows = np.empty(0, ADVANCE_DTYPE)
-        with self._writing():
-            rows = self._rows()
-            self._sums = self._sums + sums(rows)
-            self._write(rows)
-        if len(rows):
-            last = rows[-1]
-            self._window = int(last["window"]) + int(last["window_complete"])
-            self._iteration = 1 if last["window_complete"] else int(last["iteration"])
-        self._calls.clear()
-        self._repeats.clear()
-        self._guesses.clear()
-        self._mpi.clear()
-        self._previous_cpu = time.process_time_ns()
-        self._previous_end = time.perf_counter_ns()
+        self._write()
+        self._restart()
+
+    def _restart(self) -> None:
+        """Begin the solver's time anew."""
+        if not self._taken.calls:
+            self._taken.previous_cpu = time.process_time_ns()
+            self._taken.previous_end = time.perf_counter_ns()
 
     def close(self, *, finished: bool, keep_spool: bool = False) -> None:
         """Complete and close the store, once; in a forked child do nothing.
@@ -185,53 +261,29 @@ class Recorder:
                 raise
             writer, self._writer = self._writer, None
             if writer is not None:
-                warn_once(f"recording stops before window {self._window} of {writer.path}: {error}")
+                window = (self._taken.before or (self._taken,))[0].window
+                warn_once(f"recording stops before window {window} of {writer.path}: {error}")
                 with contextlib.suppress(Exception):
                     writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
 
-    def _rows(self) -> NDArray[np.void]:
-        """Rows of `ADVANCE_DTYPE` of the calls taken since the last flush."""
-        calls = np.array(self._calls, dtype=_CALL_DTYPE)
-        count = len(calls)
-        rows = np.zeros(count, dtype=ADVANCE_DTYPE)
-        if not count:
-            return rows
-        begins_window = np.concatenate(([False], calls["complete"][:-1]))
-        rows["window"] = self._window + np.cumsum(begins_window)
-        repeats = np.bincount([index for index in self._repeats if index < count], minlength=count).cumsum()
-        start = np.maximum.accumulate(np.where(begins_window, np.arange(count), 0))
-        rows["iteration"] = repeats + np.where(start > 0, 1 - repeats[start], self._iteration)
-        rows["begin_ns"] = calls["begin"]
-        rows["solve_ns"] = calls["begin"] - np.concatenate(([self._previous_end], calls["end"][:-1]))
-        rows["advance_ns"] = calls["end"] - calls["begin"]
-        rows["mapping_ns"] = rows["wait_ns"] = NOT_MEASURED
-        rows["computed_dt"] = calls["dt"]
-        rows["window_complete"] = calls["complete"]
-        return rows
+    def _write(self) -> None:
+        """Put aside what was taken, and write it, after what an exception of a handler has left."""
+        with self._writing():
+            self._write_before()
+            self._taken = self._taken.following()
+            self._write_before()
 
-    def _write(self, rows: NDArray[np.void], *, sections_only: bool = False) -> None:
-        following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self._window
-        windows = np.append(rows["window"], following)
-        sections, counts = self._sections.take(windows), self._counts.rows(windows)
-        guesses, mpi, cpu = np.array(self._guesses, dtype=GUESS_DTYPE), self._mpi_rows(rows), self._cpu_rows(rows)
-        if sections_only:
-            rows, guesses, mpi, cpu = rows[:0], guesses[:0], mpi[:0], cpu[:0]
-        if self._writer is not None and self.is_open and (len(rows) or len(sections) or len(guesses) or len(counts)):
-            names = self._sections.names, tuple(self._guess_names), self._counts.names
-            self._writer.append(rows, sections, names[0], guesses, names[1], counts, names[2], mpi, cpu)
-
-    def _mpi_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
-        """Rows of `MPI_DTYPE` of the calls taken since the last flush; a call that failed has no row."""
-        if not self._mpi:
-            return _NO_MPI
-        nanoseconds = np.array(self._mpi[: len(rows)], dtype=np.int64)
-        return _by_window(rows["window"][: len(nanoseconds)], nanoseconds, MPI_DTYPE)
-
-    def _cpu_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
-        """Rows of `CPU_DTYPE` of the calls taken since the last flush."""
-        calls = np.array(self._calls, dtype=_CALL_DTYPE)
-        nanoseconds = calls["cpu_begin"] - np.concatenate(([self._previous_cpu], calls["cpu_end"]))[: len(calls)]
-        return _by_window(rows["window"], nanoseconds, CPU_DTYPE)
+    def _write_before(self) -> None:
+        if self._taken.before is not None and self._writer is not None and self.is_open:
+            before, rows = self._taken.before
+            self._writer.append(
+                **before.tables(rows),
+                section_names=self._sections.names,
+                guess_names=tuple(self._guess_names),
+                count_names=self._counts.names,
+                number=before.number,
+            )
+        self._taken.before = None
 
 
 def _by_window(windows: NDArray[np.int64], nanoseconds: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[np.void]:

@@ -40,23 +40,26 @@ def _program(name: str) -> list[str]:
     """Find what a shell, or Python where it is a script, would run under a name."""
     if name.startswith("-"):
         return [*_this_python(), name]
-    if os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py")):
-        if os.path.isdir(name) or name.endswith(".py"):
-            return [*_this_python(), name]
-        if os.access(name, os.X_OK):
-            return [name if os.sep in name else os.path.join(os.curdir, name)]
-        _refuse_other_languages(name)
-        return [*_this_python(), name]
-    # A package of this environment is meant also where another environment's scripts come first.
-    places = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
-    found = None if os.sep in name else shutil.which(name, path=os.pathsep.join(places))
-    if found is None:
+    is_here = os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
+    # As in a shell a program of the path comes first, as under Python a script that is here.
+    if os.sep not in name and not (is_here and name.endswith(".py")):
+        # A package of this environment is meant also where another environment's scripts come first.
+        places = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
+        found = shutil.which(name, path=os.pathsep.join(places))
+        if found is not None:
+            # Called by its name as in a shell: Open MPI's mpiexec takes the directory of a path for its installation's.
+            return [name if shutil.which(name) == found else found]
+    if not is_here:
         raise PreciceLBError(
             f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
             "on the path; check the path and the spelling"
         )
-    # Called by its name as in a shell: Open MPI's mpiexec takes the directory of a path for its installation's.
-    return [name if shutil.which(name) == found else found]
+    if os.path.isdir(name) or name.endswith(".py"):
+        return [*_this_python(), name]
+    if os.access(name, os.X_OK):
+        return [name if os.sep in name else os.path.join(os.curdir, name)]
+    _refuse_other_languages(name)
+    return [*_this_python(), name]
 
 
 def _this_python() -> list[str]:

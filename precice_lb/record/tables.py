@@ -1,4 +1,4 @@
-"""What a solver says besides its calls: cells that its rank holds, sections of its own; running sums, and notes."""
+"""What a solver says besides its calls: cells of its rank, sections of its own; running sums, and notes to it."""
 
 from __future__ import annotations
 
@@ -11,106 +11,89 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.schema import COUNT_DTYPE, NAME_BYTES, SECTION_DTYPE
-from precice_lb.store.spool import raised_elsewhere
+from precice_lb.store.schema import stored_name
 
 _MOST_NAMES = 1000
-_NO_ROWS: NDArray[np.void] = np.empty(0, dtype=COUNT_DTYPE)
 
 
 class Counts:
-    """Numbers of features since the last flush; ``names`` are what column ``name`` of the rows counts, from 0."""
+    """Numbers of features; ``names`` are what column ``name`` of the rows counts, from 0."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self._latest: dict[str, tuple[int, float]] = {}
-        self._new: list[tuple[int, int, float]] = []
+        self._numbers: dict[str, int] = {}
+        self._latest: dict[int, float] = {}
 
-    def take(self, feature: Any, number: Any, call: int) -> None:
-        """Take how much of a feature the rank holds from the ``call``-th ``advance`` since the last flush on."""
-        try:
-            name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
-            if not isinstance(name, str) or not name.strip("\0"):
-                raise TypeError(f"expected the name of a feature, found {feature!r}")
-            name = name.encode("utf-8", "replace")[:NAME_BYTES].decode("utf-8", "ignore").rstrip("\0")
-            count = float(number)
-            if not (math.isfinite(count) and count >= 0):
-                raise ValueError(f"expected how much of {name!r} this rank holds, found {number!r}")
-            at, latest = self._latest.get(name, (len(self.names), None))
-            if latest == count:
-                return
-            if at == _MOST_NAMES:
-                raise ValueError(f"expected at most {_MOST_NAMES} features, found {name!r} as a further one")
-        except Exception as error:
-            # A signal handler's exception is the solver's, and none of ours.
-            if raised_elsewhere(error):
-                raise
-            warn_once(f"a call of count() is ignored: {error}")
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All features so far."""
+        return tuple(self._numbers)
+
+    def take(self, feature: Any, number: Any, call: int, rows: list[tuple[int, int, float]]) -> None:
+        """Add to ``rows`` how much of a feature the rank holds from the ``call``-th ``advance`` in them on."""
+        name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
+        if not isinstance(name, str) or not name.strip("\0"):
+            _ignore_count("the name of a feature", feature)
             return
-        if at == len(self.names):
-            self.names.append(name)
-        self._latest[name] = at, count
-        self._new.append((call, at, count))
+        name = stored_name(name)
+        try:
+            count = float(number)
+        # Code of any package may run here, and raise what it likes.
+        except Exception:
+            _ignore_count("how much of a feature this rank holds", number, name)
+            return
+        if not (math.isfinite(count) and count >= 0):
+            _ignore_count("how much of a feature this rank holds, at least 0", count, name)
+            return
+        if name not in self._numbers and len(self._numbers) == _MOST_NAMES:
+            _ignore_count(f"at most {_MOST_NAMES} features", name)
+            return
+        at = self._numbers.setdefault(name, len(self._numbers))
+        if self._latest.get(at) != count:
+            rows.append((call, at, count))
+            self._latest[at] = count
 
-    def rows(self, windows: NDArray[np.int64]) -> NDArray[np.void]:
-        """Return rows of `COUNT_DTYPE` since the last call, given the time window of each call of ``advance``."""
-        if not self._new:
-            return _NO_ROWS
-        rows = np.array(self._new, dtype=COUNT_DTYPE)
-        rows["window"] = windows[rows["window"]]
-        self._new.clear()
-        return rows
 
-
-_BUFFER_ROWS = 1024
-_MOST_NAMES = 1000
+def _ignore_count(expected: str, found: Any, feature: str = "") -> None:
+    """Warn of a call of ``count``, once of each kind."""
+    text = repr(found)[:80] if type(found) in (str, bytes, int, float, type(None)) else f"a {type(found).__name__}"
+    of = f" of {feature[:80]!r}" if feature else ""
+    warn_once(f"a call of count() is ignored: expected {expected}, found {text}{of}", kind=expected)
 
 
 class Sections:
-    """Sections that have ended since the last flush; ``names`` are what column ``name`` of the rows counts, from 0."""
+    """Sections that have ended; ``names`` are what column ``name`` of the rows counts, from 0."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self._texts: dict[str, int] = {}
         self._numbers: dict[str | bytes, int] = {}
         self._open: list[tuple[str | bytes, int]] = []
-        self._ended: list[tuple[int, int, int, int]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names so far."""
+        return tuple(self._texts)
 
     def start(self, name: str | bytes, begin: int) -> None:
         """Take the beginning of a section, in ns of the clock."""
         self._open.append((name, begin))
 
-    def stop(self, end: int, call: int) -> bool:
-        """Take the end of the section that began last, before the ``call``-th ``advance`` since the last flush.
-
-        Returns whether so many have ended that they have to be taken now.
-        """
+    def stop(self, end: int, call: int, rows: list[tuple[int, int, int, int]]) -> None:
+        """Add to ``rows`` the section that began last, ended before the ``call``-th ``advance`` in them."""
         if self._open:
             name, begin = self._open.pop()
             number = self._numbers.get(name)
             if number is None:
                 number = self._number(name)
             if number >= 0:
-                self._ended.append((number, call, begin, end - begin))
-        return len(self._ended) >= _BUFFER_ROWS
-
-    def take(self, windows: NDArray[np.int64]) -> NDArray[np.void]:
-        """Return rows of `SECTION_DTYPE` since the last call, given the time window of each call of ``advance``."""
-        rows = np.array(self._ended, dtype=SECTION_DTYPE)
-        rows["window"] = windows[rows["window"]]
-        self._ended.clear()
-        return rows
+                rows.append((number, call, begin, end - begin))
 
     def _number(self, name: str | bytes) -> int:
         """Give a new name its number; -1 where there are too many, which would be kept in memory for ever."""
-        text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-        text = text.encode("utf-8", "replace").decode()
-        if text not in self._numbers:
-            if len(self.names) == _MOST_NAMES:
-                warn_once(f"profiling sections are recorded for the first {_MOST_NAMES} names only")
-                return -1
-            self._numbers[text] = len(self.names)
-            self.names.append(text)
-        self._numbers[name] = self._numbers[text]
+        text = stored_name(name.decode("utf-8", "replace") if isinstance(name, bytes) else name)
+        if text not in self._texts and len(self._texts) == _MOST_NAMES:
+            warn_once(f"profiling sections are recorded for the first {_MOST_NAMES} names only")
+            return -1
+        self._numbers[name] = self._texts.setdefault(text, len(self._texts))
         return self._numbers[name]
 
 
@@ -137,10 +120,13 @@ def summary(summed: NDArray[np.int64]) -> dict[str, float]:
 _said: set[str] = set()
 
 
-def warn_once(message: str) -> None:
-    """Print a warning, once per process; a solver that turns Python's own warnings into errors would die of those."""
-    if message not in _said:
-        _said.add(message)
+def warn_once(message: str, kind: str = "") -> None:
+    """Print a warning, the first of its kind (or of these words) in this process.
+
+    A solver that turns Python's own warnings into errors would die of those.
+    """
+    if (kind or message) not in _said:
+        _said.add(kind or message)
         note(f"warning: {message}", sys.stderr)
 
 

@@ -184,14 +184,15 @@ class EventGraph:
         mean = float(self.window_seconds(costs[None])[0])
         weights = np.array([s * costs[w] if w >= 0 else 0.0 for w, s in zip(self._work, self._share, strict=True)])
         potential = np.zeros(len(self._work))
-        # Longest walks under weights reduced by the mean have no positive cycle, so that they settle.
+        scale = max(mean, float(weights.max()), np.finfo(float).tiny)
+        # Longest walks under weights reduced by the mean have no positive cycle, so that they settle, but for rounding.
         for _ in range(len(self._work) + 1):
             before = potential.copy()
             for source, target, delay in self._edges:
                 potential[target] = max(potential[target], potential[source] + weights[target] - mean * delay)
-            if np.array_equal(before, potential):
+            if (potential - before).max() <= 1e-12 * scale:
                 break
-        slack = 1e-9 * max(mean, float(weights.max()), np.finfo(float).tiny)
+        slack = 1e-9 * scale
         tight: dict[int, list[int]] = defaultdict(list)
         for source, target, delay in self._edges:
             if potential[source] + weights[target] - mean * delay >= potential[target] - slack:

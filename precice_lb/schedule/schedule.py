@@ -197,7 +197,7 @@ class Schedule:
             As `window_seconds`.
         """
         rows, shape = rows_of(self.participants, costs)
-        return {name: self._variants.seconds(rows, name).reshape(shape) for name in self.participants}
+        return {name: seconds.reshape(shape) for name, seconds in self._variants.participant_seconds(rows).items()}
 
     def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
         """Seconds that each participant waits per window: its seconds per window less its compute time.

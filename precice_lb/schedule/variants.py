@@ -187,15 +187,20 @@ class Variants:
         self.names = tuple(variants[0][1])
         self._per_iteration = np.array([1.0 / iterations[name] for name in self.names])
 
-    def seconds(self, rows: Floats, participant: str | None = None) -> Floats:
-        """Steady seconds per window, shape (batch,), of the coupling or of one participant."""
+    def seconds(self, rows: Floats) -> Floats:
+        """Steady seconds per window, shape (batch,), of the coupling."""
         rows = rows * self._per_iteration
-        result = np.zeros(len(rows))
+        return np.asarray(sum(weight * _seconds(graph, rows, None) for weight, _, graph in self._variants))
+
+    def participant_seconds(self, rows: Floats) -> dict[str, Floats]:
+        """Steady seconds per window, shape (batch,), of each participant."""
+        rows = rows * self._per_iteration
+        result = {name: np.zeros(len(rows)) for name in self.names}
         for weight, _, graph in self._variants:
-            within = None if participant is None else graph.upstream[participant]
-            for begin in range(0, len(rows), _CHUNK):
-                part = slice(begin, begin + _CHUNK)
-                result[part] += weight * graph.window_seconds(rows[part], within)
+            # All who wait for the same ones are as fast.
+            known = {within: _seconds(graph, rows, within) for within in set(graph.upstream.values())}
+            for name in self.names:
+                result[name] += weight * known[graph.upstream[name]]
         return result
 
     def critical_cycle(self, row: Floats) -> tuple[str, ...]:
@@ -218,6 +223,12 @@ class Variants:
     def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]) -> Floats:
         named = dict(zip(self.names, costs, strict=True))
         return np.asarray(sum(w * replay(programs, named, windows, wanted) for w, programs, _ in self._variants))
+
+
+def _seconds(graph: EventGraph, rows: Floats, within: frozenset[str] | None) -> Floats:
+    """Seconds per window of an event graph, or of some participants in it, in parts that fit into memory."""
+    parts = range(0, len(rows), _CHUNK)
+    return np.concatenate([np.empty(0), *(graph.window_seconds(rows[at : at + _CHUNK], within) for at in parts)])
 
 
 def rows_of(names: Sequence[str], costs: Mapping[str, ArrayLike]) -> tuple[Floats, tuple[int, ...]]:

@@ -29,12 +29,12 @@ from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tab
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     METADATA,
-    NAME_BYTES,
     NOT_MEASURED,
     TABLES,
     UNITS,
     decode,
     encode,
+    stored_name,
     validate,
 )
 
@@ -354,7 +354,7 @@ def _named(
             known = [numbers.setdefault(name, len(numbers)) for name in names]
             rows["name"] = np.array(known, dtype=np.int32)[rows["name"]]
         renamed.append(rows)
-    return renamed, np.array([name.encode()[:NAME_BYTES] for name in numbers], dtype=f"S{NAME_BYTES}")
+    return renamed, np.array([stored_name(name).encode() for name in numbers], TABLES["section_names"])
 
 
 def _write_metadata(file: h5py.File, ranks: Sequence[dict[str, Any]]) -> None:

@@ -1,19 +1,22 @@
 """The file of one rank that has ended, as HDF5; reading that or its spool, and following either while it is written.
 
-Written in memory, so that HDF5 never touches a file of a solver: a write that fails there ends the process.
+HDF5 makes it in memory, and never touches a file of a solver: a write that fails there ends the process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
+import io
 import json
 import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import h5py
 import numpy as np
@@ -49,21 +52,65 @@ _QUIET_SECONDS = 3600.0
 _CLOCK_TOLERANCE_SECONDS = 60.0
 
 
-def hdf5_image(store: RankStore) -> bytes:
-    """Make the bytes of the HDF5 file of one rank, in memory, of its tables there."""
-    with h5py.File("store", "w", driver="core", backing_store=False) as file:
-        for name, value in store.metadata.items():
-            file.attrs[name] = encode(name, value)
-        file.create_dataset("configuration", data=store.configuration, dtype=h5py.string_dtype())
-        for name, rows in store.tables.items():
-            if len(rows) or name in _ALWAYS:
-                table = file.create_dataset(name, data=rows)
-                table.attrs["units"] = json.dumps({column: UNITS[column] for column in rows.dtype.names or ()})
-        file.attrs["format"] = FORMAT
-        file.attrs["format_version"] = FORMAT_VERSION
+def write_hdf5(spool: Path, target: Path) -> None:
+    """Write the HDF5 file of a spool, block by block, however long it is.
+
+    HDF5 makes a file without rows, in memory: there its empty places take none. The rows are written into them here.
+    """
+    store: RankStore | None = None
+    lengths, places = dict.fromkeys(TABLES, 0), {}
+    with spool.open("rb") as source, io.FileIO(os.memfd_create(spool.name), "r+") as memory, target.open("xb") as file:
+        for name, array in read_blocks(source):
+            if name in TABLES:
+                lengths[name] += len(array)
+            else:
+                store = with_text(spool, store, name, array)
+        store = checked(store)
+        with h5py.File(memory, "w") as image:
+            for name, value in store.metadata.items():
+                image.attrs[name] = encode(name, value)
+            image.create_dataset("configuration", data=store.configuration, dtype=h5py.string_dtype())
+            for name, length in lengths.items():
+                if length or name in _ALWAYS:
+                    table = image.create_dataset(name, (length,), TABLES[name], dcpl=_placed())
+                    table.attrs["units"] = json.dumps({column: UNITS[column] for column in TABLES[name].names or ()})
+                    places[name] = table.id.get_offset()
+            image.attrs["format"] = FORMAT
+            image.attrs["format_version"] = FORMAT_VERSION
+        _copy(memory.fileno(), file)
+        source.seek(0)
+        for name, array in read_blocks(source):
+            if name in TABLES and len(array):
+                file.seek(places[name])
+                file.write(array.view(np.uint8).data)
+                places[name] += array.nbytes
         file.flush()
-        image: bytes = file.id.get_file_image()
-    return image
+        os.fsync(file.fileno())
+
+
+def _placed() -> h5py.h5p.PropDCID:
+    """Have a table given its place at once, and nothing written there."""
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    return properties
+
+
+def _copy(descriptor: int, file: BinaryIO) -> None:
+    """Copy what was written into a file in memory, and its length."""
+    end, size = 0, os.fstat(descriptor).st_size
+    while end < size:
+        try:
+            begin = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            # Nothing more was written.
+            break
+        end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        file.seek(begin)
+        file.write(os.pread(descriptor, end - begin, begin))
+    file.truncate(size)
 
 
 def read_rank_file(path: Path, names: Sequence[str] = _TIMES) -> RankStore:

@@ -162,7 +162,7 @@ class RankStore:
     @cached_property
     def section_names(self) -> tuple[str, ...]:
         """What ``sections["name"]`` counts, from 0."""
-        return tuple(name.decode("utf-8", "replace") for name in self._tables("section_names")[0] if name)
+        return tuple(name.decode("utf-8", "replace") for name in self._tables("section_names")[0])
 
     @property
     def guesses(self) -> NDArray[np.void]:

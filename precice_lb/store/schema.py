@@ -32,7 +32,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "integer": numbers.Integral,
     "real": numbers.Real,
     "boolean": bool,
-    "object": Mapping,
+    "object": dict,
 }
 _Check: TypeAlias = tuple[Callable[[Any], object], str]
 
@@ -57,33 +57,42 @@ class MetadataKey:
         expected: str | None = None
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "boolean"):
             expected = f"a value of type {self.kind}"
+        elif self.kind == "integer" and not _fits_int64(value):
+            expected = "a whole number of 64 bits"
         elif self.check is not None and not self.check[0](value):
             expected = self.check[1]
         return None if expected is None else f"metadata {self.name}: expected {expected}, found {value!r}"
 
 
+def _fits_int64(value: Any) -> bool:
+    return bool(-(2**63) <= value < 2**63)
+
+
 def _are_positive(values: Mapping[str, Any]) -> bool:
     return all(
-        isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number) and number > 0
+        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
         for number in values.values()
     )
 
 
-def _fits_json(value: Mapping[str, Any]) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
+def _fits_json(value: Any, levels: int = 50) -> bool:
+    """Whether JSON can hold an object, and whoever reads it take it apart again."""
+    if not levels:
         return False
-    return True
+    if isinstance(value, dict):
+        return _fits_json([*value], 2) and _fits_json([*value.values()], levels)
+    if isinstance(value, list | tuple):
+        return all(_fits_json(part, levels - 1) for part in value)
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 _NOT_EMPTY: _Check = bool, "text that is not empty"
 _DIGEST: _Check = re.compile(r"[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"
-_CORES: _Check = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*").fullmatch, "cores such as 0-3,8"
+_CORES: _Check = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*").fullmatch, "cores such as 0-3,8"
 _FROM_0: _Check = lambda value: value >= 0, "at least 0"
 _FROM_1: _Check = lambda value: value >= 1, "at least 1"
 _POSITIVE: _Check = _are_positive, "positive numbers by participant"
-_JSON: _Check = _fits_json, "an object that JSON can hold"
+_JSON: _Check = _fits_json, "an object that JSON can hold, of less than 50 levels"
 
 METADATA: dict[str, MetadataKey] = {
     key.name: key
@@ -233,6 +242,16 @@ CPU_DTYPE = np.dtype([("window", "<i8"), ("cpu_ns", "<i8")])
 
 NAME_BYTES = 128
 """Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
+
+
+def stored_name(name: str) -> str:
+    """Make what a store can hold of a name, and keeps apart from other ones: a longer one ends in its hash."""
+    data = name.encode("utf-8", "replace").rstrip(b"\0")
+    if len(data) > NAME_BYTES:
+        digest = b"~" + hashlib.sha256(data).hexdigest()[:16].encode()
+        data = data[: NAME_BYTES - len(digest)].decode("utf-8", "ignore").encode() + digest
+    return data.decode()
+
 
 GUESS_PREFIX = "Guess-of-"
 """What names of the data fields begin with that carry first guesses from one participant to another."""

@@ -30,10 +30,10 @@ from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
     METADATA,
-    NAME_BYTES,
     SPOOL_SUFFIX,
     TABLES,
     store_filename,
+    stored_name,
     validate,
 )
 
@@ -76,39 +76,48 @@ class Spool:
     def __init__(self, path: Path) -> None:
         self._pid = os.getpid()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._identity = self._found()
-        self._size = 0
+        self._identity = os.fstat(self._descriptor)
+        # Bytes of complete blocks, and what is written in them: one value, so that no exception comes between.
+        self._done: tuple[int, Mapping[str, int]] = (0, {})
 
-    def append(self, data: bytes) -> None:
+    @property
+    def written(self) -> Mapping[str, int]:
+        """What the blocks there hold, as given to `append`."""
+        return self._done[1]
+
+    def append(self, data: bytes, **written: int) -> None:
         """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
         if os.getpid() != self._pid:
             return
         # A solver that closes all descriptors it does not know may have this number for a file of its own now.
-        if self._found() != self._identity:
+        status = self._status()
+        if status is None:
             raise OSError(errno.EBADF, "the solver has closed the file")
-        view, at = memoryview(data), self._size
+        view, at = memoryview(data), self._done[0]
+        if status.st_size > at:
+            os.ftruncate(self._descriptor, at)
         while view:
             done = os.pwrite(self._descriptor, view, at)
             view, at = view[done:], at + done
-        self._size = at
+        self._done = at, {**self._done[1], **written}
 
     def rewrite(self, data: bytes) -> None:
-        """Write other blocks in place of all that is there, which must not be longer."""
-        self._size = 0
+        """Write other blocks in place of all that is there."""
+        self._done = 0, {}
         self.append(data)
 
     def close(self) -> None:
         """Close the file, if it is still open."""
-        if self._found() == self._identity:
+        if self._status() is not None:
             os.close(self._descriptor)
 
-    def _found(self) -> tuple[int, int] | None:
-        """Device and inode behind the descriptor; None if it is closed."""
+    def _status(self) -> os.stat_result | None:
+        """State of the file; None if the descriptor is closed, or another file's."""
         try:
             status = os.fstat(self._descriptor)
         except OSError:
             return None
-        return status.st_dev, status.st_ino
+        return status if os.path.samestat(status, self._identity) else None
 
 
 def read_blocks(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -194,7 +203,6 @@ class StoreWriter:
         self.metadata = {**metadata, "attempt": 1, "finished": False}
         validate(self.metadata, complete=True)
         self._directory, self._keep_spool = Path(directory), keep_spool
-        self._named = {"section_names": 0, "guess_names": 0, "count_names": 0}
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
@@ -214,14 +222,18 @@ class StoreWriter:
 
     def write_meshes(self, meshes: RecordedMeshes) -> None:
         """Write what the rank said about its meshes to disk, once."""
-        self._spool.append(b"".join(block(name, rows) for name, rows in meshes.arrays().items() if len(rows)))
+        if "meshes" not in self._spool.written:
+            self._append(meshes.arrays(), meshes=1)
 
-    def write_initialize(self, row: NDArray[np.void], launch: str | None = None) -> None:
-        """Write the row of ``initialize`` to disk, and the id of the launch where this rank has learned it by then."""
-        learned = launch is not None and "launch" not in self.metadata
-        if learned:
+    def write_launch(self, launch: str) -> None:
+        """Write the id of the launch to disk, where the head has none."""
+        if "launch" not in self.metadata:
+            self._spool.append(end_block({"launch": launch}))
             self.metadata["launch"] = launch
-        self._spool.append((end_block({"launch": launch}) if learned else b"") + block("initialize", row))
+
+    def write_initialize(self, row: NDArray[np.void]) -> None:
+        """Write the row of ``initialize`` to disk."""
+        self._append({"initialize": row})
 
     def append(
         self,
@@ -234,30 +246,39 @@ class StoreWriter:
         count_names: Sequence[str] = (),
         mpi: NDArray[np.void] | None = None,
         cpu: NDArray[np.void] | None = None,
+        initialize: NDArray[np.void] | None = None,
+        number: int | None = None,
     ) -> None:
-        """Append rows of ``advance`` and of other tables, with all of their names so far, by one system call."""
+        """Append rows of ``advance`` and of other tables, with all of their names so far, by one system call.
+
+        What is written under a ``number`` is not written again.
+        """
+        if number is not None and self._spool.written.get("number") == number:
+            return
+        names = {"section_names": section_names, "guess_names": guess_names, "count_names": count_names}
+        new = {name: self._new_names(name, texts) for name, texts in names.items()}
         tables = {
-            "section_names": self._new_names("section_names", section_names),
+            "initialize": initialize,
+            "section_names": new["section_names"],
             "sections": sections,
-            "guess_names": self._new_names("guess_names", guess_names),
+            "guess_names": new["guess_names"],
             "guesses": guesses,
-            "count_names": self._new_names("count_names", count_names),
+            "count_names": new["count_names"],
             "counts": counts,
             "mpi": mpi,
             "cpu": cpu,
             "advances": rows,
         }
-        self._spool.append(
-            b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
-        )
-        self._named = {
-            "section_names": len(section_names),
-            "guess_names": len(guess_names),
-            "count_names": len(count_names),
-        }
+        written = {name: len(texts) for name, texts in names.items()}
+        self._append(tables, **written, **({} if number is None else {"number": number}))
+
+    def _append(self, tables: Mapping[str, NDArray[Any] | None], **written: int) -> None:
+        data = b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
+        self._spool.append(data, **written)
 
     def _new_names(self, table: str, names: Sequence[str]) -> NDArray[np.bytes_]:
-        return np.array([name.encode()[:NAME_BYTES] for name in names[self._named[table] :]], "S")
+        first = self._spool.written.get(table, 0)
+        return np.array([stored_name(name).encode() for name in names[first:]], "S")
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.
@@ -282,20 +303,17 @@ class StoreWriter:
             # h5py tells of other versions of HDF5 than its own, which is not for the solver's user.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                from precice_lb.store.rank_file import hdf5_image
+                from precice_lb.store.rank_file import write_hdf5
 
-                image = hdf5_image(read_spool(self.path))
-            with draft.open("xb") as file:
-                file.write(image)
-                file.flush()
-                os.fsync(file.fileno())
+                write_hdf5(self.path, draft)
             if publish(draft, target):
                 self.path.unlink()
                 self.path = target
         except Exception as error:
-            draft.unlink(missing_ok=True)
             if raised_elsewhere(error):
                 raise
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _hdf5_path(self) -> Path:
         data = self.metadata

@@ -15,7 +15,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
 from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
 from precice_lb.watch.ranks import Series
-from precice_lb.watch.run import LiveRun
+from precice_lb.watch.run import LiveRun, Searches
 
 # Columns of the iterations log that every coupling has; what follows is of its acceleration.
 _COMMON = ("TimeWindow", "TotalIterations", "Iterations", "Convergence")
@@ -102,11 +102,12 @@ class _Windows:
 class CouplingTail:
     """Follows one implicit coupling of a run, whose logs may lie anywhere below a directory."""
 
-    def __init__(self, scheme: CouplingScheme, directory: Path, latest: int) -> None:
+    def __init__(self, scheme: CouplingScheme, directory: Path, latest: int, searches: Searches) -> None:
         #: Why the log could not be read just now; empty if it could.
         self.problem = ""
         self._scheme = scheme
         self._directory = directory
+        self._searches = searches
         self._size = latest
         self._tail: IterationsTail | None = None
         self._windows = _Windows(latest)
@@ -138,8 +139,11 @@ class CouplingTail:
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""
         known = run.metadata.get(name, {}).get("working_directory", self._directory)
+        log = f"precice-{name}-iterations.log"
         try:
-            path = find_table(f"precice-{name}-iterations.log", Path(known), [self._directory])
+            path: Path | None = Path(known) / log
+            if path is not None and not path.is_file():
+                path = self._searches(log, lambda: find_table(log, Path(known), [self._directory]))
             return path if path is not None and path.stat().st_mtime_ns >= run.begun_unix_ns else None
         except OSError:
             return None

@@ -21,7 +21,7 @@ from precice_lb.precice_xml.records import CouplingScheme
 from precice_lb.recommend import load_sources
 from precice_lb.watch.convergence import CouplingTail
 from precice_lb.watch.ranks import Series
-from precice_lb.watch.run import LiveRun, RunFiles
+from precice_lb.watch.run import LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
 Array = NDArray[np.float64]
@@ -83,7 +83,9 @@ class Observer:
         self._restart_cost = restart_cost
         self._warmup = warmup
         self._learner = learner
-        self._files = RunFiles(self.directory)
+        #: Of whole directories, which take their own share of the time.
+        self.searches = Searches()
+        self._files = RunFiles(self.directory, self.searches)
         self._run: LiveRun | None = None
         self._couplings: list[CouplingTail] = []
         self._rebalance: Rebalance | None = None
@@ -106,7 +108,9 @@ class Observer:
             self._rebalance, self._rebalance_for, self._rebalance_windows, self._rebalance_problem = None, {}, 0, ""
             self._earlier = self._given if self._given is not None else self._found(run)
             schemes = [] if run.parsed is None else run.parsed.coupling_schemes
-            self._couplings = [CouplingTail(each, self.directory, LATEST) for each in schemes if each.is_implicit]
+            self._couplings = [
+                CouplingTail(each, self.directory, LATEST, self.searches) for each in schemes if each.is_implicit
+            ]
         self._run = run
         warmup = self._warmup
         if warmup is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
@@ -23,6 +24,13 @@ from precice_lb.watch.ranks import FixedTail, LiveRank, Series
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
+
+SEARCH_SHARE = 0.02
+"""Share of the time that a search of a whole tree may take, unless it is quick."""
+
+_QUICK_SECONDS = 0.05
+
+T = TypeVar("T")
 
 
 class LiveRun:
@@ -127,11 +135,35 @@ class LiveRun:
         return stated_parameters(self.metadata.values(), measurements) if measurements else {}
 
 
+class Searches:
+    """Repeats searches of whole trees, of which there may be many files, in a bounded share of the time."""
+
+    def __init__(self) -> None:
+        #: Seconds that all of them have taken.
+        self.seconds = 0.0
+        # What was found, and from when on that is looked for again.
+        self._found: dict[str, tuple[Any, float]] = {}
+
+    def __call__(self, what: str, search: Callable[[], T]) -> T:
+        """Search, or return what was found last."""
+        begin = time.monotonic()
+        found: T
+        found, due = self._found.get(what, (None, -math.inf))
+        if begin >= due:
+            found = search()
+            took = time.monotonic() - begin
+            self.seconds += took
+            pause = took / SEARCH_SHARE if took > _QUICK_SECONDS else 0.0
+            self._found[what] = found, begin + took + pause
+        return found
+
+
 class RunFiles:
     """Finds the latest run below a directory, and keeps it as long as no newer one is there."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, searches: Searches) -> None:
         self._directory = directory
+        self._searches = searches
         self._heads: dict[Path, list[RankStore]] = {}
         self._run: LiveRun | None = None
 
@@ -172,7 +204,7 @@ class RunFiles:
     def _find(self, *, again: bool) -> list[str]:
         """Read the heads of new files, ``again`` also of those not closed; what cannot be read is tried again."""
         problems = []
-        paths = stores_below(self._directory)
+        paths = self._searches("stores", lambda: stores_below(self._directory))
         self._heads = {path: self._heads[path] for path in paths if path in self._heads}
         for path in paths:
             known = self._heads.get(path)
@@ -198,10 +230,7 @@ class RunFiles:
 
     def _profiled(self, recorded: set[str], begun: int | None) -> list[list[LiveRank]]:
         """Ranks without a recorder, from preCICE's profiling files that were written to since the run began."""
-        try:
-            headers = [each for each in find_profiles([self._directory])[0] if each.participant not in recorded]
-        except DataError:
-            return []
+        headers = [each for each in self._searches("profiles", self._profiles) if each.participant not in recorded]
         if begun is None:
             begun = max((header.unix_us for header in headers), default=0) * 1000
         groups: dict[str, list[Header]] = {}
@@ -216,6 +245,12 @@ class RunFiles:
                 continue
             found.append([LiveRank(ProfileTail(header, participant)) for header in group])
         return found
+
+    def _profiles(self) -> list[Header]:
+        try:
+            return find_profiles([self._directory])[0]
+        except DataError:
+            return []
 
 
 def stated_parameters(

@@ -23,12 +23,15 @@ from record_helpers import (
     run_pair,
     warnings_of,
 )
-from store_helpers import PARALLEL, row, rows
+from store_helpers import PARALLEL, contents, row, rows
 
+from precice_lb.dataset.rows import sections_of
 from precice_lb.exceptions import BackendError
+from precice_lb.export import export_merged
 from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class
 from precice_lb.record.tables import NO_SUMS, Sections, summary, sums
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.reader import find_stores, read_store, read_stores
+from precice_lb.store.schema import NAME_BYTES
 
 SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(
     "    participant.advance(dt)",
@@ -192,13 +195,34 @@ def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
 
 
 def test_section_names_that_are_one_text_have_one_number() -> None:
-    sections = Sections()
+    sections, taken = Sections(), []
     for name in ("a", b"a", "\udce9", "?", b"\xff"):
         sections.start(name, 1)
-        assert sections.stop(5, 1) is False
-    taken = sections.take(np.array([2, 3]))
-    assert sections.names == ["a", "?", "\ufffd"]
-    assert taken.tolist() == [(number, 3, 1, 4) for number in (0, 0, 1, 1, 2)]
+        sections.stop(5, 1, taken)
+    assert sections.names == ("a", "?", "\ufffd")
+    assert taken == [(number, 1, 1, 4) for number in (0, 0, 1, 1, 2)]
+
+
+def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
+    recorder, advance = new_recorder(tmp_path)
+    long = 60 * "\N{GREEK SMALL LETTER PSI}"
+    names = ["first", "", f"{long}123456789", f"{long}123456780", "last"]
+    for number, name in enumerate(names):
+        recorder.section_started(name)
+        recorder.section_stopped(2**62 + number)
+    advance(1, 2, True)
+    recorder.close(finished=True)
+    store = only_store(tmp_path)
+    assert len(set(store.section_names)) == len(names)
+    assert [store.section_names[at] for at in store.sections["name"]][:2] == ["first", ""]
+    assert store.section_names[4] == "last"
+    for number in (2, 3):
+        assert store.section_names[number].startswith(long[:55])
+        assert len(store.section_names[number].encode()) <= NAME_BYTES
+    found = sections_of([store], np.array([1]))
+    assert list(found) == list(store.section_names)
+    export_merged([tmp_path], tmp_path / "merged")
+    assert contents(read_stores([tmp_path / "merged"])[0])[1:] == contents(store)[1:]
 
 
 class _Participant(StandIn):

@@ -160,6 +160,20 @@ def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
     assert ours.stdout == f"[{str(script)!r}, 'config.json'] precice_lb\n"
 
 
+def test_a_program_of_the_path_comes_before_a_file_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for path, text in ((tmp_path / "bin" / "launcher", "path"), (tmp_path / "launcher", "here")):
+        path.write_text(f"#!/bin/sh\necho {text}\n")
+        path.chmod(0o755)
+    (tmp_path / "bin" / "solver.py").write_text("#!/bin/sh\necho path\n")
+    (tmp_path / "bin" / "solver.py").chmod(0o755)
+    (tmp_path / "solver.py").write_text("print('here')")
+    path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+    found = {name: _ours(tmp_path, name, PATH=path).stdout for name in ("launcher", "./launcher", "solver.py")}
+    assert found == {"launcher": "path\n", "./launcher": "here\n", "solver.py": "here\n"}
+    assert _ours(tmp_path, "launcher").stdout == "here\n"
+
+
 IDIOMS = """
 import sys
 {imports}

@@ -140,14 +140,14 @@ def test_a_quota_that_is_met_at_any_byte(tmp_path: Path, capsys: pytest.CaptureF
     assert {0, 1, 2, 4, 8, 16, 32, 64} <= set(lengths)
 
 
-@pytest.mark.parametrize("where", ["image", "publish"])
+@pytest.mark.parametrize("where", ["rank_file.write_hdf5", "rank_file.h5py.File", "rank_file._copy", "spool.publish"])
 def test_an_hdf5_file_that_cannot_be_made_leaves_the_spool(
     tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = "precice_lb.store.rank_file.hdf5_image" if where == "image" else "precice_lb.store.spool.publish"
     recorder = _record(tmp_path)
-    monkeypatch.setattr(module, mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
-    recorder.close(finished=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"precice_lb.store.{where}", mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+        recorder.close(finished=True)
     assert capsys.readouterr().err == ""
     (path,) = find_stores([tmp_path])
     assert path.suffix == ".spool"

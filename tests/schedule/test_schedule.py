@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from precice_xml_helpers import configuration, coupling, scheme
 
 from precice_lb.exceptions import ConfigurationError, ScheduleError
 from precice_lb.precice_xml import parse_configuration
-from precice_lb.schedule import Schedule
+from precice_lb.schedule import Schedule, graph
 from precice_lb.schedule.graph import maximum_cycle_mean
 
 COSTS = {"A": 0.1, "B": 0.05, "C": 0.2, "D": 0.3}
@@ -230,3 +232,25 @@ def test_steady_window_time_is_the_period_of_the_replay(drawn: tuple[str, list[S
     assert max(schedule.weights[n] * costs[n] for n in names) <= seconds + 1e-9
     if schedule.is_maximum:
         assert seconds == pytest.approx(max(schedule.weights[n] * costs[n] for n in names), abs=1e-9)
+
+
+def test_the_effort_of_many_participants_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"P{number:02d}" for number in range(40)]
+    costs = {name: 1.0 + cost for name, cost in zip(names, np.random.default_rng(1).random(40), strict=True)}
+    schedule, calls = Schedule.parallel(names), [0, 0]
+
+    def counted(place: int, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            calls[place] += 1
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(graph, "max", counted(0, max), raising=False)
+    monkeypatch.setattr(graph, "maximum_cycle_mean", counted(1, graph.maximum_cycle_mean))
+    assert schedule.critical_cycle(costs) == (max(costs, key=lambda name: costs[name]),)
+    # In each round, one for each edge: of sends, and within programs.
+    assert calls[0] < 20 * 2 * 40 * 40
+    calls[1] = 0
+    assert set(schedule.participant_seconds(costs)) == set(names)
+    assert calls[1] == 1

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -190,6 +191,26 @@ def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -
         assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
 
 
+def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
+    table = np.zeros(1000, ADVANCE_DTYPE)
+    for part in range(100):
+        table["window"] = np.arange(1000 * part + 1, 1000 * part + 1001)
+        writer.append(table)
+    size = writer.path.stat().st_size
+    # What is loaded once, whatever the length.
+    StoreWriter(tmp_path, metadata("B"), PARALLEL).close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+    tracemalloc.start()
+    try:
+        writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 10
+    assert writer.path.suffix == ".h5"
+    assert read_store(writer.path).advances["window"].tolist() == list(range(1, 100_001))
+
+
 def test_a_spool_that_became_an_hdf5_store_meanwhile_is_read_there(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
     (found,) = find_stores([tmp_path])
@@ -331,6 +352,8 @@ def test_metadata_that_the_registry_does_not_know_are_refused(tmp_path: Path) ->
         ({"parameters": {"a": float("nan")}}, "JSON"),
         ({"case": "short"}, "64 hexadecimal digits"),
         ({"run": ""}, "not empty"),
+        ({"cpus": "0-9999999"}, "cores such as 0-3,8"),
+        ({"pid": 2**63}, "pid: expected a whole number of 64 bits"),
     ):
         with pytest.raises(StoreError, match=words):
             StoreWriter(tmp_path, metadata() | wrong, PARALLEL)
@@ -508,7 +531,7 @@ def test_profiling_sections_are_kept(tmp_path: Path) -> None:
     store = read_store(writer.path)
     np.testing.assert_array_equal(store.sections, sections)
     assert store.section_names[:40] == tuple(names[:40])
-    assert store.section_names[40].startswith("é" * 60)
+    assert store.section_names[40].startswith("é" * 55)
     assert len(store.advances) == 1
 
 

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,10 +42,12 @@ from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
 from precice_lb.store.rank_file import StoreTail
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.reader import find_stores, read_store, stores_below
 from precice_lb.store.schema import INITIALIZE_DTYPE
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, Snapshot, watch_run
+from precice_lb.watch import run as watch_files
+from precice_lb.watch.run import SEARCH_SHARE
 from precice_lb.watch.snapshot import Rebalance, rebalance
 
 pytestmark = pytest.mark.usefixtures("own_priority")
@@ -573,3 +576,31 @@ def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
     assert Observer(tmp_path).poll() is None
     assert "expected a run with at least one store file" in refused(capsys, "watch", tmp_path, "--once")
     assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing")
+
+
+def test_a_tree_that_takes_long_to_search_is_searched_in_a_share_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_store(tmp_path / "first", [row(w, 1.0, 0.1, 0.05) for w in range(1, 4)])
+    now, searches = 0.0, []
+    search = stores_below
+
+    def slowly(directory: Path) -> list[Path]:
+        nonlocal now
+        now += 3.0
+        searches.append(now)
+        return search(directory)
+
+    monkeypatch.setattr(watch_files, "stores_below", slowly)
+    monkeypatch.setattr(watch_files, "time", SimpleNamespace(monotonic=lambda: now))
+    observer = Observer(tmp_path)
+    for poll in range(200):
+        snapshot = observer.poll()
+        assert snapshot is not None
+        if poll == 100:
+            later = {"started_unix_ns": START + 10**15}
+            write_store(tmp_path / "second", [row(w, 1.0, 0.1, 0.05) for w in range(1, 8)], **later)
+        now += 5.0
+    assert 5 <= len(searches) <= 1 + now * SEARCH_SHARE / 3.0
+    assert observer.searches.seconds == 3.0 * len(searches)
+    assert snapshot.windows == 7
