@@ -201,6 +201,7 @@ class Channel:
 
     def finish(self) -> None:
         """Say goodbye, let everything that was sent go out, and close."""
+        self._outbox.maxsize = 0
         with contextlib.suppress(CouplingError):
             goodbye = (
                 f'partner "{self._me}" finalised while "{self.partner}" still expected data from it: both solvers must '
@@ -208,7 +209,12 @@ class Channel:
             )
             self.send([], goodbye)
         self._outbox.put(memoryview(b""))
-        self._sender.join()
+        while self._sender.is_alive():
+            # A partner that finishes as well takes nothing more: dropping what it sends, neither waits for ever.
+            with contextlib.suppress(OSError):
+                while self._socket.recv(2**20, socket.MSG_DONTWAIT):
+                    pass
+            self._sender.join(_POLL_SECONDS)
         self._close(socket.SHUT_WR)
 
     def abort(self) -> None:

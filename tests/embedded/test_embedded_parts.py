@@ -244,6 +244,19 @@ def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel
         right.receive()
 
 
+def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
+    for channel in pair:
+        for _ in range(3):
+            channel.send([np.zeros((1_000_000, 1))])
+    # Daemons: those that wait for ever must not keep the tests from ending.
+    leaving = [threading.Thread(target=channel.finish, daemon=True) for channel in pair]
+    for thread in leaving:
+        thread.start()
+    for thread in leaving:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in leaving)
+
+
 def test_a_partner_that_computes_for_long_is_waited_for(pair: tuple[Channel, Channel]) -> None:
     answer = threading.Timer(0.5, pair[1].send, [[np.ones((1, 1))]])
     answer.start()
