@@ -136,10 +136,9 @@ class _Door:
 class Channel:
     """The connection to one partner's primary rank, or to another rank of this participant.
 
-    What the operating system does not take at once is left to a thread, up to what one ``advance`` sends: partners may
-    send to each other at the same time, and an upstream participant runs ahead until it has to wait. preCICE's
-    gather-scatter sends wait at once, its point-to-point sends keep everything. To wait for an earlier time window's
-    messages to be taken never blocks for ever what the latter let go on: it is to be ahead of that partner.
+    What the operating system does not take at once is left to a thread, up to what one ``advance`` sends; then `send`
+    waits. preCICE's point-to-point sends keep everything instead, its gather-scatter sends wait at once. With room for
+    an ``advance``, whoever waits is ahead of its partner: partners never wait for each other only because of that.
     """
 
     def __init__(self, sock: socket.socket, me: str, partner: str) -> None:
@@ -193,7 +192,7 @@ class Channel:
                 arrays.append(found.reshape(shape))
                 position += 8 * size
             failure = message[position : position + length].decode()
-        except (OSError, ValueError, struct.error) as error:
+        except (OSError, ValueError, OverflowError, struct.error) as error:
             raise self._lost(error) from error
         if failure:
             raise CouplingError(failure)
@@ -211,10 +210,10 @@ class Channel:
         self._outbox.put(memoryview(b""))
         while self._sender.is_alive():
             # A partner that finishes as well takes nothing more: dropping what it sends, neither waits for ever.
+            dropped = b""
             with contextlib.suppress(OSError):
-                while self._socket.recv(2**20, socket.MSG_DONTWAIT):
-                    pass
-            self._sender.join(_POLL_SECONDS)
+                dropped = self._socket.recv(2**20, socket.MSG_DONTWAIT)
+            self._sender.join(0 if dropped else _POLL_SECONDS)
         self._close(socket.SHUT_WR)
 
     def abort(self) -> None:

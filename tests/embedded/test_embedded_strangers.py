@@ -183,6 +183,7 @@ def test_strangers_do_not_delay_the_ranks_of_a_participant(monkeypatch: pytest.M
         frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (2, 0, -1))),
         frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (3, 0, 1, 2**62))),
         frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (2, 0, 2**62))),
+        frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (4, 0, 2, 2**62, 2**62))),
     ],
 )
 def test_what_a_message_claims_is_no_room_that_it_gets(claim: bytes) -> None:
