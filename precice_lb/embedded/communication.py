@@ -4,17 +4,18 @@ The part of preCICE's ``com/SocketCommunication.cpp`` that gather-scatter coupli
 bytes, big endian) and so many bytes; a message is a frame of the shapes of its arrays and their bytes. Nothing is ever
 unpickled.
 
-Two primary ranks find each other by a file in the m2n's exchange directory. The acceptor listens and publishes its
-address with a token of this run; the connector reads the file and greets with
-that token. A file of an earlier, killed run is thereby harmless: either nobody listens there, or whoever does turns the
-old token away; the connector then waits for the file to change. As preCICE (``m2n/M2N.cpp``), both sides compare a hash
-of the configuration.
+Two primary ranks find each other by a file in the m2n's exchange directory, which only their user may read. The
+acceptor listens and publishes its address with a token of this run; the connector reads the file and greets with that
+token. A file of an earlier, killed run is thereby harmless: either nobody listens there, or whoever does turns the old
+token away; the connector then waits for the file to change. As preCICE (``m2n/M2N.cpp``), both sides compare a hash of
+the configuration.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -25,7 +26,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,14 @@ from numpy.typing import NDArray
 from precice_lb.embedded.errors import CouplingError
 
 _CONNECT_SECONDS = 60.0
+_GREETING_SECONDS = 5.0
+_GREETING_LIMIT = 4096
+_POLL_SECONDS = 0.01
+#: Connections that may wait at a door without having greeted; the oldest go first.
+_STRANGERS = 64
+_ROOM = 2**26
+#: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
+_AHEAD = 3
 
 Arrays = list[NDArray[np.float64]]
 
@@ -46,28 +55,90 @@ def write_frame(sock: socket.socket, content: bytes) -> None:
     sock.sendall(len(content).to_bytes(8, "big") + content)
 
 
-def read_frame(sock: socket.socket, limit: int = 2**62) -> bytearray:
-    """Receive a frame, of at most `limit` bytes; an OSError if the connection ends or something else comes."""
-    if (length := int.from_bytes(_read(sock, 8), "big")) > limit:
-        raise ConnectionError("not a frame")
-    return _read(sock, length)
-
-
 def _read(sock: socket.socket, length: int) -> bytearray:
-    content = bytearray(length)
-    view = memoryview(content)
-    while len(view):
-        if (received := sock.recv_into(view)) == 0:
+    # Room beyond the first is made as bytes come, whatever length was claimed.
+    content, position = bytearray(min(length, _ROOM)), 0
+    while position < length:
+        if position == len(content):
+            content.extend(bytes(min(position, length - position)))
+        with memoryview(content)[position:] as room:
+            received = sock.recv_into(room)
+        if not received:
             raise ConnectionError("the connection was closed")
-        view = view[received:]
+        position += received
     return content
+
+
+class _Greeting:
+    """The first frame on a connection, as far as it has come."""
+
+    def __init__(self, sock: socket.socket, seconds: float = _GREETING_SECONDS) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self._deadline = time.monotonic() + seconds
+        self._came = bytearray()
+
+    def read(self, head: bytes) -> bytes | None:
+        """Return it, None if it has not all come; an OSError if it begins otherwise than the head, or is too slow."""
+        while True:
+            length = int.from_bytes(self._came[:8], "big") if len(self._came) >= 8 else 0
+            if length > _GREETING_LIMIT or time.monotonic() > self._deadline:
+                raise ConnectionError("not a greeting")
+            if (missing := 8 + length - len(self._came)) == 0:
+                break
+            try:
+                piece = self.sock.recv(missing)
+            except BlockingIOError:
+                return None
+            if not piece:
+                raise ConnectionError("the connection was closed")
+            self._came += piece
+        if not secrets.compare_digest(self._came[8 : 8 + len(head)], head):
+            raise ConnectionError("not a greeting of this run")
+        return bytes(self._came[8:])
+
+
+class _Door:
+    """A listening socket. Greetings are read side by side, each until its own deadline: strangers delay nobody."""
+
+    def __init__(self, address: str, port: int, head: bytes, expected: int = 1) -> None:
+        self._most = expected + _STRANGERS
+        self.listener = socket.create_server((address, port), backlog=self._most)
+        self.listener.setblocking(False)
+        self._head = head
+        self._greetings: list[_Greeting] = []
+
+    def poll(self) -> tuple[socket.socket, bytes] | None:
+        """One look whether somebody has greeted who knows the head; the connection and the greeting."""
+        with contextlib.suppress(OSError):
+            for _ in range(self._most):
+                self._greetings.append(_Greeting(self.listener.accept()[0]))
+        while len(self._greetings) > self._most:
+            self._greetings.pop(0).sock.close()
+        for greeting in [*self._greetings]:
+            try:
+                content = greeting.read(self._head)
+            except OSError:
+                self._greetings.remove(greeting)
+                greeting.sock.close()
+                continue
+            if content is not None:
+                self._greetings.remove(greeting)
+                return greeting.sock, content
+        return None
+
+    def close(self) -> None:
+        """Stop listening and turn away whoever is still here."""
+        for sock in (self.listener, *(greeting.sock for greeting in self._greetings)):
+            sock.close()
 
 
 class Channel:
     """The connection to one partner's primary rank, or to another rank of this participant.
 
-    What the operating system does not take at once is left to a thread: two partners may send each other data of any
-    size at the same time, and an upstream participant may run ahead. preCICE's sends are asynchronous as well.
+    What the operating system does not take at once is left to a thread, up to what one ``advance`` sends; then `send`
+    waits. preCICE's point-to-point sends keep everything instead, its gather-scatter sends wait at once. With room for
+    an ``advance``, whoever waits is ahead of its partner: partners never wait for each other only because of that.
     """
 
     def __init__(self, sock: socket.socket, me: str, partner: str) -> None:
@@ -79,15 +150,13 @@ class Channel:
         self._me = me
         self.partner = partner
         self._broken: OSError | None = None
-        # Each is counted by one thread alone.
-        self._put_out = self._sent = 0
-        self._outbox: queue.SimpleQueue[memoryview] = queue.SimpleQueue()
+        self._outbox: queue.Queue[memoryview] = queue.Queue(_AHEAD)
         # Daemons live until `finish` has been called at interpreter exit, where no thread can be started any more.
         self._sender = threading.Thread(target=self._work, name=f"send-to-{partner}", daemon=True)
         self._sender.start()
 
     def send(self, arrays: Sequence[NDArray[np.float64]], failure: str | None = None) -> None:
-        """Send arrays, or let the other side's `receive` raise a failure, without waiting for it."""
+        """Send arrays, or let the other side's `receive` raise a failure; wait only for room for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
         text = (failure or "").encode()
@@ -98,7 +167,7 @@ class Channel:
         parts += [np.ascontiguousarray(array).data.cast("B") for array in arrays if array.size]
         length = sum(map(len, parts)) + len(text)
         message = memoryview(b"".join([length.to_bytes(8, "big"), *parts, text]))
-        if self._sent == self._put_out:
+        if not self._outbox.unfinished_tasks:
             try:
                 message = message[self._socket.send(message, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
@@ -106,26 +175,24 @@ class Channel:
             except OSError as error:
                 raise self._lost(error) from error
         if message:
-            self._put_out += 1
             self._outbox.put(message)
 
     def receive(self) -> Arrays:
         """Wait for the next message; a `CouplingError` if the other side ended or failed."""
         arrays = []
         try:
-            message = read_frame(self._socket)
+            message = _read(self._socket, int.from_bytes(_read(self._socket, 8), "big"))
             (count,) = struct.unpack_from("!q", message)
-            numbers = struct.unpack_from(f"!{count}q", message, 8)
-            position, index = 8 + 8 * count, 1
-            while index < count:
-                end = index + 1 + numbers[index]
-                shape = numbers[index + 1 : end]
-                size, index = math.prod(shape), end
+            length, *numbers = struct.unpack_from(f"!{count}q", message, 8)
+            position, shapes = 8 + 8 * count, iter(numbers)
+            for dimensions in shapes:
+                shape = tuple(itertools.islice(shapes, dimensions))
+                size = math.prod(shape)
                 found = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
                 arrays.append(found.reshape(shape))
                 position += 8 * size
-            failure = message[position : position + numbers[0]].decode()
-        except (OSError, ValueError, struct.error) as error:
+            failure = message[position : position + length].decode()
+        except (OSError, ValueError, OverflowError, struct.error) as error:
             raise self._lost(error) from error
         if failure:
             raise CouplingError(failure)
@@ -133,6 +200,7 @@ class Channel:
 
     def finish(self) -> None:
         """Say goodbye, let everything that was sent go out, and close."""
+        self._outbox.maxsize = 0
         with contextlib.suppress(CouplingError):
             goodbye = (
                 f'partner "{self._me}" finalised while "{self.partner}" still expected data from it: both solvers must '
@@ -140,13 +208,22 @@ class Channel:
             )
             self.send([], goodbye)
         self._outbox.put(memoryview(b""))
-        self._sender.join()
+        while self._sender.is_alive():
+            # A partner that finishes as well takes nothing more: dropping what it sends, neither waits for ever.
+            dropped = b""
+            with contextlib.suppress(OSError):
+                dropped = self._socket.recv(2**20, socket.MSG_DONTWAIT)
+            self._sender.join(0 if dropped else _POLL_SECONDS)
         self._close(socket.SHUT_WR)
 
     def abort(self) -> None:
         """Drop the connection, so that the partner notices at once."""
-        self._outbox.put(memoryview(b""))
         self._close(socket.SHUT_RDWR)
+        self._outbox.put(memoryview(b""))
+
+    def leave(self) -> None:
+        """Close this process's end alone: the connection is that of the process from which it was forked."""
+        self._socket.close()
 
     def _close(self, how: int) -> None:
         with contextlib.suppress(OSError):
@@ -155,13 +232,13 @@ class Channel:
 
     def _work(self) -> None:
         while message := self._outbox.get():
-            try:
-                self._socket.sendall(message)
-            except OSError as error:
-                # The other side left first; the next call raises.
-                self._broken = error
-                return
-            self._sent += 1
+            # Once the other side has left, the next call raises; one that waits for room goes on.
+            if self._broken is None:
+                try:
+                    self._socket.sendall(message)
+                except OSError as error:
+                    self._broken = error
+            self._outbox.task_done()
 
     def _lost(self, error: Exception) -> CouplingError:
         return CouplingError(
@@ -213,34 +290,31 @@ class IntraComm:
 
     def _connect(self, name: str, communicator: Any, host: str) -> None:
         hosts = communicator.allgather(host)
-        listener, published = None, None
+        token, door, published = secrets.token_bytes(16), None, None
         try:
             if self.is_primary:
-                listener = socket.create_server(("127.0.0.1" if len(set(hosts)) == 1 else host, 0), backlog=self.size)
-                listener.settimeout(_CONNECT_SECONDS)
-                published = (listener.getsockname(), secrets.token_bytes(16))
+                door = _Door("127.0.0.1" if len(set(hosts)) == 1 else host, 0, token, self.size)
+                published = (door.listener.getsockname(), token)
         finally:
             published = communicator.bcast(published)
         if published is None:
             raise ConnectionError("the primary rank cannot listen")
-        address, token = published
-        if listener is None:
+        if door is None:
+            address, token = published
             sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
             write_frame(sock, token + self.rank.to_bytes(8, "big"))
             self._channels[0] = Channel(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
             return
-        with listener:
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        with contextlib.closing(door):
             while len(self._channels) < self.size - 1:
-                sock, _ = listener.accept()
-                sock.settimeout(_CONNECT_SECONDS)
-                greeting = b""
-                with contextlib.suppress(OSError):
-                    greeting = bytes(read_frame(sock, len(token) + 8))
-                if secrets.compare_digest(greeting[:-8], token):
-                    rank = int.from_bytes(greeting[-8:], "big")
-                    self._channels[rank] = Channel(sock, f"{name}, rank 0", f"{name}, rank {rank}")
+                if (greeted := door.poll()) is not None:
+                    rank = int.from_bytes(greeted[1][len(token) :], "big")
+                    self._channels[rank] = Channel(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
+                elif time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.size - 1 - len(self._channels)} did not come")
                 else:
-                    sock.close()
+                    select.select([door.listener], [], [], _POLL_SECONDS)
 
     def gather(self, local: Arrays) -> list[Arrays]:
         """Return every rank's arrays at the primary rank, which alone waits; nothing elsewhere."""
@@ -285,18 +359,15 @@ class IntraComm:
         parts = [part for (part,) in self.gather([local])]
         return self.broadcast([sum(parts[1:], start=parts[0])] if parts else [])[0]
 
-    def close(self) -> None:
-        """Close the connections once everything has been sent."""
-        for channel in self._channels.values():
-            channel.finish()
+    @property
+    def channels(self) -> Iterable[Channel]:
+        """The connections to other ranks."""
+        return self._channels.values()
 
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
 _PROTOCOL = 3
-_GREETING_LIMIT = 4096
-_POLL_SECONDS = 0.01
-_REPLY_SECONDS = 5.0
 _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
@@ -333,12 +404,12 @@ def connect(
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
-    meetings: list[_Acceptor | _Connector] = [
-        (_Acceptor if appointment.accepts else _Connector)(me, appointment, told) for appointment in appointments
-    ]
+    meetings: list[_Acceptor | _Connector] = []
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
+        for appointment in appointments:
+            meetings.append((_Acceptor if appointment.accepts else _Connector)(me, appointment, told))
         while True:
             for meeting in meetings:
                 partner = meeting.appointment.partner
@@ -378,23 +449,20 @@ class _Meeting:
     def _greet(self, sock: socket.socket, token: str) -> None:
         write_frame(sock, json.dumps({"token": token, **self._told}).encode())
 
-    def _greeted(self, sock: socket.socket, token: str, *, answer: bool) -> socket.socket | None:
-        """Read a greeting that has come and compare; None, with the connection closed, if it is not of this run."""
-        greeting = None
-        with contextlib.suppress(OSError, ValueError):
-            greeting = json.loads(read_frame(sock, _GREETING_LIMIT))
-        if not isinstance(greeting, dict) or not secrets.compare_digest(str(greeting.get("token")), token):
-            sock.close()
-            return None
-        if answer:
-            with contextlib.suppress(OSError):
-                self._greet(sock, token)
+    def _compare(self, sock: socket.socket, content: bytes) -> socket.socket:
+        """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
+        greeting = json.loads(content)
         for key, problem in _DIFFERENCES.items():
             if greeting.get(key) != self._told[key]:
                 sock.close()
                 what = problem.format(self._told[key], greeting.get(key))
                 raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {what}')
         return sock
+
+
+def _head(token: str) -> bytes:
+    """Return what the greeting of one who knows the token begins with: nothing else of strangers is looked at."""
+    return json.dumps({"token": token}).encode()[:-1]
 
 
 class _Acceptor(_Meeting):
@@ -405,13 +473,14 @@ class _Acceptor(_Meeting):
         self._token = secrets.token_hex(16)
         address = _interface_address(appointment.network)
         try:
-            self._listener = socket.create_server((address, appointment.port))
-            self._listener.setblocking(False)
-            content = {"address": address, "port": self._listener.getsockname()[1], "token": self._token}
+            self._door = _Door(address, appointment.port, _head(self._token))
+            port = self._door.listener.getsockname()[1]
+            self._published = json.dumps({"address": address, "port": port, "token": self._token})
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
-            aside = self.path.with_name(f"{self.path.name}.{self._token}")
-            aside.write_text(json.dumps({**content, "host": socket.gethostname()}))
+            aside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
+            aside.touch(0o600, exist_ok=False)
+            aside.write_text(self._published)
             os.replace(aside, self.path)
         except OSError as error:
             raise CouplingError(
@@ -420,20 +489,18 @@ class _Acceptor(_Meeting):
             ) from error
 
     def attempt(self) -> socket.socket | None:
-        """One look whether the connector has come."""
-        try:
-            sock, _ = self._listener.accept()
-        except BlockingIOError:
+        """One look whether the connector has come; others are strangers, or connectors that read an old file."""
+        if (greeted := self._door.poll()) is None:
             return None
-        sock.settimeout(_REPLY_SECONDS)
-        # Others are strangers, or connectors that read an old file.
-        return self._greeted(sock, self._token, answer=True)
+        with contextlib.suppress(OSError):
+            self._greet(greeted[0], self._token)
+        return self._compare(*greeted)
 
     def close(self) -> None:
         """Stop listening and remove the file, if it is still ours."""
-        self._listener.close()
+        self._door.close()
         with contextlib.suppress(OSError, ValueError):
-            if json.loads(self.path.read_text()).get("token") == self._token:
+            if self.path.read_text() == self._published:
                 self.path.unlink()
                 self.path.parent.rmdir()
 
@@ -441,37 +508,39 @@ class _Acceptor(_Meeting):
 class _Connector(_Meeting):
     """Reads the acceptor's file and introduces itself there."""
 
-    _sock: socket.socket | None = None
+    _answer: _Greeting | None = None
     _token = ""
 
     def attempt(self) -> socket.socket | None:
         """One look whether the acceptor has published its address, or has answered."""
         token, address = self._token, None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             published = json.loads(self.path.read_text())
             token, address = str(published["token"]), (published["address"], published["port"])
-        sock, self._sock = self._sock, None
-        if sock is None:
+        if self._answer is None:
             # Whoever does not listen left a file of an earlier run.
-            with contextlib.suppress(OSError, OverflowError, TypeError):
+            with contextlib.suppress(OSError, OverflowError, TypeError, ValueError):
                 if address is not None:
-                    self._sock, self._token = socket.create_connection(address, timeout=1.0), token
-                    self._sock.settimeout(_REPLY_SECONDS)
-                    self._greet(self._sock, token)
+                    sock, self._token = socket.create_connection(address, timeout=1.0), token
+                    self._answer = _Greeting(sock, math.inf)
+                    self._greet(sock, token)
             return None
-        if select.select([sock], [], [], 0)[0]:
-            return self._greeted(sock, self._token, answer=False)
-        if token == self._token:
-            self._sock = sock
-        else:
-            # The file has changed while an older listener keeps silent.
-            sock.close()
+        content: bytes | None = b""
+        with contextlib.suppress(OSError):
+            content = self._answer.read(_head(self._token))
+        # The file may change while an older listener keeps silent.
+        if content is None and token == self._token:
+            return None
+        answer, self._answer = self._answer, None
+        if content:
+            return self._compare(answer.sock, content)
+        answer.sock.close()
         return None
 
     def close(self) -> None:
         """Drop an unfinished introduction."""
-        if self._sock is not None:
-            self._sock.close()
+        if self._answer is not None:
+            self._answer.sock.close()
 
 
 def _interface_address(name: str) -> str:

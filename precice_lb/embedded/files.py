@@ -54,7 +54,8 @@ class Profiler:
         }
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w")
+            # Each write goes out at once: a forked process would write once more what still waits.
+            self._file = path.open("w", buffering=1)
             self._file.write(json.dumps(header, separators=(",", ":")) + "\n")
         except OSError as error:
             raise CouplingError(
@@ -125,12 +126,15 @@ class Profiler:
                 self._file.close()
             self._file = None
 
+    def leave(self) -> None:
+        """Leave the record to the process from which this one was forked."""
+        self._file = None
+
     def _flush(self) -> None:
         # A full disk must not end the simulation.
         with contextlib.suppress(OSError):
             if self._file is not None:
                 self._file.write("".join(f"{record}\n" for record in self._records))
-                self._file.flush()
         self._records.clear()
 
 

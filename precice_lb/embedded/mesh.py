@@ -182,7 +182,7 @@ class Links:
             self.intra.agree(self._failure)
 
     def send(self, partner: str, arrays: Sequence[Array]) -> None:
-        """Send from the primary rank to a partner's, without waiting; a failure is kept for all ranks."""
+        """Send from the primary rank to a partner's; a failure is kept for all ranks."""
         if self.intra.is_primary and self._failure is None:
             try:
                 self._channels[partner].send(arrays)
@@ -273,9 +273,13 @@ def exchange_meshes(
     A `CouplingError` on all ranks: if a mesh is empty, if a rank's part of it is filtered out, if a partner is gone.
     """
     intra = links.intra
-    meshes = sorted(meshes, key=lambda mesh: mesh.name)
-    for mesh in meshes:
+    # All participants go by the names, as in preCICE: two that provide meshes to each other would else both wait.
+    for mesh in sorted(meshes, key=lambda mesh: mesh.name):
         if not mesh.provided:
+            received = next(r for r in configuration.participants[participant].receives if r.name == mesh.name)
+            factor = None if received.geometric_filter == "no-filter" else received.safety_factor
+            (whole,) = intra.broadcast(links.receive(mesh.provider))
+            _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
             continue
         mesh.partition = Partition(intra, mesh.size)
         (whole,) = gather(intra, [mesh.partition], [mesh.coordinates])
@@ -288,12 +292,6 @@ def exchange_meshes(
         intra.agree(empty if receivers and len(whole) == 0 else None)
         for receiver in receivers:
             links.send(receiver, [whole])
-    for mesh in meshes:
-        if not mesh.provided:
-            received = next(r for r in configuration.participants[participant].receives if r.name == mesh.name)
-            factor = None if received.geometric_filter == "no-filter" else received.safety_factor
-            (whole,) = intra.broadcast(links.receive(mesh.provider))
-            _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
 
 
 def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,6 +32,7 @@ class State(enum.Enum):
     INITIALIZED = "after initialize()"
     FINALIZED = "after finalize()"
     FAILED = "after an error"
+    FORKED = "in a forked process, whose parent is coupled"
 
 
 def as_text(value: str | bytes) -> str:
@@ -359,6 +361,7 @@ class Participant(Access):
         self._guess = "hold"
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
+        _LIVE.add(self)
         if self._intra.is_primary:
             print(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
@@ -587,12 +590,30 @@ class Participant(Access):
         for channel in self._channels.values():
             channel.abort()
 
+    def _leave_to_parent(self) -> None:
+        """Take the coupling from a forked process: whatever it did to a connection or a file would be done to both."""
+        self._state = State.FORKED
+        self._close.detach()
+        self._profiler.leave()
+        for channel in (*self._channels.values(), *self._intra.channels):
+            channel.leave()
+
+
+_LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for participant in _LIVE:
+        participant._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
+
 
 def _close(channels: dict[str, Channel], intra: IntraComm, profiler: Profiler) -> None:
     profiler.leave_solver()
     profiler.begin("finalize")
-    for channel in channels.values():
+    for channel in (*channels.values(), *intra.channels):
         channel.finish()
-    intra.close()
     profiler.end("finalize")
     profiler.close()

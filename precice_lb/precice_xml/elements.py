@@ -54,7 +54,8 @@ def load(path: Path) -> tuple[str, str]:
     encoding = declared.group(1).decode("ascii") if declared else "utf-8"
     try:
         return content.decode(encoding), encoding
-    except (UnicodeDecodeError, LookupError):
+    except (ValueError, LookupError):
+        # Some codecs that Python knows by name raise no more than a ValueError.
         fail(path, 1, f"text in {encoding}", "bytes that are not", "save the file as UTF-8")
 
 
@@ -69,14 +70,19 @@ def parse(path: Path, text: str) -> Element:
         If the text is not well-formed, with the line.
     """
     # What is no text in the store of a run is no text here: an error with its line.
-    encoded = text.encode("utf-8", "surrogateescape")
+    encoded = text.encode("utf-8", "surrogatepass")
     parser = expat.ParserCreate("utf-8")
     # Of the elements that are open: tag, line, attributes, span, and the children so far.
     stack: list[tuple[str, int, dict[str, str], tuple[int, int], list[Element]]] = [("", 0, {}, (0, 0), [])]
 
+    # The place that was last asked for, in bytes and in characters: the parser only goes forwards.
+    known = (0, 0)
+
     def position() -> int:
+        nonlocal known
         index = parser.CurrentByteIndex
-        return index if len(encoded) == len(text) else len(encoded[:index].decode("utf-8"))
+        known = index, known[1] + len(encoded[known[0] : index].decode("utf-8"))
+        return known[1]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         match = _START_TAG.match(text, position())

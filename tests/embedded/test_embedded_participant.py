@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from embedded_helpers import write_configuration
 
 import precice_lb.embedded as embedded
 from precice_lb.embedded import CouplingError, Participant
+from precice_lb.embedded.communication import Channel
 from precice_lb.exceptions import BackendError, ConfigurationError
 from precice_lb.ingest.profiling import read_profile
 
@@ -389,3 +391,91 @@ def test_every_call_of_pyprecice_is_there() -> None:
         assert found == (["self", "arguments", "named"] if name in refused else parameters), name
     assert isinstance(embedded.get_version_information(), bytes)
     assert embedded.__version__.split("+")[0] == version
+
+
+FORKING = """
+import os, sys
+from precice_lb.embedded import CouplingError, Participant
+from precice_lb.embedded.communication import Channel
+
+a = Participant("A", sys.argv[1], 0, 1)
+a.set_mesh_vertices("A-Mesh", [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+for when in ("before", "after"):
+    if (child := os.fork()) == 0:
+        try:
+            a.advance(0.1)
+        except CouplingError as error:
+            assert "forked" in str(error), error
+            a.finalize()
+            sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    if when == "before":
+        a.initialize()
+        a.advance(0.1)
+while a.is_coupling_ongoing():
+    if (child := os.fork()) == 0:
+        sys.exit()
+    os.waitpid(child, 0)
+    a.advance(0.1)
+a.finalize()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_a_forked_process_that_ends_leaves_the_coupling_to_its_parent(tmp_path: Path) -> None:
+    path = configure(tmp_path)
+    command = [sys.executable, "-c", FORKING, str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as a:
+        b = Participant("B", str(path), 0, 1)
+        try:
+            other_side(b)
+            output = "".join(a.communicate(60))
+        finally:
+            a.kill()
+    assert a.returncode == 0, output
+    record = (tmp_path / "precice-profiling" / "A-0-1.txt").read_text().splitlines()
+    assert len(read_profile(tmp_path / "precice-profiling" / "A-0-1.txt").calls) == 3
+    assert len([line for line in record if line.startswith(("{", "E0:"))]) == 2
+
+
+def test_three_participants_of_which_each_sends_first_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B's answer to A has to wait at B, where B goes on: A first waits for C, which waits for B."""
+    path = write_configuration(
+        tmp_path / "precice-config.xml",
+        participants={"A": [], "B": [], "C": []},
+        exchanges=[
+            ("serial-explicit", "A", "B", "Heat:A>B Force:B>A"),
+            ("parallel-explicit", "B", "C", "Flux:B>C"),
+            ("parallel-explicit", "C", "A", "Load:C>A"),
+        ],
+        directory=str(tmp_path),
+    )
+
+    class Narrow(Channel):
+        """A connection whose buffers hold little."""
+
+        def __init__(self, sock: socket.socket, me: str, partner: str) -> None:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                sock.setsockopt(socket.SOL_SOCKET, option, 2**16)
+            super().__init__(sock, me, partner)
+
+    monkeypatch.setattr("precice_lb.embedded.communication.Channel", Narrow)
+    vertices = np.random.default_rng(0).uniform(size=(100_000, 2))
+
+    def solver(name: str, writes: list[str]) -> int:
+        one = Participant(name, str(path), 0, 1)
+        ids = one.set_mesh_vertices(f"{name}-Mesh", vertices)
+        one.initialize()
+        steps = 0
+        while one.is_coupling_ongoing():
+            for data in writes:
+                one.write_data(f"{name}-Mesh", data, ids, np.full(len(ids), float(steps)))
+            one.advance(0.1)
+            steps += 1
+        one.finalize()
+        return steps
+
+    roles = {"A": ["Heat"], "B": ["Force", "Flux"], "C": ["Load"]}
+    with ThreadPoolExecutor() as pool:
+        futures = [pool.submit(solver, *role) for role in roles.items()]
+        assert [future.result(200) for future in futures] == [3, 3, 3]

@@ -22,8 +22,9 @@ from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
 from precice_lb.embedded.communication import Appointment, Channel, IntraComm, connect, write_frame
 from precice_lb.embedded.files import Table
-from precice_lb.embedded.mesh import expanded_box, inside
+from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes, expanded_box, inside
 from precice_lb.embedded.timeline import Clock, Waveform
+from precice_lb.precice_xml import parse_configuration
 
 
 @given(st.integers(1, 80), st.sampled_from([0.1, 0.01, 0.3, 1 / 3, 0.7e-3]))
@@ -167,6 +168,71 @@ def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Cha
             assert [part.shape for part in got[1:]] == [(1, 3), (0, 3)]
 
 
+def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Channel, Channel]) -> None:
+    pair[0]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
+    pair[1]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+    window = np.zeros((100_000, 1))
+    sent = 0
+
+    def run_ahead() -> None:
+        nonlocal sent
+        for _ in range(60):
+            pair[0].send([window])
+            sent += 1
+
+    sender = threading.Thread(target=run_ahead)
+    sender.start()
+    # Time to run as far ahead as it can.
+    sender.join(1.0)
+    for taken in range(60):
+        # What one advance sends, and one on its way.
+        assert sent - taken <= 4
+        assert pair[1].receive()[0].size == window.size
+    sender.join()
+
+
+def test_a_sender_that_waits_learns_that_its_partner_left(pair: tuple[Channel, Channel]) -> None:
+    def run_ahead() -> None:
+        for _ in range(60):
+            pair[0].send([np.zeros((500_000, 1))])
+
+    with ThreadPoolExecutor() as pool:
+        sending = pool.submit(run_ahead)
+        time.sleep(0.3)
+        pair[1].abort()
+        with pytest.raises(CouplingError, match=r'partner "B" is gone'):
+            sending.result(60)
+
+
+def test_partners_that_provide_many_meshes_to_each_other_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
+    names = [f"{provider}{number}" for number in range(12) for provider in "AB"]
+    text = "".join(f'<mesh name="{name}" dimensions="2" />' for name in names)
+    for me, other in ("AB", "BA"):
+        meshes = [
+            f'<provide-mesh name="{name}" />' if name[0] == me else f'<receive-mesh name="{name}" from="{other}" />'
+            for name in names
+        ]
+        text += f'<participant name="{me}">{"".join(meshes)}</participant>'
+    configuration = parse_configuration(f"<precice-configuration>{text}</precice-configuration>")
+
+    def exchange(me: str, partner: str, channel: Channel) -> list[int]:
+        meshes = [Mesh(name, 2, name[0], name[0] == me) for name in names]
+        for mesh in meshes:
+            if mesh.provided:
+                mesh.add_vertices(np.full((200_000, 2), float(mesh.name[1:])))
+        links = Links(IntraComm(me, 0, 1), {partner: channel}, mock.Mock())
+        exchange_meshes(configuration, me, links, meshes, [])
+        return [int(mesh.coordinates[-1, 0]) for mesh in meshes]
+
+    with ThreadPoolExecutor() as pool:
+        a, b = pool.submit(exchange, "A", "B", pair[0]), pool.submit(exchange, "B", "A", pair[1])
+        try:
+            assert a.result(60) == b.result(60) == [int(name[1:]) for name in names]
+        finally:
+            for channel in pair:
+                channel.abort()
+
+
 def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel, Channel]) -> None:
     big = np.random.default_rng(0).normal(size=(500_000, 2))
     left, right = pair
@@ -178,6 +244,19 @@ def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel
     np.testing.assert_array_equal(got, big)
     with pytest.raises(CouplingError, match=r'"A" finalised while "B" still expected data'):
         right.receive()
+
+
+def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
+    for channel in pair:
+        for _ in range(3):
+            channel.send([np.zeros((1_000_000, 1))])
+    # Daemons: those that wait for ever must not keep the tests from ending.
+    leaving = [threading.Thread(target=channel.finish, daemon=True) for channel in pair]
+    for thread in leaving:
+        thread.start()
+    for thread in leaving:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in leaving)
 
 
 def test_a_partner_that_computes_for_long_is_waited_for(pair: tuple[Channel, Channel]) -> None:
@@ -305,7 +384,7 @@ def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_
         while not a.file("A").exists():
             time.sleep(0.01)
         told = json.loads(a.file("A").read_text())
-        greeting = {"protocol": 1, "token": told["token"], "configuration": "same"}
+        greeting = {"token": told["token"], "protocol": 1, "configuration": "same"}
         with socket.create_connection((told["address"], told["port"])) as earlier:
             write_frame(earlier, json.dumps(greeting).encode())
             with pytest.raises(CouplingError, match="install the same version for both"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
+from precice_lb.precice_xml.elements import parse
 from precice_lb.precice_xml.records import ConvergenceMeasure, Exchange
 
 FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")
@@ -211,6 +212,37 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\xff\x00")
     with pytest.raises(ConfigurationError, match="utf-8"):
         read_configuration(binary)
+
+
+@pytest.mark.parametrize("encoding", ["undefined", "idna", "punycode", "base64", "rot13", "unheard-of"])
+def test_what_its_declared_encoding_cannot_read_is_refused_in_one_line(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    text = f'<?xml version="1.0" encoding="{encoding}"?>\n' + FULL.partition("?>")[2]
+    path.write_bytes(text.encode() + "ü".encode())
+    with pytest.raises(ConfigurationError, match=rf"precice-config\.xml:1: expected text in {encoding}") as caught:
+        read_configuration(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_half_a_character_is_no_xml(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_bytes(rb'<?xml version="1.0" encoding="unicode_escape"?><precice-configuration a="\ud800" />')
+    with pytest.raises(ConfigurationError, match=r"precice-config\.xml:1: expected well-formed XML"):
+        read_configuration(path)
+
+
+@given(st.lists(st.sampled_from(["<a/>", "<b ü='1>' />", "<c>ü</c>", "<d><e>", "ß", "\n", "<!-- 𝄞 -->"]), max_size=30))
+def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
+    opened = parts.count("<d><e>")
+    text = "<x>" + "".join(parts) + "</e></d>" * opened + "</x>"
+    elements = [parse(Path("precice-config.xml"), text)]
+    for element in elements:
+        elements += element.children
+        begin, end = element.span
+        assert re.match(rf"<{element.tag}\b", text[begin:end])
+        assert text[element.span[0] : element.end].endswith(("/>", f"</{element.tag}>"))
+        assert text.count("\n", 0, begin) + 1 == element.line
+    assert len(elements) == len(re.findall("<[a-z]", text))
 
 
 def test_coupling_without_m2n_or_iteration_limit_is_refused() -> None:

@@ -1,0 +1,198 @@
+"""Who comes to a participant's door uninvited, and what a partner may claim: nobody is delayed, nothing ends a run."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import pytest
+
+from precice_lb.embedded import CouplingError
+from precice_lb.embedded.communication import Appointment, Channel, IntraComm, connect
+
+
+@pytest.fixture
+def acceptor(tmp_path: Path) -> Appointment:
+    return Appointment("B", True, str(tmp_path))
+
+
+def published(acceptor: Appointment) -> dict[str, Any]:
+    """Wait for the address that A publishes."""
+    while not acceptor.file("A").exists():
+        time.sleep(0.01)
+    return json.loads(acceptor.file("A").read_text())
+
+
+@contextlib.contextmanager
+def strangers(address: tuple[str, int], *greetings: bytes) -> Iterator[None]:
+    """Say what each of them says, and keep all connections open."""
+    with contextlib.ExitStack() as stack:
+        for greeting in greetings:
+            stack.enter_context(sock := socket.create_connection(address)).sendall(greeting)
+            # Whoever is turned away notices.
+            with contextlib.suppress(OSError):
+                sock.settimeout(0.05)
+                sock.recv(1)
+        yield
+
+
+@contextlib.contextmanager
+def dripping(address: tuple[str, int]) -> Iterator[None]:
+    """Announce a greeting, and send it byte by byte for as long as anyone takes it."""
+    leave = threading.Event()
+
+    def drip() -> None:
+        with socket.create_connection(address) as sock, contextlib.suppress(OSError):
+            for byte in itertools.chain((4096).to_bytes(8, "big"), itertools.repeat(0)):
+                sock.sendall(bytes([byte]))
+                if leave.wait(0.1):
+                    break
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def frame(content: bytes) -> bytes:
+    return len(content).to_bytes(8, "big") + content
+
+
+SAYINGS = {
+    "nothing": b"",
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "an empty frame": frame(b""),
+    "a frame of 2^61 bytes": (2**61).to_bytes(8, "big"),
+    "4,096 brackets": frame(b"[" * 4096),
+    "a wrong token": frame(b'{"token": "wrong"}'),
+    "a token that is not ASCII": frame('{"token": "ü"}'.encode()),
+    "a token that is no text": frame(b'{"token": "\\ud800"}'),
+    "bytes that are no text": frame(b'{"token": "\xff"}'),
+    "a number": frame(b"1" * 4096),
+}
+
+
+@pytest.mark.parametrize("saying", SAYINGS)
+def test_whatever_strangers_say_the_partner_comes_in(saying: str, acceptor: Appointment, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        a = pool.submit(connect, "A", [acceptor], "same", 15.0)
+        told = published(acceptor)
+        with strangers((told["address"], told["port"]), *[SAYINGS[saying]] * 5):
+            b = pool.submit(connect, "B", [Appointment("A", False, str(tmp_path))], "same", 15.0)
+            channels = a.result(100)["B"], b.result(100)["A"]
+        channels[0].send([np.ones((2, 1))])
+        np.testing.assert_array_equal(channels[1].receive()[0], np.ones((2, 1)))
+        for channel in channels:
+            channel.abort()
+
+
+def test_a_byte_now_and_then_holds_nobody_past_the_time_out(acceptor: Appointment) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(connect, "A", [acceptor], "same", 1.0)
+        told = published(acceptor)
+        with dripping((told["address"], told["port"])), pytest.raises(CouplingError, match="never came"):
+            waiting.result(30)
+
+
+def test_more_strangers_than_files_may_be_open_cost_none_of_them(acceptor: Appointment, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        a = pool.submit(connect, "A", [acceptor], "same", 60.0)
+        told = published(acceptor)
+        with contextlib.ExitStack() as stack:
+            silent = [
+                stack.enter_context(socket.create_connection((told["address"], told["port"]))) for _ in range(100)
+            ]
+            # The first are turned away long before their time is up.
+            assert silent[0].recv(1) == b""
+            b = pool.submit(connect, "B", [Appointment("A", False, str(tmp_path))], "same", 60.0)
+            for channel in (a.result(100)["B"], b.result(100)["A"]):
+                channel.abort()
+
+
+def test_only_its_user_may_read_the_token(acceptor: Appointment) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(connect, "A", [acceptor], "same", 0.5)
+        told = published(acceptor)
+        path = acceptor.file("A")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert not [other for other in path.parent.iterdir() if told["token"] in other.name]
+        with pytest.raises(CouplingError):
+            waiting.result(30)
+
+
+class Ranks:
+    """Just enough of a communicator for two ranks in two threads; strangers come before rank 1."""
+
+    def __init__(self) -> None:
+        self.address: SimpleQueue[Any] = SimpleQueue()
+        self.stack = contextlib.ExitStack()
+
+    def allgather(self, host: str) -> list[str]:
+        return [host, host]
+
+    def bcast(self, mine: Any) -> Any:
+        if mine is not None:
+            self.address.put(mine)
+            return mine
+        told = self.address.get()
+        self.stack.enter_context(strangers(told[0], *[b""] * 5, (2**61).to_bytes(8, "big"), frame(b"x" * 24)))
+        return told
+
+
+def test_strangers_do_not_delay_the_ranks_of_a_participant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precice_lb.embedded.communication._CONNECT_SECONDS", 15.0)
+    ranks = Ranks()
+
+    def join(rank: int) -> IntraComm:
+        intra = IntraComm("A", 0, 1)
+        intra.rank, intra.size, intra.is_primary, intra.is_parallel = rank, 2, rank == 0, True
+        intra._connect("A", ranks, "localhost")
+        return intra
+
+    with ThreadPoolExecutor() as pool, ranks.stack:
+        both = [pool.submit(join, rank) for rank in range(2)]
+        intras = [future.result(60) for future in both]
+        totals = [pool.submit(intra.total, np.array([intra.rank + 1.0])) for intra in intras]
+        assert [total.result(60).tolist() for total in totals] == [[3.0], [3.0]]
+        for intra in intras:
+            for channel in intra.channels:
+                channel.abort()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        (2**61).to_bytes(8, "big"),
+        (2**64 - 1).to_bytes(8, "big"),
+        frame((2**61).to_bytes(8, "big")),
+        frame(b"\xff" * 8),
+        frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (2, 0, -1))),
+        frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (3, 0, 1, 2**62))),
+        frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (2, 0, 2**62))),
+        frame(b"".join(number.to_bytes(8, "big", signed=True) for number in (4, 0, 2, 2**62, 2**62))),
+    ],
+)
+def test_what_a_message_claims_is_no_room_that_it_gets(claim: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        left = socket.create_connection(server.getsockname())
+        right, _ = server.accept()
+    channel = Channel(right, "B", "A")
+    left.sendall(claim)
+    left.close()
+    with pytest.raises(CouplingError, match='partner "A" is gone'):
+        channel.receive()
+    channel.abort()
