@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.schema import NOT_MEASURED, TABLES
+from precice_lb.store.schema import CALLS, TABLES
 
 # In ns 104 days: no call takes longer. And every whole number up to this is a float.
 _LARGEST = 1 << 53
@@ -50,10 +50,14 @@ def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 
 def check_values(column: str, values: NDArray[Any]) -> None:
     """Refuse numbers that nothing has: further computing with them overflows, or asks for any amount of memory."""
+    if column == "count" and not (np.isfinite(values) & (values >= 0)).all():
+        raise StoreError("column count: expected finite numbers from 0, found others")
     if values.dtype.kind != "i" or not values.size:
         return
     is_clock = column == "begin_ns"
-    least, most = (0, _LATEST) if is_clock else (NOT_MEASURED if column.endswith("_ns") else 0, _LARGEST)
+    # Any duration below zero is one that was not measured.
+    least = -_LARGEST if column.endswith("_ns") and not is_clock else 0
+    most = _LATEST if is_clock else _LARGEST
     low, high = int(values.min()), int(values.max())
     if low < least or high > most:
         raise StoreError(
@@ -63,10 +67,27 @@ def check_values(column: str, values: NDArray[Any]) -> None:
         raise StoreError(f"column {column}: expected a sum up to {_LARGEST_SUM}, found a larger one")
 
 
+def in_order(rows: NDArray[np.void]) -> NDArray[np.void]:
+    """Give the rows of ``advance`` that were written, each once: an interrupted flush wrote some again.
+
+    Without those that a machine lost when it went down, in files of earlier versions.
+    """
+    rows = rows[rows["window"] > 0]
+    if _wrong(*(rows[name] for name in CALLS)).any():
+        rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+        check_calls(*(rows[name] for name in CALLS))
+    return rows
+
+
+def _wrong(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    same = window[1:] == window[:-1]
+    wrong: NDArray[np.bool_] = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
+    return wrong
+
+
 def check_calls(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> None:
     """Refuse rows of ``advance`` that are not in the order of calls: every window once, from its first iteration on."""
-    same = window[1:] == window[:-1]
-    wrong = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
+    wrong = _wrong(window, iteration, complete)
     if wrong.any():
         at = int(np.argmax(wrong))
         raise StoreError(

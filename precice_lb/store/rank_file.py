@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import check_calls, table_rows
+from precice_lb.store.checks import in_order, table_rows
 from precice_lb.store.hdf5 import attribute, dataset, metadata_of, opened, table, told_damage
 from precice_lb.store.records import RankStore, Tables
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
-    CALLS,
     FORMAT,
     FORMAT_VERSION,
     NAMED,
@@ -96,14 +95,14 @@ def _read(path: Path, names: Sequence[str]) -> RankStore:
 def _written(tables: Tables) -> Tables:
     """Leave out rows that a machine lost when it went down, in files of earlier versions; the others are in order."""
     kept = dict(tables)
-    for name in {"advances", "mpi", "cpu", *NAMED} & kept.keys():
+    for name in {"mpi", "cpu", *NAMED} & kept.keys():
         written = kept[name]["window"] > 0
         if name in NAMED:
             written &= kept[name]["name"] < len(kept[NAMED[name]])
         if not written.all():
             kept[name] = kept[name][written]
     if "advances" in kept:
-        check_calls(*(kept["advances"][name] for name in CALLS))
+        kept["advances"] = in_order(kept["advances"])
     return kept
 
 
@@ -162,9 +161,7 @@ class StoreTail:
                 return nothing
             with told_damage(self.path):
                 rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
-                # What a machine lost when it went down was never written.
-                written = rows[rows["window"] > 0]
-                check_calls(*(written[name] for name in CALLS))
+                written = in_order(rows)
         except (StoreError, OSError) as error:
             self.problem = " ".join(str(error).split())
             return nothing
