@@ -1,14 +1,44 @@
-"""Names that people give to versions of participants and to kinds of nodes, and keys such as Fluid:gpu."""
+"""Names that people give to versions of participants and to kinds of nodes, keys such as Fluid:gpu, and saying them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
-__all__ = ["checked_name", "for_versions", "key_of", "with_versions", "without_versions"]
+__all__ = ["checked_name", "for_versions", "key_of", "say", "visible", "with_versions", "without_versions"]
 
 T = TypeVar("T")
+
+
+def visible(text: str) -> str:
+    r"""Write out every control or invisible formatting character of a text.
+
+    Parameters
+    ----------
+    text : str
+        Such as a name, of which nobody knows what it does to a terminal.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print lines, `visible` but for tabs: everything but screens and data goes to the user through here.
+
+    Parameters
+    ----------
+    text : str
+        The lines.
+    stream : file, optional
+        Where to; by default standard output.
+    """
+    lines = ("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
+    print("\n".join(lines), file=stream, flush=True)
 
 
 def checked_name(text: object, what: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.exceptions import DataError
+from precice_lb.names import say
 
 __all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
 
@@ -83,7 +84,7 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
         The file, for the message on standard error.
     """
     if names := [key for key in keys if _drop(values, key.split("."))]:
-        print(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", file=sys.stderr)
+        say(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", sys.stderr)
 
 
 def pass_over_turns(values: dict[str, Any], path: Path) -> None:
@@ -102,7 +103,7 @@ def pass_over_turns(values: dict[str, Any], path: Path) -> None:
         for run in turns:
             run["outcome"] = "interrupted"
         names = ", ".join(str(run.get("name")) for run in turns)
-        print(f"precice-lb: {path}: runs in turns ({names}): retired, and so passed over", file=sys.stderr)
+        say(f"precice-lb: {path}: runs in turns ({names}): retired, and so passed over", sys.stderr)
 
 
 def _drop(value: Any, key: list[str]) -> bool:

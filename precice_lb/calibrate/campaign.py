@@ -21,7 +21,7 @@ from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, 
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text
-from precice_lb.names import with_versions
+from precice_lb.names import say, with_versions
 from precice_lb.plural import plural
 
 LOG_FILE = "campaign.log"
@@ -227,4 +227,4 @@ def logged(report: Report, directory: Path) -> Report:
 
 def print_event(event: Event) -> None:
     """Print an event as one plain line on standard error, so that standard output stays free for results."""
-    print(event, file=sys.stderr, flush=True)
+    say(str(event), sys.stderr)

@@ -348,7 +348,7 @@ def _of_outliers(health: Health, own: Array, outliers: NDArray[np.intp]) -> Iter
 
 
 def _of_hidden_wait(part: ParticipantRun, health: Health, own: Array) -> Iterator[Finding]:
-    if part.hidden_wait > 0 and len(own):
+    if part.hidden_wait > 0 and len(own) and np.median(own) > 0:
         share = part.hidden_wait / float(np.median(own))
         yield _finding(
             health,

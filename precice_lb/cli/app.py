@@ -10,6 +10,7 @@ from typing import Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
+from precice_lb.names import say
 from precice_lb.retired import refuse_retired
 
 _EXIT_CODES = (
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PreciceLBError, CycloptsError, OSError) as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
-        print(f"precice-lb: error: {' '.join(str(error).split())}", file=sys.stderr)
+        say(f"precice-lb: error: {' '.join(str(error).split())}", sys.stderr)
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 

@@ -9,6 +9,7 @@ from cyclopts import App
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Output
+from precice_lb.names import say
 
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
 app.command(chain_app)
@@ -39,7 +40,7 @@ def chain(study: Path, *, output: Output = None) -> None:
     directory = output or _directory(read.path)
     with CampaignProgress(console(sys.stderr)) as progress:
         path = run_chain(read, directory, report=progress)
-    print(f"wrote {path}")
+    say(f"wrote {path}")
 
 
 @chain_app.command(name="next")

@@ -14,6 +14,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
 from precice_lb.cli.recommend import split_values
 from precice_lb.exceptions import DataError, StudyError
+from precice_lb.names import say
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
 
@@ -84,10 +85,9 @@ def demo(*, directory: Path | None = None, verbose: Verbose = False) -> None:
 
     study = read_study(_demo_study())
     case = study.case_directory
-    print(
+    say(
         f"The load of this demo is emulated: every rank sleeps for what the cost law in {case / 'law.json'} says; no "
         "hardware is measured.",
-        flush=True,
     )
     # The study's own default lies beside the study: with an editable installation that is the source tree.
     place = directory or Path("demo")

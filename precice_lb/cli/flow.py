@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
-from precice_lb.names import with_versions
+from precice_lb.names import say, with_versions
 from precice_lb.plural import plural
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def show(
         if format == "json":
             print_result(format, list, recommendation.to_dict)
             if written:
-                print(f"all results: {output}", file=sys.stderr)
+                say(f"all results: {output}", sys.stderr)
         else:
             if verbose:
                 name_files(written)
@@ -184,7 +184,7 @@ def _print_answer(
     """Print what people decide by, the answer last; then lines with paths, which stay whole."""
     from precice_lb.report.documents import attempted
     from precice_lb.report.recommendation import screen_blocks
-    from precice_lb.report.text import short_names, visible
+    from precice_lb.report.text import short_names
 
     names = short_names(recommendation.split, 24)
 
@@ -193,7 +193,7 @@ def _print_answer(
 
     attempted("the screen", lambda: print_result("table", blocks, unit=unit))
     for line in lines:
-        print(visible(line))
+        say(line)
 
 
 def command_line() -> str:
@@ -204,14 +204,14 @@ def command_line() -> str:
 def name_report(paths: Sequence[Path]) -> None:
     """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
     page, *figures = paths
-    print(f"wrote {plural(len(figures), 'figure')} in {page.parent}")
-    print(f"report: {page}")
+    say(f"wrote {plural(len(figures), 'figure')} in {page.parent}")
+    say(f"report: {page}")
 
 
 def name_files(paths: Sequence[Path], format: str = "table") -> None:
     """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
-        print(f"wrote {path}", file=sys.stderr if format == "json" else sys.stdout)
+        say(f"wrote {path}", sys.stderr if format == "json" else sys.stdout)
 
 
 def recommended_split(directory: Path) -> dict[str, int]:

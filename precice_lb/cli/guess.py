@@ -11,6 +11,7 @@ from cyclopts import App
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import OUTPUT, ResultFile, print_result
+from precice_lb.names import say
 
 guess_app = App(
     name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."
@@ -64,5 +65,5 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float 
 
     patch_guess(config, output, limits=limits)
     before, after = (load(path)[0].splitlines() for path in (config, output))
-    print(*difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm=""), sep="\n")
-    print(f"wrote {output}", file=sys.stderr)
+    say("\n".join(difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm="")))
+    say(f"wrote {output}", sys.stderr)

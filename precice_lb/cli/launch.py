@@ -18,6 +18,7 @@ from precice_lb.cli.options import by_participant, named_values
 from precice_lb.cli.recommend import split_values
 from precice_lb.exceptions import DataError
 from precice_lb.layout import layout_from
+from precice_lb.names import say
 from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def launch(
             return _start(study, cores, folder)
         name_files(write_scripts(study, cores, folder))
         script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
-        print(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
+        say(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
     return 0
 
 
@@ -208,14 +209,14 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     from precice_lb.calibrate.launch import last_words, start_split
 
     def warn(text: str) -> None:
-        print(f"precice-lb: {text}", file=sys.stderr)
+        say(f"precice-lb: {text}", sys.stderr)
 
-    outcome = start_split(study, split, folder, lambda line: print(line, flush=True), warn)
+    outcome = start_split(study, split, folder, say, warn)
     if outcome.error is None:
-        print(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
+        say(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
         return 0
     warn(f"{outcome.error} after {outcome.seconds:.1f} s")
     for name in outcome.participants:
         for line in last_words(study, name):
-            print(f"{name}: {line}", file=sys.stderr)
+            say(f"{name}: {line}", sys.stderr)
     return outcome.code or 1

@@ -15,6 +15,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import OUTPUT, Output, ResultFile, Unit, name_files, print_result
 from precice_lb.cli.options import Stores, Warmup, named_values, required
 from precice_lb.exceptions import DataError
+from precice_lb.names import say
 from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
 
@@ -76,10 +77,10 @@ def summary(
         if stores or (source.is_file() and is_store_name(source.name)):
             recorded.append(source)
             if later := later_runs(source, stores):
-                print(
+                say(
                     f"precice-lb: profiling files below {source.absolute()} are of a later run than its stores; to see "
                     f"that run: precice-lb summary {shlex.join(map(str, later))}",
-                    file=sys.stderr,
+                    sys.stderr,
                 )
         elif source.is_file() or profiles_below(source):
             raw.append(source)
@@ -94,7 +95,7 @@ def summary(
         profiled, notes = profiled_runs(raw, configuration=config, warmup=warmup)
         found += profiled
         for note in notes:
-            print(note, file=sys.stderr)
+            say(note, sys.stderr)
     runs = summarise(found)
     chains = [chain for source in directories if (chain := read_chain(source)) is not None]
     print_result(
@@ -203,7 +204,7 @@ def export(
         return
     write, what = (export_csv, "rows") if format == "csv" else (export_trace, "slices")
     count = write(sources, path)
-    print(f"wrote {path}: {count} {what}")
+    say(f"wrote {path}: {count} {what}")
 
 
 @importer.default
@@ -246,8 +247,8 @@ def precice_profiling(
     told = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
     result = import_profiling(given, output, configuration=config, processes=processes, threads=told)
     for note in result.notes:
-        print(note, file=sys.stderr)
-    print(f"wrote {plural(len(result.stores), 'store')} below {output}")
+        say(note, sys.stderr)
+    say(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
 def _refuse_words(sources: Sequence[Path]) -> None:
@@ -300,4 +301,4 @@ def _to_table(kind: str, paths: tuple[Path, ...], output: Path, **options: Any) 
     measurements = import_measurements(kind, required(paths, "file to import"), **options)
     write_csv(measurements, output)
     rows = sum(len(samples) for samples in measurements.samples.values())
-    print(f"wrote {output}: {plural(rows, 'sample')} of {', '.join(measurements.samples)}")
+    say(f"wrote {output}: {plural(rows, 'sample')} of {', '.join(measurements.samples)}")

@@ -16,6 +16,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import print_result
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import CalibrationError, DataError
+from precice_lb.names import say
 from precice_lb.plain import plain
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
                 return
         elif not told:
             told = True
-            print(f"no run in {observer.directory} yet", file=sys.stderr)
+            say(f"no run in {observer.directory} yet", sys.stderr)
         time.sleep(max(every, (time.monotonic() - observer.searches.seconds - begin) / _SHARE))
 
 
@@ -190,9 +191,9 @@ class _Lines:
         if state == self._last:
             return
         self._last = state
-        print(json.dumps(view.values()) if self._format == "json" else view.line(), flush=True)
+        say(json.dumps(view.values()) if self._format == "json" else view.line())
         if not snapshot.is_running and self._format != "json":
-            print("\n".join(watch_facts(snapshot)), flush=True)
+            say("\n".join(watch_facts(snapshot)))
 
 
 class _Live:

@@ -110,7 +110,6 @@ class ParticipantTimes:
         measured = bool(np.isfinite(self.busy).any())
         steady = self.steady
         numbers = layout.iteration_numbers
-        each = [steady & (numbers == number) for number in range(1, int(numbers.max(initial=0)) + 1)]
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
@@ -126,9 +125,9 @@ class ParticipantTimes:
             rank_hidden=self.rank["hidden"],
             metadata=self.metadata,
             receiving=self.receiving,
-            iteration_windows=np.array([int(where.sum()) for where in each], dtype=np.int64),
-            iteration_compute=np.array([mean_known(own[where]) for where in each]),
-            iteration_wait=np.array([mean_known(wait[where]) for where in each]),
+            iteration_windows=np.bincount(numbers[steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
+            iteration_compute=_means_by(numbers, np.where(steady, own, np.nan)),
+            iteration_wait=_means_by(numbers, np.where(steady, wait, np.nan)),
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
@@ -253,6 +252,15 @@ def _receives(block: Block, waits: Seconds) -> NDArray[np.bool_]:
 def _first_waits(block: Block) -> Seconds:
     waits = [int(store.initialize["wait_ns"][0]) if len(store.initialize) else -1 for store in block.stores]
     return np.array([wait * 1e-9 if wait >= 0 else np.nan for wait in waits])
+
+
+def _means_by(numbers: NDArray[np.int64], values: Seconds) -> Seconds:
+    """Mean of what is known by number, from 1 on; NaN where nothing is."""
+    known, end = np.isfinite(values), int(numbers.max(initial=0)) + 1
+    count = np.bincount(numbers[known], minlength=end)
+    means = np.full(end, np.nan)
+    np.divide(np.bincount(numbers[known], values[known], end), count, out=means, where=count > 0)
+    return means[1:]
 
 
 def _row_means(values: Seconds) -> Seconds:

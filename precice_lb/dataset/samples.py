@@ -289,18 +289,48 @@ def _origin(run: CoupledRun) -> str:
     return str(metadata.get("configuration_path", f"case {run.case[:12]}"))
 
 
-def distinct(rows: Sequence[tuple[Hashable, float]]) -> list[int]:
-    """Return the rows, rising, that are not given twice: two measurements never agree to all digits.
+def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
+    """Return the rows, rising, that no other source says again.
 
-    A row is what was measured (participant, ranks, seconds, parameters) and its standard error in seconds; NaN where
-    unknown, as in a table without that column. Of rows that agree in all but their standard errors those are kept whose
-    standard errors differ; one without is kept only if no other has any.
+    A row is its source, what was measured (participant, ranks, seconds, parameters) and its standard error in seconds;
+    NaN where unknown, as in a table without that column. Rows of one source are readings of their own, however alike.
+    Of different sources those are the same that agree in all, where one may lack the standard error: as many of them
+    count as one source has.
     """
-    errors: dict[Hashable, dict[float, int]] = {}
-    for position, (measured, error) in enumerate(rows):
-        known = errors.setdefault(measured, {})
-        known.setdefault(-1.0 if math.isnan(error) else error, position)
-    for known in errors.values():
-        if len(known) > 1:
-            known.pop(-1.0, None)
-    return sorted(position for known in errors.values() for position in known.values())
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for position, (source, measured, _) in enumerate(rows):
+        groups.setdefault(measured, {}).setdefault(source, []).append(position)
+    kept: list[int] = []
+    for by_source in groups.values():
+        known: list[int] = []
+        for positions in by_source.values():
+            free = list(known)
+            # Those that are the same to all digits find each other first.
+            for lacking in (False, True):
+                positions = [at for at in positions if not _matched(at, free, known, rows, lacking=lacking)]
+            known += positions
+        kept += known
+    return sorted(kept)
+
+
+def _matched(
+    at: int, free: list[int], known: list[int], rows: Sequence[tuple[Hashable, Hashable, float]], *, lacking: bool
+) -> bool:
+    """Whether one of the free rows is the same as another; the one with a standard error stays in what is known."""
+    error = rows[at][2]
+    for other in free:
+        without = math.isnan(error), math.isnan(rows[other][2])
+        if any(without) if lacking else without == (True, True) or error == rows[other][2]:
+            free.remove(other)
+            if without == (False, True):
+                known[known.index(other)] = at
+            return True
+    return False
+
+
+def said_again(name: str, count: int) -> list[str]:
+    """Say how many rows of a participant several sources have, and count once."""
+    if not count:
+        return []
+    rows = "1 row is" if count == 1 else f"{count} rows are"
+    return [f"{rows} in more than one source of {name} and counted once."]

@@ -100,9 +100,9 @@ def warmup_of(seconds: Array) -> int:
 
 
 def drift_of(seconds: Array) -> Drift:
-    """Look for a trend, shape (n,); none in less than eight windows."""
+    """Look for a trend, shape (n,); none in less than eight windows, or of nothing."""
     n = len(seconds)
-    if n < LEAST_WINDOWS:
+    if n < LEAST_WINDOWS or not np.median(seconds) > 0:
         return Drift(0.0, 0.0)
     blocks = np.array([np.median(part) for part in np.array_split(seconds, min(n, BLOCKS))])
     slope = float(scipy.stats.theilslopes(blocks).slope)
@@ -112,7 +112,7 @@ def drift_of(seconds: Array) -> Drift:
 
 def shift_of(earlier: Array, latest: Array) -> Drift:
     """Compare the median of the latest windows with that of those before; none in less than eight on either side."""
-    if min(len(earlier), len(latest)) < LEAST_WINDOWS:
+    if min(len(earlier), len(latest)) < LEAST_WINDOWS or not np.median(earlier) > 0:
         return Drift(0.0, 0.0)
     greater, chance = scipy.stats.mannwhitneyu(latest, earlier, method="asymptotic")
     z_score = _z_score(greater - len(earlier) * len(latest) / 2, chance)
@@ -174,9 +174,9 @@ def mean_of(seconds: Array) -> tuple[float, float]:
 def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
     """Correlate two series, each beside its own running median: Spearman's correlation, and its z-score.
 
-    Zeros for less than twelve windows, and where one of them does not vary.
+    Zeros for less than twelve windows, and where one of them does not vary or has windows of no time.
     """
-    if len(one) < 12:
+    if len(one) < 12 or min(one.min(), other.min()) <= 0:
         return 0.0, 0.0
     beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
     if not all(np.ptp(s) for s in beside):

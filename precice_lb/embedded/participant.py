@@ -22,6 +22,7 @@ from precice_lb.embedded.mesh import Field, Links, Mesh, exchange_meshes
 from precice_lb.embedded.schemes import FIRST_GUESSES, Action
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError
+from precice_lb.names import say
 from precice_lb.precice_xml import read_configuration
 
 
@@ -363,10 +364,9 @@ class Participant(Access):
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         _LIVE.add(self)
         if self._intra.is_primary:
-            print(
+            say(
                 f'precice_lb: participant "{self._name}" is coupled by the embedded backend, which is for trying, '
                 "testing and teaching, not for production",
-                flush=True,
             )
         profiler.end("construction")
         profiler.enter_solver("solver.initialize")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.samples import distinct
+from precice_lb.dataset.samples import distinct, said_again
 from precice_lb.dataset.versions import convergence_remarks, measured_layouts, row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.layout import Layout, Layouts
@@ -72,7 +72,7 @@ class Sample:
 
 
 def join(samples: Iterable[Sample]) -> Measurements:
-    """Make one table of the rows, sorted by cores; what is given twice counts once (`distinct`)."""
+    """Make one table of the rows, sorted by cores; what another source says again counts once (`distinct`)."""
     rows: dict[str, list[Sample]] = {}
     sources: dict[str, None] = {}
     for sample in samples:
@@ -85,7 +85,9 @@ def join(samples: Iterable[Sample]) -> Measurements:
     for name, entries in rows.items():
         _check_parameters(name, entries)
         entries.sort(key=lambda entry: (entry.layout.cores, entry.seconds))
-        entries = [entries[at] for at in distinct([(_measured(entry), entry.error) for entry in entries])]
+        kept = distinct([(entry.source, _measured(entry), entry.error) for entry in entries])
+        remarks += said_again(name, len(entries) - len(kept))
+        entries = [entries[at] for at in kept]
         tables[name] = np.array([(entry.layout.cores, entry.seconds) for entry in entries], dtype=np.float64)
         spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
         if any(entry.version for entry in entries):
@@ -144,7 +146,7 @@ def _column(values: Sequence[float | str]) -> NDArray[Any] | None:
     if all(value == "" for value in values):
         return None
     try:
-        return np.array([math.nan if value == "" else float(value) for value in values])
+        return np.array([math.nan if value == "" else _float(value) for value in values])
     except ValueError:
         return np.array([str(value) for value in values])
 
@@ -199,7 +201,9 @@ def import_files(paths: Sequence[Path]) -> Measurements:
     paths : sequence of Path
         The tables; cells apart by commas, semicolons or tabs.
     """
-    return join(sample for path in paths for sample in _checked(str(path), read_rows(path)))
+    # A file that is named twice says nothing anew.
+    once = {path.resolve(): path for path in reversed(paths)}
+    return join(sample for path in reversed(once.values()) for sample in _checked(str(path), read_rows(path)))
 
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
@@ -355,7 +359,7 @@ def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: 
 def whole_number(text: str) -> int | None:
     """Read a whole number; None if it is none, or too large for a float to hold."""
     try:
-        value = int(text)
+        value = int(_ascii(text))
     except ValueError:
         return None
     return value if abs(value) <= _LARGEST else None
@@ -364,10 +368,21 @@ def whole_number(text: str) -> int | None:
 def _finite(text: str) -> float | None:
     """Read a finite number; None if it is none."""
     try:
-        value = float(text)
+        value = _float(text)
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _float(value: float | str) -> float:
+    return float(_ascii(value) if isinstance(value, str) else value)
+
+
+def _ascii(text: str) -> str:
+    """Refuse what Python takes for a number and no table means: 1_0, and digits of other scripts."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return text
 
 
 def _one_line(error: Exception) -> str:

@@ -96,7 +96,7 @@ def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensio
 
 
 def _read_csv(path: Path, dimensions: int) -> NDArray[np.float64]:
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     header = lines[0].split(";") if lines else []
     wanted = ["PosX", "PosY", "PosZ"][:dimensions]
     if header[: dimensions + 1] != [*wanted, "Rank"]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_measurements
-from precice_lb.dataset.samples import distinct
+from precice_lb.dataset.samples import distinct, said_again
 from precice_lb.dataset.versions import measured_layouts, row_layouts
 from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
@@ -35,8 +35,8 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Returns
     -------
     Measurements
-        The rows of all sources, each once (`precice_lb.dataset.samples.distinct`); configuration and degrees of
-        freedom from the stores.
+        The rows of all sources, what several say once (`precice_lb.dataset.samples.distinct`); configuration and
+        degrees of freedom from the stores.
 
     Raises
     ------
@@ -52,7 +52,8 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     tables = [path for path in paths if path.is_file() and path.suffix.lower() == ".csv"]
     stores = [path for path in paths if path not in tables]
     parts = [load_measurements(stores, warmup=warmup, complete=enrich)] if stores else []
-    parts += [read_csv(path) for path in tables]
+    # A file that is named twice says nothing anew.
+    parts += [read_csv(path) for path in {path.resolve(): path for path in tables}.values()]
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
@@ -157,6 +158,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
     samples, spread, parameters, sent, versions = {}, {}, {}, {}, {}
     layouts: dict[str, list[Layout]] = {}
     unknown: set[str] = set()
+    repeated: list[str] = []
     for name in names:
         having = [part for part in parts if name in part.samples]
         rows = np.concatenate([part.samples[name] for part in having])
@@ -173,7 +175,10 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}
         # A table may be of runs whose stores are given too.
         cases = [tuple(str(values[row]) for values in (ran, *columns.values())) for row in range(len(rows))]
-        kept = np.array(distinct(list(zip(zip(map(tuple, rows.tolist()), cases, strict=True), errors, strict=True))))
+        sources = np.repeat(np.arange(len(having)), [len(part.samples[name]) for part in having]).tolist()
+        measured = zip(map(tuple, rows.tolist()), cases, strict=True)
+        kept = np.array(distinct(list(zip(sources, measured, errors, strict=True))))
+        repeated += said_again(name, len(rows) - len(kept))
         order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
         samples[name], spread[name], sent[name] = rows[order], errors[order], communication[order]
         if ran.any():
@@ -191,7 +196,7 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         tuple(run for part in parts for run in part.runs),
         {k: v for part in parts for k, v in part.overhead.items()},
         sum(part.core_hours for part in parts),
-        tuple(remark for part in parts for remark in part.remarks),
+        (*(remark for part in parts for remark in part.remarks), *repeated),
         {name: values for name, values in sent.items() if np.isfinite(values).any()},
         versions,
         tuple(ran for part in parts for ran in (part.recorded_versions or ({},) * len(part.recorded))),

@@ -27,7 +27,8 @@ def at_end_action(metadata: dict[str, Any], directory: Path) -> Callable[[], Non
 
 def _start(case: Path, participant: str, directory: Path, what: str) -> None:
     log = directory / f"at-end-{participant.replace(os.sep, '_')}.log"
-    command = [sys.executable, "-m", "precice_lb", "at-end", str(case), "--store", str(directory)]
+    # Each with its value in one word: a participant may be named like an option.
+    options = [f"--store={directory}", f"--participant={participant}", f"--write={what}"]
     # The process outlives this one and is no rank of its MPI job.
     environment = {
         name: text
@@ -36,7 +37,7 @@ def _start(case: Path, participant: str, directory: Path, what: str) -> None:
     }
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [*command, "--participant", participant, "--write", what],
+            [sys.executable, "-m", "precice_lb", "at-end", str(case), *options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from precice_lb.exceptions import PreciceLBError
+from precice_lb.names import say
 
 USAGE = "usage: precice-lb run [SCRIPT | COMMAND | -m MODULE] [ARGUMENT ...]"
 
@@ -27,12 +28,12 @@ def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "--":
         arguments = arguments[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE, file=sys.stdout if arguments else sys.stderr)
+        say(USAGE, sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
     try:
         _replace_process([*_program(arguments[0]), *arguments[1:]])
     except PreciceLBError as error:
-        print(f"precice-lb: error: {error}", file=sys.stderr)
+        say(f"precice-lb: error: {error}", sys.stderr)
     return 2
 
 

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.names import say
 from precice_lb.store.schema import stored_name
 
 _MOST_NAMES = 1000
@@ -134,7 +135,7 @@ def note(message: str, stream: TextIO | None) -> None:
     """Print a line under the name of the tool; nothing happens if the stream is closed or full."""
     if stream is not None:
         with contextlib.suppress(Exception):
-            print(f"precice-lb: {message}", file=stream, flush=True)
+            say(f"precice-lb: {message}", stream)
 
 
 def setting(name: str, *choices: str) -> str:

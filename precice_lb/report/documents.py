@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from precice_lb.exceptions import DataError, PreciceLBError
+from precice_lb.names import say
 from precice_lb.plain import plain
 from precice_lb.report.blocks import Page
-from precice_lb.report.text import visible
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
@@ -40,7 +40,7 @@ def attempted(what: str, make: Callable[[], Made]) -> Made | None:
         known = isinstance(error, PreciceLBError | OSError)
         cause = f"{error}" if known else f"{type(error).__name__}: {error}"
         remedy = "" if known else "; please report this defect, PRECICE_LB_DEBUG=1 shows where it is"
-        print(f"precice-lb: warning: {what} could not be made: {visible(cause)}{remedy}", file=sys.stderr)
+        say(f"precice-lb: warning: {what} could not be made: {cause}{remedy}", sys.stderr)
         return None
 
 

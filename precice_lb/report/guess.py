@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from precice_lb.dataset.guesses import Predictor
 from precice_lb.guess.config import carriers, is_patched, notes, obstacles
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import seconds_unit, visible
+from precice_lb.report.text import seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.guess.config import Route

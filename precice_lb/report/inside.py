@@ -11,10 +11,11 @@ import numpy as np
 from precice_lb.inside.balance import imbalance
 from precice_lb.inside.cost import residuals, seconds_by_feature
 from precice_lb.inside.mesh import partition_files
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import json_text, write_files
-from precice_lb.report.text import percent, seconds_unit, visible
+from precice_lb.report.text import percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.inside import Balance

@@ -15,6 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from precice_lb.names import visible
 from precice_lb.partners import partners_report, write_pairs
 from precice_lb.partners.report import reason
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
@@ -22,7 +23,7 @@ from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
 from precice_lb.report.documents import attempted, json_text, write_files
 from precice_lb.report.style import Panel, colour_of, one_panel
-from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names, visible
+from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import has_stores
 
 if TYPE_CHECKING:

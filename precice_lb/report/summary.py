@@ -279,7 +279,8 @@ class RunSummary:
 
     def faster_than_slowest(self, participant: ParticipantSummary) -> float:
         """1 - compute time / that of the slowest participant; NaN where unknown."""
-        return 1 - participant.compute_seconds / float(np.max([each.compute_seconds for each in self.participants]))
+        slowest = float(np.max([each.compute_seconds for each in self.participants]))
+        return 1 - participant.compute_seconds / (slowest or math.nan)
 
     @property
     def lost_to_partners(self) -> float:
@@ -320,7 +321,8 @@ def _remarks(run: CoupledRun) -> Iterator[tuple[str, str]]:
 
 
 def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> ParticipantSummary:
-    window, wait = _mean(part.window_seconds[steady]), _mean(part.wait_seconds[steady])
+    # Of windows without any time nothing has a share.
+    window, wait = _mean(part.window_seconds[steady]) or math.nan, _mean(part.wait_seconds[steady])
     recorded = np.isfinite(part.rank_wait) | np.isfinite(part.rank_solve)
     told = part.receiving if part.receiving.any() else recorded
     silent = np.flatnonzero(recorded & ~told)

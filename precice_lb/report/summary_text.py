@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.summary import ParticipantSummary, Quantity, RunSummary
-from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names, visible
+from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
 
 LABELS = {
     "solve": "solve",

@@ -13,8 +13,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from precice_lb.calibrate import Event
+from precice_lb.names import visible
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.text import visible
 
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 

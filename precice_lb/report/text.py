@@ -14,17 +14,13 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.layout import Layouts, count_text
+from precice_lb.names import visible
 
 
 def file_stem(text: str) -> str:
     """Write a name as the stem of a file's name: percent-encoded, and of a very long one a hash for its end."""
     stem = quote(text, safe=" ", errors="surrogatepass")
     return stem if len(stem) <= 160 else f"{stem[:160]}~{hashlib.sha256(stem.encode()).hexdigest()[:16]}"
-
-
-def visible(text: str) -> str:
-    r"""Text with every control or invisible formatting character written out."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def cells(text: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from precice_lb.names import visible
 from precice_lb.report.blocks import Table
-from precice_lb.report.text import percent, seconds_unit, visible
+from precice_lb.report.text import percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation

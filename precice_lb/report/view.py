@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.models.formula import formula_of
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.recommend.result import versions_text
 from precice_lb.report.blocks import Table
-from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, visible
+from precice_lb.report.text import listed, percent, ranks_text, seconds_unit
 from precice_lb.report.versions import versioned
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.guess import guess_label, guess_text
-from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names, visible
+from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.rank_file import told_damage
+from precice_lb.store.checks import check_calls, check_values, table_rows
+from precice_lb.store.hdf5 import attribute, dataset, has, item, metadata_of, opened, table, texts, told_damage
 from precice_lb.store.records import MESH_TABLES, RankStore, RecordedMeshes, Tables, recorded_meshes
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
+    CALLS,
     METADATA,
+    NAMED,
     NOT_MEASURED,
     TABLES,
     UNITS,
@@ -60,7 +63,7 @@ configuration, and where its sections begin and how many there are."""
 # By table, where the rows of each rank begin, and how many all have, shape (ranks + 1,).
 _STARTS = {"guesses": "guess_starts", "counts": "count_starts", "mpi": "mpi_starts", "cpu": "cpu_starts"}
 
-_CALLS = ("window", "iteration", "window_complete")
+_POSITION = np.dtype("<i8")
 
 # Small, and each chunk with a checksum that every reader compares.
 _PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
@@ -80,12 +83,11 @@ class MergedStore:
         self._open_file: h5py.File | None = None
         self._datasets: dict[str, h5py.Dataset] = {}
         self._mesh_rows: RecordedMeshes | None = None
-        with told_damage(self.path, "a merged store (HDF5)", "copy it anew", "copy it anew"):
+        with self._told_damage():
             self._check_format()
-            self.index: NDArray[np.void] = self._file["ranks"][...]
+            self.index: NDArray[np.void] = dataset(self._file, "ranks", RANK_DTYPE)[...]
             self.stores = self._read_stores()
-            for name in ADVANCE_DTYPE.names or ():
-                self._column(name)
+            self._check_index()
 
     def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
         return MergedStore, (self.path,)
@@ -98,13 +100,13 @@ class MergedStore:
             for other in list(_OPEN.values())[:-_MOST_OPEN]:
                 other.close()
             # Unlike a rank's file, nobody writes to it: a lock hinders no solver.
-            self._open_file = h5py.File(self.path, "r", locking="best-effort")
+            self._open_file = opened(self.path, locking="best-effort")
         return self._open_file
 
     def _column(self, name: str) -> h5py.Dataset:
         file = self._file
         if name not in self._datasets:
-            self._datasets[name] = file["advances"][name]
+            self._datasets[name] = dataset(item(file, "advances", h5py.Group), name, ADVANCE_DTYPE[name], 2)
         return self._datasets[name]
 
     def close(self) -> None:
@@ -118,44 +120,59 @@ class MergedStore:
     def column(self, name: str, ranks: NDArray[np.int64], rows: slice) -> NDArray[Any]:
         """Rows of one column of ``advance``, shape (len(ranks), rows); a view where all ranks share them."""
         with self._told_damage():
-            dataset = self._column(name)
-            if len(dataset) == 1:
-                return np.broadcast_to(dataset[0, rows], (len(ranks), rows.stop - rows.start))
-            low, high = int(ranks.min()), int(ranks.max()) + 1
-            values: NDArray[Any] = dataset[low:high, rows]
+            source = self._column(name)
+            is_shared = len(source) == 1
+            low, high = (0, 1) if is_shared else (int(ranks.min()), int(ranks.max()) + 1)
+            values: NDArray[Any] = source[low:high, rows].astype(ADVANCE_DTYPE[name], copy=False)
+            check_values(name, values)
+            if is_shared:
+                return np.broadcast_to(values[0], (len(ranks), rows.stop - rows.start))
             return values if np.array_equal(ranks, np.arange(low, high)) else values[ranks - low]
 
     def advances(self, position: int) -> NDArray[np.void]:
         """Rows of ``advance`` of one rank."""
-        table = np.empty(self.index["rows"][position], dtype=ADVANCE_DTYPE)
+        rows = np.empty(self.index["rows"][position], dtype=ADVANCE_DTYPE)
         for name in ADVANCE_DTYPE.names or ():
-            table[name] = self.column(name, np.array([position]), slice(0, len(table)))[0]
-        return table
+            rows[name] = self.column(name, np.array([position]), slice(0, len(rows)))[0]
+        with self._told_damage():
+            check_calls(*(rows[name] for name in CALLS))
+        return rows
 
     def sections(self, position: int) -> NDArray[np.void]:
         """Profiling sections of one rank."""
         first, count = self.index["first_section"][position], self.index["sections"][position]
         with self._told_damage():
-            sections: NDArray[np.void] = self._file["sections"][first : first + count]
-            return sections
+            return self._rows("sections", first, first + count)
 
     def started(self, table: str, position: int) -> NDArray[np.void]:
         """Rows of one rank in a table of `_STARTS`; none of a store that was merged before there were any."""
-        if _STARTS[table] not in self._file:
+        if not has(self._file, _STARTS[table]):
             return np.empty(0, TABLES[table])
         with self._told_damage():
-            first, last = self._file[_STARTS[table]][position : position + 2]
-            rows: NDArray[np.void] = self._file[table][first:last]
-            return rows
+            first, last = dataset(self._file, _STARTS[table], _POSITION)[position : position + 2]
+            return self._rows(table, first, last)
+
+    def _rows(self, name: str, first: int, last: int) -> NDArray[np.void]:
+        source = dataset(self._file, name, TABLES[name])
+        if not 0 <= first <= last <= len(source):
+            raise StoreError(f"expected the rows of a rank among the {len(source)} of /{name}, found {first} to {last}")
+        rows: NDArray[np.void] = table_rows(name, source[first:last])
+        if name in NAMED and len(rows):
+            count = len(dataset(self._file, NAMED[name], TABLES[NAMED[name]]))
+            if rows["name"].max() >= count:
+                raise StoreError(
+                    f"expected positions of the {count} names in /{NAMED[name]}, found {rows['name'].max()}"
+                )
+        return rows
 
     def mesh_tables(self, position: int, *, rows_only: bool = False) -> Tables:
         """Give the tables of `MESH_TABLES` of one rank; none of a store that was merged before meshes were recorded."""
-        if "meshes" not in self._file:
+        if not has(self._file, "meshes"):
             return {}
         with self._told_damage():
             if self._mesh_rows is None:
-                names = self._file["mesh_names"][...].tobytes().decode("utf-8", "replace").split("\0")
-                self._mesh_rows = RecordedMeshes(tuple(names[:-1]), self._file["meshes"][...])
+                names = table(self._file, "mesh_names").tobytes().decode("utf-8", "replace").split("\0")
+                self._mesh_rows = RecordedMeshes(tuple(names[:-1]), table(self._file, "meshes"))
             meshes, rank = self._mesh_rows, self.index["rank"][position]
             first, last = np.searchsorted(meshes.rows["rank"], [rank, rank + 1])
             if rows_only:
@@ -163,36 +180,31 @@ class MergedStore:
             return {
                 **meshes.arrays(),
                 "meshes": meshes.rows[first:last],
-                "coordinates": self._file["coordinates"][slice(*meshes.coordinate_starts[[first, last]])],
-                "cells": self._file["cells"][slice(*meshes.cell_starts[[first, last]])],
+                "coordinates": self._rows("coordinates", *meshes.coordinate_starts[[first, last]]),
+                "cells": self._rows("cells", *meshes.cell_starts[[first, last]]),
             }
 
     def meshes(self) -> RecordedMeshes:
         """Meshes of all ranks."""
-        if "meshes" not in self._file:
-            return RecordedMeshes()
         with self._told_damage():
-            tables = [self._file[name][...] for name in MESH_TABLES]
-        return recorded_meshes(self.path, *tables)
+            found = recorded_meshes(self.path, *(table(self._file, name) for name in MESH_TABLES))
+            if not np.isin(found.rows["rank"], self.index["rank"]).all():
+                raise StoreError("expected meshes of its ranks, found some of others")
+            return found
 
-    @contextmanager
-    def _told_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, KeyError) as error:
-            reason = str(error).splitlines()[0]
-            raise StoreError(
-                f"{self.path}: expected rows with the checksums they were written with, found others ({reason}); "
-                "copy it anew"
-            ) from error
+    def _told_damage(self) -> AbstractContextManager[None]:
+        expected = "a merged store (HDF5) whose rows have the checksums they were written with"
+        return told_damage(self.path, expected, "copy it anew", "copy it anew")
 
     def _read_stores(self) -> list[RankStore]:
         file = self._file
-        common = {name: decode(name, value) for name, value in file.attrs.items() if name in METADATA}
-        own = [json.loads(text) for text in file["metadata"].asstr()[...]]
-        initialize = file["initialize"][...]
-        configurations = list(file["configurations"].asstr()[...])
-        names = {name: file[name][...] for name in ("section_names", "guess_names", "count_names") if name in file}
+        common = metadata_of(file)
+        own = [json.loads(text) for text in texts(file, "metadata")]
+        initialize = table(file, "initialize")
+        configurations = texts(file, "configurations")
+        names = {name: table(file, name) for name in NAMED.values() if has(file, name)}
+        if not len(own) == len(initialize) == len(self.index):
+            raise StoreError(f"expected metadata and a row of /initialize of each of the {len(self.index)} ranks")
         stores = []
         for position, row in enumerate(self.index):
             # As of one rank's file, keys that a later version added are passed over.
@@ -202,16 +214,27 @@ class MergedStore:
                 raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")
             first = initialize[position : position + int(row["initialized"])]
             tables = {"initialize": first, **names}
+            if not 0 <= row["configuration"] < len(configurations):
+                raise StoreError(f"rank {row['rank']}: expected its configuration, found none")
             configuration = configurations[row["configuration"]]
             stores.append(RankStore(self.path, metadata, configuration, tables, MergedRank(self, position)))
         return stores
 
+    def _check_index(self) -> None:
+        """Refuse an index that does not fit what it is of."""
+        if (np.diff(self.index["rank"]) <= 0).any():
+            raise StoreError("expected every rank once, rising, found others in /ranks")
+        shapes = {name: self._column(name).shape for name in ADVANCE_DTYPE.names or ()}
+        ranks, rows = len(self.index), int(self.index["rows"].max(initial=0))
+        if self.index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
+            raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
+
     def _check_format(self) -> None:
-        found, version = self._file.attrs.get("format"), self._file.attrs.get("format_version")
+        found, version = attribute(self._file, "format"), attribute(self._file, "format_version")
         if found != FORMAT or version not in range(1, FORMAT_VERSION + 1):
             raise StoreError(
                 f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version up to {FORMAT_VERSION}, "
-                f"found {found!r} and {version}; read it with the version of precice_lb that wrote it or a newer one"
+                f"found {found!r} and {version!r}; read it with the version of precice_lb that wrote it or a newer one"
             )
 
 
@@ -262,10 +285,13 @@ def aligned_columns(
 
     if not count:
         return None
-    calls = [column(name) for name in _CALLS]
+    calls = [column(name) for name in CALLS]
     if any((values != values[0]).any() for values in calls):
         return None
     window, iteration, complete = (values[0].copy() for values in calls)
+    if merged is not None:
+        with told_damage(merged.path):
+            check_calls(window, iteration, complete)
     return RankColumns(window, iteration, complete, {name: column(name) for name in names})
 
 
@@ -334,8 +360,8 @@ def _write_advances(group: h5py.Group, tables: Sequence[NDArray[np.void]]) -> No
     for name in ADVANCE_DTYPE.names or ():
         empty = NOT_MEASURED if name.endswith("_ns") else 0
         values = np.full((len(tables), max(map(len, tables))), empty, dtype=ADVANCE_DTYPE[name])
-        for row, table in zip(values, tables, strict=True):
-            row[: len(table)] = table[name]
+        for row, rows in zip(values, tables, strict=True):
+            row[: len(rows)] = rows[name]
         if (values == values[0]).all():
             values = values[:1]
         chunks = min(len(values), _CHUNK_RANKS), _CHUNK_ROWS

@@ -5,7 +5,6 @@ HDF5 makes it in memory, and never touches a file of a solver: a write that fail
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import functools
@@ -14,7 +13,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,27 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.checks import in_order, table_rows
+from precice_lb.store.hdf5 import attribute, dataset, metadata_of, opened, table, told_damage
 from precice_lb.store.records import RankStore, Tables
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
     FORMAT,
     FORMAT_VERSION,
-    METADATA,
+    NAMED,
     SPOOL_SUFFIX,
     SUFFIX,
     TABLES,
     UNITS,
-    decode,
     encode,
+    refuse_link,
     validate,
 )
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
 _ALWAYS = ("advances", "initialize")
-# By table whose rows count names, the one with these.
-_NAMED = {"sections": "section_names", "guesses": "guess_names", "counts": "count_names"}
-_TIMES = (*_ALWAYS, *_NAMED, *_NAMED.values(), "mpi", "cpu", "meshes")
-_FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
+_TIMES = (*_ALWAYS, *NAMED, *NAMED.values(), "mpi", "cpu", "meshes")
 # Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
 _SETTLED_SECONDS = 2.0
 # A recorder writes at the latest every so many windows.
@@ -138,71 +136,49 @@ def _read(path: Path, names: Sequence[str]) -> RankStore:
         else:
             # What was a spool when it was found may have become this meanwhile.
             store = _of_hdf5(path, hdf5 if path.suffix == SPOOL_SUFFIX else path, names)
-    tables = dict(store.tables)
-    # Without rows that a machine lost when it went down, in files of earlier versions.
-    for name in {"advances", "mpi", "cpu", *_NAMED} & tables.keys():
-        written = tables[name]["window"] > 0
-        if name in _NAMED:
-            written &= tables[name]["name"] < len(tables[_NAMED[name]])
+        return dataclasses.replace(store, tables=_written(store.tables))
+
+
+def _written(tables: Tables) -> Tables:
+    """Leave out rows that a machine lost when it went down, in files of earlier versions; the others are in order."""
+    kept = dict(tables)
+    for name in {"mpi", "cpu", *NAMED} & kept.keys():
+        written = kept[name]["window"] > 0
+        if name in NAMED:
+            written &= kept[name]["name"] < len(kept[NAMED[name]])
         if not written.all():
-            tables[name] = tables[name][written]
-    return dataclasses.replace(store, tables=tables)
+            kept[name] = kept[name][written]
+    if "advances" in kept:
+        kept["advances"] = in_order(kept["advances"])
+    return kept
 
 
 def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
     # Without a lock, so that on a network file system a reader never blocks a writer.
-    with h5py.File(hdf5, "r", locking=False) as file:
+    with opened(hdf5, locking=False) as file:
         _check_format(path, file)
-        metadata = {name: decode(name, value) for name, value in file.attrs.items() if name in METADATA}
-        validate(metadata, complete=True)
-        wanted = {*names, *(_NAMED[name] for name in names if name in _NAMED)}
-        tables = {
-            name: file[name].astype(TABLES[name])[...] if name in file else np.empty(0, TABLES[name]) for name in wanted
-        }
-        return RankStore(path, metadata, file["configuration"].asstr(errors="surrogateescape")[()], tables)
-
-
-@contextlib.contextmanager
-def told_damage(
-    path: Path,
-    expected: str = "a store written by precice_lb",
-    remedy: str = _FOREIGN,
-    remedy_within: str = "leave the file out, or copy it anew where it was damaged",
-) -> Iterator[None]:
-    """Turn whatever a foreign file raises, or one that is damaged within, into one error with its name and a remedy."""
-    try:
-        yield
-    except (OSError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StoreError(
-            f"{path}: expected {expected}, found a file that cannot be read as one ({reason}); {remedy}"
-        ) from error
-    except StoreError as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise StoreError(f"{path}: {error}; {remedy_within}") from error
+        wanted = {*names, *(NAMED[name] for name in names if name in NAMED)}
+        tables = {name: table(file, name) for name in wanted}
+        configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
+        return RankStore(path, validate(metadata_of(file), complete=True), configuration, tables)
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
     """Refuse what is not a store of a known format version."""
-    found = file.attrs.get("format")
+    found = attribute(file, "format")
     if found != FORMAT:
         raise StoreError(
             f"{path}: expected an HDF5 file with attribute format={FORMAT!r}, found {found!r}; "
             "give only files that precice_lb wrote"
         )
-    version = file.attrs.get("format_version")
+    version = attribute(file, "format_version")
     if version != FORMAT_VERSION:
         raise StoreError(
-            f"{path}: expected format version {FORMAT_VERSION}, found {version}; "
+            f"{path}: expected format version {FORMAT_VERSION}, found {version!r}; "
             "read it with the version of precice_lb that wrote it or a newer one"
         )
     for name in _ALWAYS:
-        if file[name].dtype != TABLES[name]:
-            raise StoreError(
-                f"{path}: expected columns {TABLES[name].names} in /{name}, found {file[name].dtype}; the file is "
-                "damaged"
-            )
+        dataset(file, name, TABLES[name])
 
 
 class StoreTail:
@@ -232,17 +208,18 @@ class StoreTail:
                 return nothing
             with told_damage(self.path):
                 rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
+                written = in_order(rows)
         except (StoreError, OSError) as error:
             self.problem = " ".join(str(error).split())
             return nothing
         self.problem = ""
         self._seen = state if time.time() - status.st_mtime > _SETTLED_SECONDS else None
         self.rows += len(rows)
-        # What a machine lost when it went down was never written.
-        return rows[rows["window"] > 0]
+        return written
 
     def _of_spool(self) -> NDArray[np.void]:
         head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
+        refuse_link(self.path)
         with self.path.open("rb") as file:
             file.seek(self._offset)
             for name, array in read_blocks(file):
@@ -268,10 +245,10 @@ class StoreTail:
 
     def _of_hdf5(self) -> NDArray[np.void]:
         self.head = read_rank_file(self.path, ("initialize",))
-        with h5py.File(self.path, "r", locking=False) as file:
-            table = file["advances"]
-            rows: NDArray[np.void] = table[self.rows : self.rows + self._most]
-            self.has_more = self.rows + len(rows) < len(table)
+        with opened(self.path, locking=False) as file:
+            source = dataset(file, "advances", ADVANCE_DTYPE)
+            rows: NDArray[np.void] = table_rows("advances", source[self.rows : self.rows + self._most])
+            self.has_more = self.rows + len(rows) < len(source)
         return rows
 
 

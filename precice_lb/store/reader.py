@@ -44,7 +44,8 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for source in map(Path, sources):
         if source.is_dir():
-            files = stores_below(source)
+            # Links among them are refused where they are opened, so that directories alone are resolved.
+            files = [path.parent.resolve() / path.name for path in stores_below(source)]
             if not files:
                 raise StoreError(
                     f"{source}: expected a directory with store files (*.h5, *.spool), found none; "
@@ -52,10 +53,10 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
                     "precice-lb import precice-profiling DIRECTORY --output stores"
                 )
         elif source.is_file():
-            files = [source]
+            files = [source.resolve()]
         else:
             raise StoreError(f"{source}: expected a store file or a directory of them, found nothing there")
-        found.update(dict.fromkeys(path.resolve() for path in files))
+        found.update(dict.fromkeys(files))
     return list(found)
 
 

@@ -98,7 +98,10 @@ def recorded_meshes(
     texts = tuple(name.decode("utf-8", "replace") for name in names.tobytes().split(b"\0")[:-1])
     found = RecordedMeshes(texts, rows, coordinates, cells)
     sane = all((rows[name] >= 0).all() for name in ("name", "vertices", *CELL_VERTICES))
-    sane = sane and bool((rows["name"] < len(texts)).all())
+    sane = sane and bool(((rows["name"] < len(texts)) & (rows["dimensions"] <= 3)).all())
+    sizes = np.diff(found.cell_starts)
+    if sane and sizes.sum() == len(cells):
+        sane = bool(((cells >= 0) & (cells < np.repeat(rows["vertices"], sizes))).all())
     if not sane or found.coordinate_starts[-1] != len(coordinates) or found.cell_starts[-1] != len(cells):
         raise StoreError(
             f"{path}: expected coordinates and cells of every mesh in it, found others; leave the file out, or copy it "
@@ -211,7 +214,12 @@ class RankStore:
         StoreError
             If they are damaged.
         """
-        return recorded_meshes(self.path, *self._tables(*MESH_TABLES))
+        found = recorded_meshes(self.path, *self._tables(*MESH_TABLES))
+        if len(found.rows) and (found.rows["rank"] != self.metadata["rank"]).any():
+            raise StoreError(
+                f"{self.path}: expected meshes of rank {self.metadata['rank']}, found some of another rank"
+            )
+        return found
 
     def _tables(self, *names: str) -> list[NDArray[Any]]:
         others = [name for name in names if name not in self.tables]

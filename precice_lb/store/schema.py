@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import numbers
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,20 +58,16 @@ class MetadataKey:
         expected: str | None = None
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "boolean"):
             expected = f"a value of type {self.kind}"
-        elif self.kind == "integer" and not _fits_int64(value):
-            expected = "a whole number of 64 bits"
+        elif isinstance(value, numbers.Integral) and not -_LATEST < int(value) < _LATEST:
+            expected = f"a number up to {_LATEST}"
         elif self.check is not None and not self.check[0](value):
             expected = self.check[1]
         return None if expected is None else f"metadata {self.name}: expected {expected}, found {value!r}"
 
 
-def _fits_int64(value: Any) -> bool:
-    return bool(-(2**63) <= value < 2**63)
-
-
 def _are_positive(values: Mapping[str, Any]) -> bool:
     return all(
-        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < math.inf
+        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= sys.float_info.max
         for number in values.values()
     )
 
@@ -83,12 +80,19 @@ def _fits_json(value: Any, levels: int = 50) -> bool:
         return _fits_json([*value], 2) and _fits_json([*value.values()], levels)
     if isinstance(value, list | tuple):
         return all(_fits_json(part, levels - 1) for part in value)
-    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    if isinstance(value, int | float):
+        return -sys.float_info.max <= value <= sys.float_info.max
+    return value is None or isinstance(value, str)
 
 
 _NOT_EMPTY: _Check = bool, "text that is not empty"
 _DIGEST: _Check = re.compile(r"[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"
 _CORES: _Check = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*").fullmatch, "cores such as 0-3,8"
+# Clocks in ns and all that is computed from them stay integers of 64 bits.
+_LATEST = 1 << 62
+# Readers have an array of a value per rank, whatever few ranks there are files of.
+_MOST_RANKS = 1 << 20
+_RANKS: _Check = lambda value: 1 <= value <= _MOST_RANKS, f"from 1 to {_MOST_RANKS}"
 _FROM_0: _Check = lambda value: value >= 0, "at least 0"
 _FROM_1: _Check = lambda value: value >= 1, "at least 1"
 _POSITIVE: _Check = _are_positive, "positive numbers by participant"
@@ -99,7 +103,7 @@ METADATA: dict[str, MetadataKey] = {
     for key in (
         MetadataKey("participant", "text", "name of the participant", required=True, check=_NOT_EMPTY),
         MetadataKey("rank", "integer", "rank within the participant", required=True, check=_FROM_0),
-        MetadataKey("size", "integer", "ranks of the participant", required=True, check=_FROM_1),
+        MetadataKey("size", "integer", "ranks of the participant", required=True, check=_RANKS),
         MetadataKey("launch", "text", "id that all ranks of one launch share", check=_NOT_EMPTY),
         MetadataKey("attempt", "integer", "run into the same directory, from 1", required=True, check=_FROM_1),
         MetadataKey("hostname", "text", "host the rank ran on"),
@@ -113,9 +117,13 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("case", "text", "fingerprint of the coupled case", required=True, check=_DIGEST),
         MetadataKey("clock", "text", "clock of all durations", required=True, check=_NOT_EMPTY),
         MetadataKey("clock_resolution", "real", "resolution of that clock", unit="s"),
-        MetadataKey("started_clock_ns", "integer", "that clock when recording began", unit="ns", required=True),
-        MetadataKey("started_unix_ns", "integer", "Unix time when recording began", unit="ns", required=True),
-        MetadataKey("ended_unix_ns", "integer", "Unix time when the file was closed", unit="ns"),
+        MetadataKey(
+            "started_clock_ns", "integer", "that clock when recording began", unit="ns", required=True, check=_FROM_0
+        ),
+        MetadataKey(
+            "started_unix_ns", "integer", "Unix time when recording began", unit="ns", required=True, check=_FROM_0
+        ),
+        MetadataKey("ended_unix_ns", "integer", "Unix time when the file was closed", unit="ns", check=_FROM_0),
         MetadataKey("finished", "boolean", "whether the coupling came to its end", required=True),
         MetadataKey("pid", "integer", "process"),
         MetadataKey("working_directory", "text", "working directory of the solver"),
@@ -158,6 +166,8 @@ def validate(values: Mapping[str, Any], *, keys: Iterable[str] | None = None, co
         missing = [name for name in allowed if METADATA[name].required and name not in values]
         if missing:
             raise StoreError(f"metadata {', '.join(missing)}: expected a value, found none")
+        if values.get("rank", 0) >= values.get("size", 1):
+            raise StoreError(f"metadata rank: expected one below the size {values['size']}, found {values['rank']}")
     return dict(values)
 
 
@@ -174,8 +184,6 @@ def decode(name: str, value: Any) -> Any:
             value = json.loads(value)
         except (TypeError, ValueError):
             raise StoreError(f"metadata {name}: expected a JSON object, found {value!r}") from None
-    elif hasattr(value, "item"):
-        value = value.item()
     problem = key.problem(value)
     if problem is not None:
         raise StoreError(problem)
@@ -217,6 +225,9 @@ ADVANCE_DTYPE = np.dtype(
 """One row per ``advance``: the time window and coupling iteration it belongs to (both from 1), the clock when it
 began, the solver's time since the call before, its own duration, the mapping and wait within it, the computed
 time step in simulated seconds, and whether it completed the window."""
+
+CALLS = ("window", "iteration", "window_complete")
+"""Columns of ``advance`` that say which call a row is of."""
 
 INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
 """One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
@@ -295,6 +306,9 @@ TABLES: dict[str, np.dtype[Any]] = {
 }
 """Every table of a rank's file and the type of its rows."""
 
+NAMED = {"sections": "section_names", "guesses": "guess_names", "counts": "count_names"}
+"""By table whose rows count names, the one with these."""
+
 
 def _unit(column: str) -> str:
     if column.endswith("_ns"):
@@ -345,6 +359,15 @@ def store_directory(path: Path) -> Path:
     hashed = hashlib.sha256(found["stem"].encode()).hexdigest()[:2]
     of_ranks = path.parent.name in (f"{found['participant']}-{found['size']}", hashed)
     return path.parent.parent if of_ranks else path.parent
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse what leads out of a directory of stores to any other file."""
+    if path.is_symlink():
+        raise StoreError(
+            f"{path}: expected a store in its own place, found a symbolic link to {os.readlink(path)}; name that file "
+            "itself"
+        )
 
 
 def case_fingerprint(configuration_text: str) -> str:

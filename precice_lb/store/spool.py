@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.checks import table_rows
 from precice_lb.store.files import publish
 from precice_lb.store.records import RankStore, RecordedMeshes
 from precice_lb.store.schema import (
@@ -32,6 +33,7 @@ from precice_lb.store.schema import (
     METADATA,
     SPOOL_SUFFIX,
     TABLES,
+    refuse_link,
     store_filename,
     stored_name,
     validate,
@@ -124,12 +126,20 @@ def read_blocks(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
     """Read complete blocks from where the file stands: ``head`` and ``end`` as text, else the name of a table."""
     while (array := _read_array(file)) is not None:
         names = array.dtype.names or ()
-        if names in _NAMES:
-            name = _NAMES[names]
-            yield name, array.view(TABLES[name]) if array.dtype != TABLES[name] else array
-        # What a later version adds is passed over.
+        # What a later version adds is passed over, of a table's columns too.
+        if (name := _table_of(names)) is not None:
+            yield name, table_rows(name, array if TABLES[name].names else array[name])
         elif len(names) == 1 and names[0] in _TEXTS:
             yield names[0], array[names[0]]
+
+
+@functools.lru_cache(maxsize=256)
+def _table_of(names: tuple[str, ...]) -> str | None:
+    """Name the table with the most columns of all whose columns are among these."""
+    if len(names) < 2:
+        return _NAMES.get(names)
+    known = [columns for columns in _NAMES if len(columns) > 1 and set(columns) <= set(names)]
+    return _NAMES[max(known, key=len)] if known else None
 
 
 def _read_array(file: BinaryIO) -> NDArray[Any] | None:
@@ -141,14 +151,19 @@ def _read_array(file: BinaryIO) -> NDArray[Any] | None:
     if not header.endswith(b"\n"):
         return None
     count, dtype = _shape(start[8:] + header)
-    data = file.read(count * dtype.itemsize)
-    return np.frombuffer(data, dtype) if len(data) == count * dtype.itemsize else None
+    size = count * dtype.itemsize
+    if size > os.fstat(file.fileno()).st_size - file.tell():
+        return None
+    data = file.read(size)
+    return np.frombuffer(data, dtype) if len(data) == size else None
 
 
 @functools.lru_cache(maxsize=256)
 def _shape(header: bytes) -> tuple[int, np.dtype[Any]]:
     """Rows and their type; numpy parses the text as Python, which takes longer than reading the rows."""
     shape, _, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header))
+    if len(shape) != 1 or shape[0] < 0 or dtype.hasobject:
+        raise StoreError(f"expected blocks of rows, found one of {dtype} with shape {shape}")
     return shape[0], dtype
 
 
@@ -161,6 +176,8 @@ def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any
                 f"expected format {FORMAT!r} in version {FORMAT_VERSION}, found {values.get('format')!r} in version "
                 f"{values.get('format_version')}; read it with the version of precice_lb that wrote it or a newer one"
             )
+        if not isinstance(values["configuration"], str):
+            raise StoreError(f"expected the text of a configuration, found {values['configuration']!r}")
         store, values = RankStore(path, {}, values["configuration"]), values["metadata"]
     store = checked(store)
     known = {key: value for key, value in values.items() if key in METADATA}
@@ -178,6 +195,7 @@ def read_spool(path: Path) -> RankStore:
     """Read all complete blocks of a spool."""
     store: RankStore | None = None
     found: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype)] for name, dtype in TABLES.items()}
+    refuse_link(path)
     with path.open("rb") as file:
         for name, array in read_blocks(file):
             if name in TABLES:
@@ -188,7 +206,7 @@ def read_spool(path: Path) -> RankStore:
 
 
 # Whose code the recorder runs; a signal handler is none of theirs.
-_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice", "sklearn", "scipy", "joblib"})
+_RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice", "mpi4py", "sklearn", "scipy", "joblib"})
 
 
 class StoreWriter:

@@ -10,6 +10,7 @@ import pytest
 from profiling_helpers import case
 from store_helpers import START, row, write_store
 
+from precice_lb import recommend_split
 from precice_lb.check import check_runs
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.dataset.samples import distinct
@@ -129,17 +130,32 @@ def test_a_recorded_run_counts_once_beside_its_imported_profiling_files(tmp_path
     assert len(read_stores([tmp_path / "import", other])) == 3
 
 
-def test_rows_of_tables_count_once(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
+def test_equal_rows_of_a_table_are_readings_of_their_own_and_those_of_another_count_once(tmp_path: Path) -> None:
+    """Repeats that were rounded are equal: they collapsed into one."""
+    table, copy = tmp_path / "table.csv", tmp_path / "copy.csv"
     table.write_text(
         "participant,ranks,seconds,standard_error,level\n"
         "A,1,0.25,0.01,8\nA,1,0.25,0.01,8\nA,1,0.25,,8\nA,1,0.25,0.02,8\nA,1,0.25,0.01,9\nA,2,0.25,0.01,8\nB,1,0.25,,8\n"
     )
-    for found in (read_csv(table), import_files([table, table]), load_sources([table, table])):
-        assert found.samples["A"].tolist() == [[1, 0.25]] * 3 + [[2, 0.25]]
-        assert sorted(found.standard_errors["A"]) == [0.01, 0.01, 0.01, 0.02]
-        assert sorted(found.parameters["A"]["level"]) == [8, 8, 8, 9]
+    shutil.copy(table, copy)
+    alone = read_csv(table)
+    assert alone.remarks == ()
+    for read in (import_files, load_sources):
+        assert read([table, table]).remarks == ()
+        assert read([table, copy]).remarks == tuple(
+            f"{count} in more than one source of {name} and counted once."
+            for name, count in (("A", "6 rows are"), ("B", "1 row is"))
+        )
+    for found in (alone, *(read([table, other]) for read in (import_files, load_sources) for other in (table, copy))):
+        assert found.samples["A"].tolist() == [[1, 0.25]] * 5 + [[2, 0.25]]
+        np.testing.assert_array_equal(np.sort(found.standard_errors["A"]), [0.01, 0.01, 0.01, 0.01, 0.02, np.nan])
+        assert sorted(found.parameters["A"]["level"]) == [8, 8, 8, 8, 8, 9]
         assert len(found.samples["B"]) == 1
+    # The table with most of them says how often it was measured.
+    copy.write_text("participant,ranks,seconds,standard_error,level\nA,1,0.25,,8\nA,3,0.1,,8\n" + "B,1,0.25,,8\n" * 3)
+    for read in (import_files, load_sources):
+        found = read([table, copy])
+        assert (len(found.samples["A"]), len(found.samples["B"])) == (7, 3)
 
 
 def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) -> None:
@@ -163,9 +179,18 @@ def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) ->
 def test_which_rows_are_kept() -> None:
     nan = float("nan")
     assert distinct([]) == []
-    assert distinct([("a", nan), ("b", 1.0), ("a", 2.0), ("a", nan), ("b", 1.0), ("b", 3.0), ("c", nan)]) == [
-        1,
-        2,
-        5,
-        6,
-    ]
+    assert distinct([(0, "a", nan), (0, "a", nan), (0, "a", 1.0), (0, "b", 1.0)]) == [0, 1, 2, 3]
+    rows = [(0, "a", nan), (0, "b", 1.0), (1, "a", 2.0), (1, "a", nan), (1, "b", 1.0), (1, "b", 3.0), (2, "c", nan)]
+    # A row without a standard error is first one that has none either; else the row that has one is kept.
+    assert distinct(rows) == [0, 1, 2, 5, 6]
+    assert distinct([(0, "a", nan), (0, "a", nan), (1, "a", 2.0)]) == [1, 2]
+    assert distinct([(0, "a", 2.0), (1, "a", nan), (1, "a", nan)]) == [0, 2]
+    assert distinct([(0, "a", 2.0), (1, "a", nan), (2, "a", 2.0)]) == [0]
+
+
+def test_repeats_that_are_equal_to_all_digits_can_be_learned_from(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    lines = [f"{name},{ranks},{8 / ranks + 0.5:.1f}" for name in "AB" for ranks in (1, 2, 4, 8)] * 3
+    table.write_text("participant,ranks,seconds\n" + "\n".join(lines) + "\n")
+    found = recommend_split(str(table), total_ranks=12, coupling="parallel")
+    assert found.split == {"A": 6, "B": 6}

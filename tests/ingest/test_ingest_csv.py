@@ -43,6 +43,10 @@ def test_a_byte_order_mark_and_capitals_in_the_header_are_accepted(tmp_path: Pat
         ("participant,ranks,seconds\nA,1,2\nA,four,2\n", ["line 3", "ranks", "'four'"]),
         ("participant,ranks,seconds\nA,1.5,2\n", ["line 2", "ranks", "'1.5'"]),
         ("participant,ranks,seconds\nA,0,2\n", ["line 2", "ranks", "'0'"]),
+        ("participant,ranks,seconds\nA,1_0,2\n", ["line 2", "ranks", "'1_0'"]),
+        ("participant,ranks,seconds\nA,\N{ARABIC-INDIC DIGIT ONE},2\n", ["line 2", "ranks"]),
+        ("participant,ranks,seconds\nA,1,1_0\n", ["line 2", "seconds", "'1_0'"]),
+        ("participant,ranks,threads,seconds\nA,1,\N{FULLWIDTH DIGIT ONE},2\n", ["line 2", "threads"]),
         ("participant,ranks,seconds\nA,1,-2\n", ["line 2", "seconds", "'-2'"]),
         ("participant,ranks,seconds\nA,1,nan\n", ["line 2", "seconds", "'nan'"]),
         ("participant,ranks,seconds\nA,1,inf\n", ["line 2", "seconds", "'inf'"]),
@@ -94,8 +98,8 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows
         csv.writer(file).writerows([("participant", "ranks", "seconds"), *rows])
     samples = read_csv(path).samples
     for name in {row[0] for row in rows}:
-        # What is there twice counts once.
-        expected = sorted({(float(ranks), seconds) for other, ranks, seconds in rows if other == name})
+        # What is there twice was measured twice.
+        expected = sorted((float(ranks), seconds) for other, ranks, seconds in rows if other == name)
         assert [tuple(row) for row in samples[name]] == expected
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from record_helpers import (
 )
 from store_helpers import PARALLEL, metadata
 
+from precice_lb.cli import app, at_end
 from precice_lb.ingest.profiling import enrich
 from precice_lb.record import recorder as module
 from precice_lb.record.at_end import at_end_action
@@ -477,9 +479,27 @@ def test_the_recommendation_is_started_by_the_primary_rank_in_its_own_session(
     while "done" not in (log.read_text() if log.exists() else "") and time.monotonic() < limit:
         time.sleep(0.02)
     command, session, count, _ = log.read_text().splitlines()
-    assert command == f"-m precice_lb at-end /case --store {tmp_path} --participant Fluid --write recommend"
+    assert command == f"-m precice_lb at-end /case --store={tmp_path} --participant=Fluid --write=recommend"
     assert session.split()[0] == session.split()[-1]
     assert count == "0"
+
+
+@pytest.mark.parametrize("name", ["--help", "-h", "--version", "-", "--", "a=b", "--write=summary"])
+def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def start(command: list[str], **_: Any) -> SimpleNamespace:
+        started.append(command)
+        return SimpleNamespace(returncode=None)
+
+    monkeypatch.setattr("precice_lb.record.at_end.subprocess.Popen", start)
+    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
+    assert action is not None
+    action()
+    command, bound, _ = app.parse_args(started[0][3:], print_error=False, exit_on_error=False)
+    assert command is at_end
+    assert (bound.kwargs["participant"], bound.kwargs["write"]) == (name, "recommend")
 
 
 def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:

@@ -128,13 +128,15 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
     assert columns.window.tolist() == list(range(1, 8))
 
 
-_NS = st.integers(-(2**63), 2**63 - 1)
+_NS = st.integers(-1, 2**53)
 _ROW = st.tuples(
-    st.integers(1, 2**62), st.integers(0, 2**31 - 1), _NS, _NS, _NS, _NS, _NS, st.floats(width=64), st.booleans()
-)
+    st.integers(1, 2**53), st.integers(0, 2**31 - 1), st.integers(0, 2**62), _NS, _NS, _NS, _NS, st.floats(width=64),
+    st.booleans(),
+)  # fmt: skip
+_RANK = st.lists(_ROW, max_size=5, unique_by=lambda row: row[0]).map(sorted)
 
 
-@given(st.lists(st.lists(_ROW, max_size=5), min_size=1, max_size=4))
+@given(st.lists(_RANK, min_size=1, max_size=4))
 def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, tables: list) -> None:
     path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
     stores = [
@@ -289,7 +291,10 @@ def test_a_byte_that_the_disk_changes_is_seen(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[chunk.byte_offset + chunk.size // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=f"{path.name}: expected rows with the checksums they were written with"):
+    with pytest.raises(
+        StoreError,
+        match=f"{path.name}: expected .* whose rows have the checksums they were written with",
+    ):
         print(read_stores([path])[0].advances)
 
 

@@ -558,7 +558,7 @@ def test_columns_of_ranks_that_agree_are_read_at_once(tmp_path: Path) -> None:
     chosen = aligned_columns(group, ["advance_ns"])
     assert chosen is not None
     assert chosen.values["advance_ns"].tolist() == [[0, 10_000_000, 20_000_000, 30_000_000]] * 3
-    write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=3)
+    write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=4)
     assert aligned_columns([*group, read_store(find_stores([tmp_path / "other"])[0])]) is None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from precice_lb.names import visible
 from precice_lb.report.blocks import Block, Chart, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
 from precice_lb.report.chain_view import chain_title
 from precice_lb.report.documents import HTML_NAME, attempted, write_report
@@ -29,7 +30,7 @@ from precice_lb.report.page.follow_up import (
     quality_section,
 )
 from precice_lb.report.page.measured import imbalance_section, iterations_section, window_section
-from precice_lb.report.text import ranks_text, visible
+from precice_lb.report.text import ranks_text
 from precice_lb.report.versions import versioned
 from precice_lb.report.view import parameters_text
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.layout import Layouts
+from precice_lb.names import visible
 from precice_lb.report import partners, view
 from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Paragraph, Table
 from precice_lb.report.check_view import finding_blocks, health_blocks
 from precice_lb.report.page.evidence import provenance
 from precice_lb.report.page.measured import NO_RUNS, windows_chart
 from precice_lb.report.partners import link_charts, partners_of_split
-from precice_lb.report.text import percent, ranks_text, short_names, visible
+from precice_lb.report.text import percent, ranks_text, short_names
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation

@@ -10,9 +10,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from precice_lb.names import visible
 from precice_lb.report.blocks import Chart, Page, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
-from precice_lb.report.text import visible
 
 _TEMPLATE = "report.html.j2"
 # What a table of half a page has room for.

@@ -12,11 +12,12 @@ from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import Balance, balance_of
 from precice_lb.inside.cost import seconds_by_feature
 from precice_lb.inside.loads import FeatureCosts, RankLoad, loads_of_runs
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.inside import costs_table
 from precice_lb.report.style import GREY, Panel, colour_of, one_panel
-from precice_lb.report.text import percent, seconds_unit, visible
+from precice_lb.report.text import percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.report.page.evidence import Evidence

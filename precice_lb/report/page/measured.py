@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.dataset.runs import roles_of
+from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Paragraph
 from precice_lb.report.guess import guess_table
@@ -23,7 +24,7 @@ from precice_lb.report.page.inside import inside_blocks
 from precice_lb.report.style import COLOURS, GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel, strips
 from precice_lb.report.summary import ParticipantSummary, RunSummary
 from precice_lb.report.summary_text import LABELS, run_blocks
-from precice_lb.report.text import seconds_unit, visible
+from precice_lb.report.text import seconds_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,523 @@
+"""Stores that are damaged, or made by a stranger: read, or refused in one line, without following or allocating."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_helpers import metadata, row, rows, write_store
+
+from precice_lb.check import check_runs
+from precice_lb.cli import main
+from precice_lb.dataset import load_runs
+from precice_lb.exceptions import PreciceLBError, StoreError
+from precice_lb.export import export_merged
+from precice_lb.export.runs import exported_runs
+from precice_lb.report.summary import summarise
+from precice_lb.report.summary_text import summary_blocks
+from precice_lb.report.terminal import rendered
+from precice_lb.store.rank_file import StoreTail
+from precice_lb.store.reader import read_stores
+from precice_lb.store.records import RecordedMeshes
+from precice_lb.store.schema import INITIALIZE_DTYPE, MESH_DTYPE, SECTION_DTYPE
+from precice_lb.store.spool import StoreWriter
+
+HUGE = 2**62
+
+
+def fill(directory: Path, ranks: int = 2, *, spool: bool = False) -> list[Path]:
+    """Ranks with rows in every table."""
+    paths = []
+    for rank in range(ranks):
+        writer = StoreWriter(directory, metadata(rank=rank, size=ranks, run="r", hostname="h"), "<x/>")
+        mesh = np.zeros(1, MESH_DTYPE)
+        mesh["rank"], mesh["dimensions"], mesh["vertices"], mesh["edges"], mesh["coordinates"] = rank, 2, 2, 1, True
+        writer.write_meshes(RecordedMeshes(("M",), mesh, np.arange(4.0), np.array([0, 1], np.int32)))
+        writer.write_initialize(np.array([(500, 1000, 0, 10)], dtype=INITIALIZE_DTYPE))
+        writer.append(
+            rows(row(w, 0.1 + 0.01 * w, 0.05, 0.01) for w in range(1, 7)),
+            sections=np.array([(0, 1, 100, 5), (1, 2, 300, 5)], SECTION_DTYPE),
+            section_names=["a", "b"],
+            guesses=np.array([(1, 0, 5, 0.5)], [("window", "<i8"), ("name", "<i4"), ("c", "<i8"), ("e", "<f8")]),
+            guess_names=["g"],
+            counts=np.array([(1, 0, 7.0)], [("window", "<i8"), ("name", "<i4"), ("count", "<f8")]),
+            count_names=["cells"],
+            mpi=np.array([(1, 5)], [("window", "<i8"), ("mpi_ns", "<i8")]),
+            cpu=np.array([(1, 5)], [("window", "<i8"), ("cpu_ns", "<i8")]),
+        )
+        writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 10**10, keep_spool=spool)
+        paths.append(writer.path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One file of each kind, of which mutations are made."""
+    place = tmp_path_factory.mktemp("valid")
+    fill(place / "hdf5")
+    fill(place / "spool", spool=True)
+    export_merged([place / "hdf5"], place / "merged")
+    found = {kind: next((place / kind).rglob(f"*{end}")) for kind, end in (("hdf5", "0-2.h5"), ("spool", "0-2.spool"))}
+    return {**found, "merged": place / "merged" / "A-2.merged.h5"}
+
+
+def everything(path: Path) -> None:
+    """Read all that commands read, with 2 GiB of further memory at most."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), hard))
+    try:
+        for store in read_stores([path]):
+            store.meshes()
+        exported_runs([path])
+        runs = load_runs([path])
+        rendered(summary_blocks(summarise(runs)))
+        check_runs(runs)
+        tail = StoreTail(path)
+        if not path.name.endswith(".merged.h5"):
+            tail.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def refusal(path: Path) -> str:
+    """Read a file, or return the one line that refuses it, which begins with its name."""
+    found = ""
+    try:
+        everything(path)
+    except PreciceLBError as error:
+        found = str(error)
+    assert "\n" not in found
+    assert not found or path.name in found
+    return found
+
+
+def datasets(path: Path) -> list[str]:
+    found: list[str] = []
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def declared(file: h5py.File, name: str, *shape: int, dtype: Any = None, **more: Any) -> None:
+    """Put a dataset in place of another that says to be this large, and holds nothing."""
+    dtype = file[name].dtype if dtype is None else dtype
+    del file[name]
+    file.create_dataset(name, shape, dtype=dtype, chunks=tuple(min(n, 8) for n in shape), **more)
+
+
+def replaced(value: Callable[[h5py.Dataset], Any]) -> Callable[[h5py.File, str], None]:
+    def change(file: h5py.File, name: str) -> None:
+        changed = value(file[name])
+        del file[name]
+        file[name] = changed
+
+    return change
+
+
+def columns_of(change: Callable[[np.ndarray], None]) -> Callable[[h5py.File, str], None]:
+    """Change all numbers of a dataset, of a table by column."""
+
+    def apply(file: h5py.File, name: str) -> None:
+        values = file[name][...]
+        for part in [values[column] for column in values.dtype.names] if values.dtype.names else [values]:
+            if part.dtype.kind in "if":
+                change(part)
+        file[name][...] = values
+
+    return apply
+
+
+def set_to(value: float) -> Callable[[np.ndarray], None]:
+    def change(part: np.ndarray) -> None:
+        part[...] = min(value, np.iinfo(part.dtype).max) if part.dtype.kind in "iu" else value
+
+    return change
+
+
+def group(file: h5py.File, name: str) -> None:
+    del file[name]
+    file.create_group(name)
+
+
+def missing(file: h5py.File, name: str) -> None:
+    del file[name]
+
+
+SHAPES: dict[str, Callable[[h5py.File, str], None]] = {
+    "missing": missing,
+    "group": group,
+    "scalar": replaced(lambda old: np.zeros((), old.dtype) if old.dtype.kind != "O" else "text"),
+    "empty": replaced(lambda old: np.empty((0,) * old.ndim, old.dtype) if old.dtype.kind != "O" else 1.5),
+    "one more dimension": replaced(lambda old: np.zeros((2, *old.shape), old.dtype if old.dtype.kind != "O" else "S3")),
+    "half": replaced(lambda old: old[: len(old) // 2] if old.shape else b"\xff"),
+    "twice": replaced(lambda old: np.concatenate([old[...], old[...]]) if old.shape else b"text"),
+    "floats": replaced(lambda old: np.ones(old.shape)),
+    "texts": replaced(lambda old: np.full(old.shape, b"text")),
+    "54 PiB": lambda file, name: declared(file, name, *(1 << 50, 3)[: max(file[name].ndim, 1)]),
+    "54 PiB packed": lambda file, name: declared(
+        file, name, *(1 << 50, 3)[: max(file[name].ndim, 1)], compression="gzip", shuffle=True
+    ),
+    "2 GiB": lambda file, name: declared(file, name, *(1 << 28, 1)[: max(file[name].ndim, 1)], dtype="<i8"),
+}
+NUMBERS: dict[str, Callable[[h5py.File, str], None]] = {
+    "negative": columns_of(set_to(-7)),
+    "zero": columns_of(set_to(0)),
+    "one": columns_of(set_to(1)),
+    "huge": columns_of(set_to(2**63 - 1)),
+    "large": columns_of(set_to(2**52)),
+    "backwards": replaced(lambda old: old[...][::-1]),
+}
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "merged"])
+@pytest.mark.parametrize("what", [*SHAPES, *NUMBERS])
+def test_every_dataset_of_another_shape_or_with_other_numbers_is_read_or_refused(
+    what: str, kind: str, valid: dict[str, Path], tmp_path: Path
+) -> None:
+    source = valid[kind]
+    refused = 0
+    for name in datasets(source):
+        with h5py.File(source) as file:
+            if what in NUMBERS and (not file[name].shape or file[name].dtype.kind == "O"):
+                continue
+        path = tmp_path / name.replace("/", "_") / source.name
+        path.parent.mkdir()
+        shutil.copy(source, path)
+        with h5py.File(path, "a") as file:
+            (SHAPES | NUMBERS)[what](file, name)
+        refused += bool(refusal(path))
+    assert refused or what in ("zero", "one", "backwards")
+
+
+VALUES = [-1, 0, 10**9, HUGE, -HUGE, 2**63 - 1, 1.5, float("nan"), "", "x\x1b\n", b"\xff", [1, 2], np.zeros((3, 3))]
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "merged"])
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_every_attribute_of_another_value_is_read_or_refused(
+    value: Any, kind: str, valid: dict[str, Path], tmp_path: Path
+) -> None:
+    source = valid[kind]
+    with h5py.File(source) as file:
+        names = list(file.attrs)
+    for name in names:
+        path = tmp_path / name / source.name
+        path.parent.mkdir()
+        shutil.copy(source, path)
+        with h5py.File(path, "a") as file:
+            file.attrs[name] = value
+        refusal(path)
+
+
+def test_a_size_is_no_order_to_allocate(tmp_path: Path) -> None:
+    """A rank of 10^9 took 8 GB for each quantity, from a file of 20 KB."""
+    write_store(tmp_path, [row(1, 0.1, 0.2, 0.0)])
+    path = next(tmp_path.rglob("*.h5"))
+    with h5py.File(path, "a") as file:
+        file.attrs["size"] = 10**9
+    assert "metadata size: expected from 1 to 1048576, found 1000000000" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("window", [1, 2, 2, 3], "calls in the order they were made"),
+        ("window", [1, 2, 1, 2], "calls in the order they were made"),
+        ("begin_ns", [-5, 0, 1, 2], "column begin_ns: expected numbers from 0"),
+        (
+            "solve_ns",
+            [1, 2, 3, 2**63 - 1],
+            "column solve_ns: expected numbers from -9007199254740992 to 9007199254740992, found 9223372036854775807",
+        ),
+        ("advance_ns", [1, 2, 3, -(2**62)], "column advance_ns: expected numbers from -9007199254740992"),
+    ],
+)
+@pytest.mark.parametrize("merged", [False, True])
+def test_numbers_that_no_run_has_are_refused(
+    column: str, value: list[int], words: str, merged: bool, tmp_path: Path
+) -> None:
+    path = write_store(tmp_path, [row(w, 0.1, 0.2, 0.0) for w in range(1, 5)])
+    if merged:
+        (path,) = export_merged([tmp_path], tmp_path / "merged")
+    with h5py.File(path, "a") as file:
+        if merged:
+            del file["advances"][column]
+            file["advances"][column] = np.array([value])
+        else:
+            table = file["advances"][...]
+            table[column] = value
+            file["advances"][...] = table
+    assert words in refusal(path)
+
+
+def test_times_that_are_all_zero_are_no_division_by_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "AB":
+        write_store(tmp_path, [row(w, 0.0, 0.0, 0.0) for w in range(1, 20)], name)
+    assert main(["summary", str(tmp_path)]) == 0
+    assert main(["check", str(tmp_path)]) in (0, 1)
+    capsys.readouterr()
+    assert main(["recommend", str(tmp_path), "--ranks", "4", "--coupling", "parallel"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# A store is read, never followed out of itself.
+
+SECRET = b"another user's file, which is none of a store's" + bytes(2000)
+
+
+def external_storage(file: h5py.File, secret: Path) -> None:
+    dtype = file["advances"].dtype
+    del file["advances"]
+    file.create_dataset("advances", (4,), dtype, external=[(str(secret), 0, 4 * dtype.itemsize)])
+
+
+def virtual(file: h5py.File, secret: Path) -> None:
+    old = file["advances"]
+    layout = h5py.VirtualLayout(old.shape, old.dtype)
+    layout[:] = h5py.VirtualSource(str(secret.with_suffix(".h5")), "advances", old.shape, old.dtype)
+    del file["advances"]
+    file.create_virtual_dataset("advances", layout)
+
+
+def linked(link: Callable[[Path], Any], name: str = "advances") -> Callable[[h5py.File, Path], None]:
+    def change(file: h5py.File, secret: Path) -> None:
+        del file[name]
+        file[name] = link(secret)
+
+    return change
+
+
+ELSEWHERE: dict[str, Callable[[h5py.File, Path], None]] = {
+    "external storage": external_storage,
+    "virtual": virtual,
+    "external link": linked(lambda secret: h5py.ExternalLink(str(secret.with_suffix(".h5")), "advances")),
+    "external text": linked(
+        lambda secret: h5py.ExternalLink(str(secret.with_suffix(".h5")), "configuration"), "configuration"
+    ),
+    "soft link": linked(lambda secret: h5py.SoftLink("/cpu")),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_nothing_is_read_from_outside_of_a_file(what: str, tmp_path: Path) -> None:
+    (path,) = fill(tmp_path / "store", 1)
+    secret = tmp_path / "secret"
+    secret.write_bytes(SECRET)
+    shutil.copy(path, secret.with_suffix(".h5"))
+    with h5py.File(path, "a") as file:
+        ELSEWHERE[what](file, secret)
+    found = refusal(path)
+    assert found.startswith(str(path))
+    assert "in the file itself" in found
+    with pytest.raises(StoreError):
+        export_merged([tmp_path / "store"], tmp_path / "merged")
+
+
+@pytest.mark.parametrize("what", ["external link", "external text"])
+def test_nothing_is_read_from_outside_of_a_merged_file(what: str, tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
+    shutil.copy(path, tmp_path / "secret.h5")
+    with h5py.File(path, "a") as file:
+        name = "advances" if what == "external link" else "configurations"
+        del file[name]
+        file[name] = h5py.ExternalLink(str(tmp_path / "secret.h5"), name)
+    assert "in the file itself" in refusal(path)
+
+
+@pytest.mark.parametrize("spool", [False, True])
+def test_a_symbolic_link_in_a_store_directory_is_refused(spool: bool, tmp_path: Path) -> None:
+    (path,) = fill(tmp_path / "other", 1, spool=spool)
+    (tmp_path / "store").mkdir()
+    link = tmp_path / "store" / path.name
+    link.symlink_to(path)
+    with pytest.raises(StoreError, match="symbolic link") as caught:
+        load_runs([tmp_path / "store"])
+    assert str(caught.value).startswith(str(link))
+    tail = StoreTail(link)
+    assert len(tail.read()) == 0
+    assert "symbolic link" in tail.problem
+    # Named by whoever asks, it is meant.
+    assert len(load_runs([link])) == 1
+    (tmp_path / "here").symlink_to(tmp_path / "other")
+    assert len(load_runs([tmp_path / "here"])) == 1
+
+
+# Spools.
+
+
+def blocks(path: Path) -> list[np.ndarray]:
+    found = []
+    with path.open("rb") as file:
+        while file.peek(1):
+            found.append(np.load(file))
+    return found
+
+
+def write_blocks(path: Path, arrays: list[np.ndarray]) -> None:
+    with path.open("wb") as file:
+        for array in arrays:
+            np.save(file, array)
+
+
+def with_head(path: Path, **more: Any) -> None:
+    head, *others = blocks(path)
+    values = json.loads(head["head"][0])
+    values["metadata"].update(more)
+    text = json.dumps(values).encode()
+    write_blocks(path, [np.array([(text,)], [("head", f"S{len(text)}")]), *others])
+
+
+def test_a_spool_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=True)
+    (before,) = read_stores([path])
+    changed = []
+    for array in blocks(path):
+        names = array.dtype.names
+        if len(names) > 1:
+            wider = np.zeros(array.shape, [("new_ns", "<i8"), *array.dtype.descr[::-1]])
+            for name in names:
+                wider[name] = array[name]
+            array = wider
+        changed.append(array)
+    write_blocks(path, changed)
+    (after,) = read_stores([path])
+    assert len(after.advances) == 6
+    for name, table in before.tables.items():
+        np.testing.assert_array_equal(after.tables[name], table)
+    assert len(StoreTail(path).read()) == 6
+
+
+def test_a_store_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1)
+    (before,) = read_stores([path])
+    with h5py.File(path, "a") as file:
+        for name in ("advances", "initialize", "sections", "mpi"):
+            old = file[name][...]
+            wider = np.zeros(old.shape, [("new_ns", "<i8"), *old.dtype.descr[::-1]])
+            for column in old.dtype.names:
+                wider[column] = old[column]
+            del file[name]
+            file[name] = wider
+    (after,) = read_stores([path])
+    for name in ("advances", "initialize", "sections", "mpi"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert len(StoreTail(path).read()) == 6
+
+
+HEADERS = [
+    b"{'descr': [('window', '<i8')], 'fortran_order': False, 'shape': (), }",
+    b"{'descr': [('window', '<i8')], 'fortran_order': False, 'shape': (9007199254740992,), }",
+    b"{'descr': [('window', '<i8')], 'fortran_order': False, 'shape': (-1,), }",
+    b"{'descr': [('window', '<i8')], 'fortran_order': False, 'shape': (1, 1), }",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': '|V0', 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': [('head', '<i8')], 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': [('head', '|S1')], 'fortran_order': False, 'shape': (0,), }",
+    b"{'descr': [('advances', '|S1')], 'fortran_order': False, 'shape': (1,), ",
+    b"{'descr': [('window', '<i8')]",
+    b"(" * 4000,
+    b"1" * 4000,
+    b"\xff\x00",
+]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda text: repr(text[:70]))
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_block_with_a_strange_header_is_passed_over_or_refused(header: bytes, at: int, tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=True)
+    content = path.read_bytes()
+    begin = [0, content.index(np.lib.format.magic(1, 0), 1)][at]
+    text = header + b"\n"
+    strange = np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text + bytes(8)
+    path.write_bytes(content[:begin] + strange + content[begin:])
+    refusal(path)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"size": 10**9},
+        {"rank": 1},
+        {"threads": 10**400},
+        {"degrees_of_freedom": {"A": 10**400}},
+        {"parameters": {"a": 10**400}},
+        {"started_clock_ns": -(2**70)},
+        {"started_unix_ns": 2**63},
+        {"warmup_windows": 2**70},
+        {"participant": ["A"]},
+    ],
+    ids=repr,
+)
+def test_metadata_of_a_spool_that_no_run_has_are_refused(more: dict[str, Any], tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=True)
+    with_head(path, **more)
+    assert f"metadata {next(iter(more))}" in refusal(path)
+
+
+def test_deep_metadata_and_a_configuration_that_is_no_text_are_refused(tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=True)
+    head, *others = blocks(path)
+    for text in (b"[" * 10**5, head["head"][0].replace(b'"<x/>"', b"17"), b"[]", b'{"format": 1}'):
+        write_blocks(path, [np.array([(text,)], [("head", f"S{len(text)}")]), *others])
+        assert refusal(path)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["hdf5", "spool", "merged"])
+def test_random_damage_is_one_line_or_nothing(
+    kind: str, data: st.DataObject, valid: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Bytes cut out, overwritten, put in twice: in spools each of them, in HDF5 files where it is about structure."""
+    content = valid[kind].read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    length = data.draw(st.integers(0, 64))
+    put = data.draw(
+        st.binary(max_size=64)
+        | st.just(content[place : place + length] * 2)
+        | st.sampled_from([b"\xff" * 8, b"\0" * 8, b"9" * 30, b"(" * 50, np.lib.format.magic(1, 0)])
+    )
+    kept = data.draw(st.booleans()) or kind != "spool"
+    end = content[place + (len(put) if kept else length) :]
+    path = tmp_path_factory.mktemp("damage") / valid[kind].name
+    path.write_bytes((content[:place] + put + end)[: len(content) if kept else None])
+    refusal(path)
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "spool", "merged"])
+def test_the_command_says_it_in_one_line(
+    kind: str, valid: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / valid[kind].name
+    shutil.copy(valid[kind], path)
+    if kind == "spool":
+        with_head(path, size=10**9)
+    else:
+        with h5py.File(path, "a") as file:
+            group(file, "initialize")
+    assert main(["summary", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"precice-lb: error: {path}: ")
+
+
+def test_rows_that_an_interrupted_flush_wrote_again_count_once(tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=True)
+    (before,) = read_stores([path])
+    arrays = blocks(path)
+    at = next(at for at, array in enumerate(arrays) if "solve_ns" in array.dtype.names)
+    write_blocks(path, [*arrays[:at], arrays[at], arrays[at][4:], *arrays[at + 1 :]])
+    (after,) = read_stores([path])
+    np.testing.assert_array_equal(after.advances, before.advances)
+    np.testing.assert_array_equal(StoreTail(path).read(), before.advances)
