@@ -203,7 +203,7 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
     assert result.alternatives["present"].gain == about(F(5, 2) / window(best) - 1)
 
 
-def test_rows_that_are_given_twice_count_once_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:
+def test_equal_rows_are_two_readings_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:
     table = tmp_path / "runs.csv"
     table.write_text(
         "participant,ranks,seconds,threads,iterations\n"
@@ -211,9 +211,9 @@ def test_rows_that_are_given_twice_count_once_and_ranks_with_threads_are_cores(t
     )
     result = recommend_split(table, 24)
     rows = result.measurements
-    assert rows.samples["A"].tolist() == [[6.0, 8.5], [12.0, 4.25]]
+    assert rows.samples["A"].tolist() == [[6.0, 8.5], [6.0, 8.5], [12.0, 4.25]]
     assert rows.samples["B"].tolist() == [[6.0, 3.0], [8.0, 2.25], [12.0, 1.5]]
-    assert rows.iterations == {"A": 3.0, "B": 5.0}
+    assert rows.iterations == {"A": about(F(8, 3)), "B": 5.0}
     assert result.split["A"] % 3 == 0
     assert result.used["cores"] == sum(result.split.values()) <= 24
     assert result.used["ranks"] == result.split["A"] // 3 + result.split["B"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +175,11 @@ def test_no_version_is_recommended_beyond_its_measurements_against_what_was_meas
 
 def test_a_column_of_versions_is_read_written_and_joined(tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
-    table.write_text("participant,version,ranks,seconds\nFluid,cpu,1,9\nFluid,gpu,1,9\nFluid,gpu,1,9\nSolid,,1,2\n")
+    table.write_text("participant,version,ranks,seconds\nFluid,cpu,1,9\nFluid,gpu,1,9\nSolid,,1,2\n")
     data = read_csv(table)
-    # What is given twice counts once, but not what two versions took.
+    # What several tables say counts once, but not what two versions took.
+    shutil.copy(table, tmp_path / "copy.csv")
+    assert load_sources([table, tmp_path / "copy.csv"]).versions["Fluid"].tolist() == ["cpu", "gpu"]
     assert data.versions["Fluid"].tolist() == ["cpu", "gpu"]
     assert "Solid" not in data.versions
     write_csv(data, tmp_path / "b.csv")
