@@ -42,7 +42,13 @@ UNBOUND = RankBound(2**31 - 1)
 
 @dataclass(frozen=True)
 class AcceptedRanks:
-    """With how many ranks preCICE starts a participant: least and most."""
+    """With how many ranks preCICE starts a participant.
+
+    Attributes
+    ----------
+    least, most : RankBound
+        Both included.
+    """
 
     least: RankBound = RankBound(1)
     most: RankBound = UNBOUND

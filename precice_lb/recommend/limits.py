@@ -148,7 +148,7 @@ def with_measured(
 
 def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | None) -> Constraints:
     """Add with how many ranks preCICE starts the participants, by the coupling or else the recorded configuration."""
-    accepted = schedule.accepted_ranks
+    accepted = constraints.accepted_ranks or schedule.accepted_ranks
     if accepted is None and recorded is not None:
         with contextlib.suppress(ConfigurationError):
             accepted = accepted_ranks(parse_configuration(recorded))

@@ -352,4 +352,5 @@ def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) ->
     assert "expected at least 2 ranks of Solid, found 1, with which preCICE refuses to start" in report.advice[0]
     assert "two-level.xml:12); change the ranks, or switch use-two-level-initialization off" in report.advice[0]
     assert not any("of Fluid, found" in text for text in report.advice)
+    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
     assert not any("two-level" in text for text in partners_report(_configuration(tmp_path), meshes).advice)

@@ -129,6 +129,13 @@ def test_a_split_that_preCICE_refuses_is_not_recommended(capsys: pytest.CaptureF
     assert "Give Flow 4 ranks and Shell 1 rank" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_report_names_the_bound(tmp_path: Path) -> None:
+    sources = ("report", str(TABLE), "--ranks", "6", "--coupling", str(TWO_LEVEL), "--output", str(tmp_path))
+    assert main(list(sources)) == 0
+    page = (tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "Shell: 2 ranks, the fewest that preCICE accepts (two-level initialisation of Flow and Shell" in page
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
