@@ -68,7 +68,7 @@ def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict
     layouts = constraints.of("layouts", name, version)
     bounds = {"minimum": int(constraints.of("minimum", name, version) or 1)}
     for key, ranks in _needed_ranks(constraints, name, version).items():
-        bounds[key] = ranks if layouts is None else cores_for(layouts, ranks, f"{key} of {name}")
+        bounds[key] = ranks if layouts is None else cores_for(layouts, ranks, f"{name} ({key})")
     return bounds
 
 

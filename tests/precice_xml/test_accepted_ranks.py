@@ -246,6 +246,14 @@ def test_a_study_that_asks_for_more_is_refused(tables: dict[str, str], where: st
     assert re.search(r"precice-config.xml:\d+\); change the ranks, or switch use-two-level-initialization off", said)
 
 
+def test_a_budget_below_the_bounds_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = changed(_two_levels(tmp_path), ("ranks = 4", "ranks = 3"))
+    with pytest.raises(StudyError) as refusal:
+        read_study(path)
+    said = "budget.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
+    assert said in str(refusal.value)
+
+
 def test_a_split_that_preCICE_refuses_is_not_launched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
