@@ -108,8 +108,8 @@ class CalibrationDesign:
         self.seed = whole_number(seed, "seed", 0)
         self.lowest, self.highest = rank_bounds(self.names, self.budget, minimum_ranks, maximum_ranks)
         self.allow: dict[str, list[int]] = {}
-        if allow:
-            demands = Constraints(allow=allow)
+        demands = Constraints(allow=allow or {}, accepted_ranks=self.schedule.accepted_ranks or {})
+        if demands != Constraints():
             self.allow = allowed_counts(demands, self.names, self.budget, self.lowest, self.highest)
             self.lowest = {name: counts[0] for name, counts in self.allow.items()}
             self.highest = {name: counts[-1] for name, counts in self.allow.items()}

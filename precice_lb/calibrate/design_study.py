@@ -243,6 +243,9 @@ def _parameter(run: Measurements, key: str, value: float) -> float:
 def schedule_of(study: Study, iterations: Mapping[str, float]) -> Schedule:
     """Read the coupling; where it needs what no run has measured yet, all participants count as working at once."""
     try:
-        return Schedule.from_config(study.configuration_path, iterations or None)
+        schedule = Schedule.from_config(study.configuration_path, iterations or None)
+        # The study's bounds have them already, in cores where it has threads.
+        schedule.accepted_ranks = {}
+        return schedule
     except ScheduleError:
         return Schedule.parallel(study.names)

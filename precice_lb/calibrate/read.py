@@ -158,9 +158,11 @@ def check_study(study: Study) -> None:
     check_layouts(study)
     needed = sum(low for low, _ in study.bounds.values())
     if study.budget.ranks < needed:
+        # The same for all who are bound.
+        whys = {f" ({bounds.least.why})" for bounds in study.accepted_ranks.values() if bounds.least.why}
         raise StudyError(
             f"budget.{study.unit}s: expected at least {plural(needed, study.unit)} for "
-            f"{plural(len(study.names), 'participant')}, found {study.budget.ranks}"
+            f"{plural(len(study.names), 'participant')}{''.join(whys)}, found {study.budget.ranks}"
         )
     try:
         _ = study.allow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,10 +27,11 @@ from precice_lb.calibrate.sections import (
 )
 from precice_lb.calibrate.state import Settings
 from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
-from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices, close_match
 from precice_lb.plural import plural
+from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
 from precice_lb.split import Constraints
 
 
@@ -139,10 +141,34 @@ class Study(Section):
         for p in self.participants:
             high = p.maximum_ranks or self.budget.ranks
             found[p.name] = (p.minimum_ranks, min(high, room_of(self, p) or high))
+        for name, accepted in self.accepted_ranks.items():
+            if name not in self.layouts:
+                low, high = found[name]
+                found[name] = (max(low, accepted.least.ranks), min(high, accepted.most.ranks))
+                if found[name][0] > found[name][1]:
+                    raise StudyError(self._refusal(name, high) or self._refusal(name, low))
         for name, layouts in self.layouts.items():
-            if possible := layouts.allowed(*found[name]):
+            counts = layouts.allowed(*found[name])
+            if possible := [count for count in counts if not self._refusal(name, count)]:
                 found[name] = (possible[0], possible[-1])
+            elif counts:
+                raise StudyError(self._refusal(name, counts[-1]))
         return found
+
+    @cached_property
+    def accepted_ranks(self) -> dict[str, AcceptedRanks]:
+        """With how many ranks preCICE starts whom; a configuration that cannot be read is refused elsewhere."""
+        try:
+            accepted = accepted_ranks(read_configuration(self.configuration_path))
+        except ConfigurationError:
+            return {}
+        return {name: bounds for name, bounds in accepted.items() if name in self.names}
+
+    def _refusal(self, name: str, count: int) -> str:
+        """Say why preCICE refuses what a split gives a participant; empty where it does not."""
+        layouts = self.layouts.get(name, Layouts())
+        known = layouts.allowed(count, count) and name in self.accepted_ranks
+        return self.accepted_ranks[name].problem(name, layouts.of(count).ranks) if known else ""
 
     @property
     def splits(self) -> tuple[dict[str, int], ...] | None:
@@ -188,6 +214,7 @@ class Study(Section):
         _, constraints = constraints_of(self)
         if constraints == Constraints():
             return {}
+        constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
         return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
 
@@ -210,6 +237,8 @@ class Study(Section):
         for name, (least, most) in self.bounds.items():
             if name not in split:
                 raise StudyError(f"no ranks for participant {name!r}; name each once")
+            if refusal := self._refusal(name, split[name]):
+                raise StudyError(refusal)
             unit = "core" if name in self.layouts else "rank"
             if not least <= split[name] <= most:
                 raise StudyError(

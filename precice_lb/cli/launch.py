@@ -23,6 +23,7 @@ from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
+    from precice_lb.precice_xml import Configuration
 
 _FOLDER = Path("launch")
 _BETWEEN = ":"
@@ -98,9 +99,11 @@ def launch(
     """
     from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts
     from precice_lb.calibrate.plan import split_command
+    from precice_lb.precice_xml import accepted_ranks
     from precice_lb.report.launch_scripts import write_scripts
 
-    names = _participants(config)
+    configuration = _configuration(config)
+    names, accepted = list(configuration.participants), accepted_ranks(configuration)
     versions: dict[str, str] = {}
     given = split_values(split, names, versions)
     if missing := [name for name in names if name not in given]:
@@ -114,6 +117,8 @@ def launch(
     starts = {}
     for name, value in given.items():
         layout = layout_from(str(value))
+        if name in accepted and (problem := accepted[name].problem(name, layout.ranks)):
+            raise DataError(f"--split: {problem}")
         # Where no threads are said, a solver's environment stays as it is.
         threads = layout.threads if isinstance(value, str) else None
         starts[name] = Start(
@@ -160,12 +165,12 @@ def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["m
     return "slurm" if of_job or mpi or on_login_node() else "mpiexec"
 
 
-def _participants(config: Path) -> list[str]:
+def _configuration(config: Path) -> Configuration:
     from precice_lb.precice_xml import read_configuration
 
     if not config.is_file():
         raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
-    return list(read_configuration(config).participants)
+    return read_configuration(config)
 
 
 def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:

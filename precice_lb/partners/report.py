@@ -18,7 +18,7 @@ from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
 from precice_lb.partners.meshes import PartitionedMesh, read_partition, repartition
 from precice_lb.plural import plural
-from precice_lb.precice_xml import Configuration
+from precice_lb.precice_xml import Configuration, accepted_ranks
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000
@@ -67,9 +67,9 @@ def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
     one, two = found.cost[False], found.cost[True]
     many = max(found.ranks) >= _MANY_RANKS
     if not found.parallel or receivers > 1:
-        if link.two_level:
-            why = "for a mesh with several receivers" if found.parallel else "with a serial participant"
-            yield f"{link.title}: switch two-level initialisation off: preCICE refuses it {why}"
+        if link.two_level and receivers > 1:
+            refusal = "preCICE refuses it for a mesh with several receivers"
+            yield f"{link.title}: switch two-level initialisation off: {refusal}"
     elif not link.two_level and many and two.seconds < one.seconds:
         yield (
             f"{link.title}: switch two-level initialisation on; it pays from thousands of ranks (about "
@@ -334,7 +334,9 @@ def partners_report(
         for link in links
     )
     order = {name: counted[name] for name in configuration.participants if name in counted}
-    advice = advise(found, chosen)
+    accepted = accepted_ranks(configuration)
+    refusals = [accepted[name].problem(name, count) for name, count in order.items() if name in accepted]
+    advice = (*filter(None, refusals), *advise(found, chosen))
     missing = tuple(
         f"{each.link.title}: level 2 and the data per time window need coordinates: record with "
         "PRECICE_LB_MESHES=coordinates"

@@ -15,10 +15,11 @@ from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import InfeasibleError, InternalError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
+from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
-from precice_lb.recommend.limits import known_bounds, limits_of, with_measured
+from precice_lb.recommend.limits import accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
@@ -29,7 +30,7 @@ from precice_lb.recommend.sources import (
 from precice_lb.recommend.versions import between_versions
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.recorded import schedule_of
-from precice_lb.split import Machine
+from precice_lb.split import Constraints, Machine
 from precice_lb.split.constraints import whole_number
 
 # Rounding.
@@ -199,7 +200,8 @@ def recommend_split(
         constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
     constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
-    given = _present(present, names, constraints.layouts)
+    constraints = with_accepted(constraints, schedule, measurements.configuration)
+    given = _present(present, names, constraints)
     seed = whole_number(before.get("seed", seed), "random_state", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
@@ -229,6 +231,7 @@ def recommend_split(
         plan = plan_of(
             problem, decision.tradeoff, decision.budget, split, window, within, prefer, measured=not is_model
         )
+    remarks = accepted_remarks(split, constraints)
     recommendation = Recommendation(
         split=split,
         window_seconds=window,
@@ -247,7 +250,7 @@ def recommend_split(
         expected=problem.expected,
         parameters=case.values,
         alternatives=alternatives,
-        warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts),
+        warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts, *remarks),
         critical=explain(schedule, compute_seconds),
         unit=constraints.unit,
         used=used,
@@ -270,7 +273,7 @@ recommend = recommend_split
 
 
 def _present(
-    split: Mapping[str, int | str] | None, names: tuple[str, ...], layouts: Mapping[str, Layouts]
+    split: Mapping[str, int | str] | None, names: tuple[str, ...], constraints: Constraints
 ) -> dict[str, int] | None:
     """Check the split in use."""
     if split is None:
@@ -281,7 +284,7 @@ def _present(
         )
     found = {}
     for name in names:
-        count, known = split[name], layouts.get(name, Layouts())
+        count, known = split[name], constraints.layouts.get(name, Layouts())
         if isinstance(count, str):
             wanted = layout_from(count)
             count = wanted.cores
@@ -290,5 +293,8 @@ def _present(
                     f"present split: expected {name} on {known.text(count)}, as it is split, found {wanted.words}; say "
                     "that, or its layouts"
                 )
-        found[name] = whole_number(count, f"present ranks of {name}", 1)
+        found[name] = count = whole_number(count, f"present ranks of {name}", 1)
+        accepted = constraints.accepted_ranks.get(name, AcceptedRanks())
+        if known.allowed(count, count) and (problem := accepted.problem(name, known.of(count).ranks)):
+            raise InfeasibleError(f"present split: {problem}")
     return found

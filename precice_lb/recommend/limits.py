@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -9,11 +10,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import InfeasibleError
+from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, count_text, split_text
 from precice_lb.plural import plural
+from precice_lb.precice_xml import accepted_ranks, parse_configuration
+from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
-from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split
+from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split, upper_bounds
 from precice_lb.split.constraints import whole_number
 
 Integers = NDArray[np.int64]
@@ -143,6 +146,28 @@ def with_measured(
     return dataclasses.replace(constraints, layouts=layouts, threads=rest or 1)
 
 
+def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | None) -> Constraints:
+    """Add with how many ranks preCICE starts the participants, by the coupling or else the recorded configuration."""
+    accepted = constraints.accepted_ranks or schedule.accepted_ranks
+    if accepted is None and recorded is not None:
+        with contextlib.suppress(ConfigurationError):
+            accepted = accepted_ranks(parse_configuration(recorded))
+    kept = {name: bounds for name, bounds in (accepted or {}).items() if name in schedule.participants}
+    return dataclasses.replace(constraints, accepted_ranks=kept) if kept else constraints
+
+
+def accepted_remarks(split: Mapping[str, int], constraints: Constraints) -> list[str]:
+    """Say which ranks of a split preCICE bounds, and how to lift that."""
+    found = []
+    for name, accepted in constraints.accepted_ranks.items():
+        ranks = constraints.layouts.get(name, Layouts()).of(split[name]).ranks
+        for side, bound in (("fewest", accepted.least), ("most", accepted.most)):
+            if ranks == bound.ranks and bound.why:
+                count = plural(ranks, "rank")
+                found.append(f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}.")
+    return found
+
+
 def _fits(row: Layout, stated: Layouts, known: Layouts) -> bool:
     """Whether a measurement is one of what is stated; beside single layouts others of their kind are welcome."""
     if stated.allowed(row.cores, row.cores):
@@ -177,9 +202,12 @@ def limits_of(
     asked = minimum.values() if isinstance(minimum, Mapping) else [minimum] * len(names)
     enough = sum(most.values()) + sum(each for each in asked if isinstance(each, int))
     lowest, highest = rank_bounds(names, enough, minimum, maximum)
+    for name in names:
+        # Refuses bounds that clash.
+        candidates_of(name, "", constraints, lowest[name], (maximum or {}).get(name), None)
     needed = {name: max(lower_bounds(constraints, name).values()) for name in names}
     lowest = {name: min(max(lowest[name], needed[name]), most[name]) for name in names}
-    highest = {name: max(min(highest[name], most[name]), lowest[name]) for name in names}
+    highest = {n: max(min(highest[n], most[n], *upper_bounds(constraints, n).values()), lowest[n]) for n in names}
     return dataclasses.replace(limits, lowest=lowest, highest=highest), most
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import Configuration, read_configuration
+from precice_lb.precice_xml import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.schedule.program import Program, parallel_programs, serial_programs
 from precice_lb.schedule.variants import Variants, program_variants, rows_of
 
@@ -52,6 +52,8 @@ class Schedule:
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
         self.windows: dict[str, int] = {name: int((windows or {}).get(name, 1)) for name in self.participants}
         self._variants = Variants(variants, self.iterations)
+        # With how many ranks preCICE starts whom; None where no configuration is known.
+        self.accepted_ranks: Mapping[str, AcceptedRanks] | None = None
 
     def __repr__(self) -> str:
         return f"<Schedule {self.description}>"
@@ -99,7 +101,9 @@ class Schedule:
         window, of which all results speak, is the period after which all schemes end a window together.
         """
         configuration = source if isinstance(source, Configuration) else read_configuration(source)
-        return cls(*program_variants(configuration, iterations or {}, acceleration or {}))
+        schedule = cls(*program_variants(configuration, iterations or {}, acceleration or {}))
+        schedule.accepted_ranks = accepted_ranks(configuration)
+        return schedule
 
     @classmethod
     def parallel(cls, names: Sequence[str]) -> Schedule:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import counts_text, plural
+from precice_lb.precice_xml.ranks import UNBOUND, AcceptedRanks
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.nodes import cores_for, listed_cores, most_cores
+from precice_lb.split.nodes import cores_for, cores_up_to, listed_cores, most_cores
 from precice_lb.split.resources import Layout, Resources
 
 Integers = NDArray[np.int64]
@@ -67,12 +68,14 @@ def lower_bounds(constraints: Constraints, name: str, version: str = "") -> dict
     layouts = constraints.of("layouts", name, version)
     bounds = {"minimum": int(constraints.of("minimum", name, version) or 1)}
     for key, ranks in _needed_ranks(constraints, name, version).items():
-        bounds[key] = ranks if layouts is None else cores_for(layouts, ranks, f"{key} of {name}")
+        bounds[key] = ranks if layouts is None else cores_for(layouts, ranks, f"{name} ({key})")
     return bounds
 
 
 def _needed_ranks(constraints: Constraints, name: str, version: str) -> dict[str, int]:
     needed = {}
+    if (least := _accepted(constraints, name, version).least).ranks > 1:
+        needed[least.why] = least.ranks
     for key in ("memory", "elements"):
         total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
         if total is not None and limit is not None:
@@ -81,29 +84,49 @@ def _needed_ranks(constraints: Constraints, name: str, version: str) -> dict[str
     return needed
 
 
+def upper_bounds(constraints: Constraints, name: str, version: str = "") -> dict[str, int]:
+    """Bounds from above of what a split counts, by what they come from."""
+    layouts, node = constraints.of("layouts", name, version), _node_cores(constraints, name, version)
+    accepted = _accepted(constraints, name, version).most
+    bounds = {"maximum of the constraints": constraints.of("maximum", name, version)}
+    if accepted != UNBOUND:
+        bounds[accepted.why] = accepted.ranks if layouts is None else cores_up_to(layouts, accepted.ranks)
+    if layouts is not None and node is not None:
+        bounds["threads on one node"] = most_cores(layouts, node)
+    return {key: int(value) for key, value in bounds.items() if value is not None}
+
+
+def _accepted(constraints: Constraints, name: str, version: str) -> AcceptedRanks:
+    accepted: AcceptedRanks | None = constraints.of("accepted_ranks", name, version)
+    return accepted or AcceptedRanks()
+
+
+def _node_cores(constraints: Constraints, name: str, version: str) -> int | None:
+    return constraints.kind_of(name, version).cores_per_node if constraints.kinds else constraints.cores_per_node
+
+
 def candidates_of(
     name: str, version: str, constraints: Constraints, minimum: int, maximum: int | None, length: int | None
 ) -> Candidates:
     """Collect what bounds one version of a participant."""
     bounds = lower_bounds(constraints, name, version)
     bounds["minimum"] = max(bounds["minimum"], minimum)
-    why = max(bounds, key=lambda key: bounds[key])
+    # Of the same bounds the one that says more.
+    why = max(bounds, key=lambda key: (bounds[key], bounds[key] > 1 and key != "minimum"))
     low = bounds[why]
-    highs = {"maximum": maximum, "maximum of the constraints": constraints.of("maximum", name, version)}
-    highs["times known"] = length
+    known = {key: value for key, value in {"maximum": maximum, "times known": length}.items() if value is not None}
+    known |= upper_bounds(constraints, name, version)
     layouts = constraints.of("layouts", name, version)
-    node = constraints.kind_of(name, version).cores_per_node if constraints.kinds else constraints.cores_per_node
+    node, accepted = _node_cores(constraints, name, version), _accepted(constraints, name, version)
     counted = "rank" if layouts is None else "core"
-    if layouts is not None and node is not None:
-        highs["threads on one node"] = most_cores(layouts, node)
-    known = {key: int(value) for key, value in highs.items() if value is not None}
     high = min(known.values()) if known else None
     limit = min(known, key=lambda key: known[key]) if known else ""
     if high is not None and high < low:
         asked = "the minimum" if why == "minimum" else f"needed for {why}"
+        remedies = [f", or {bound.remedy}" for bound in (accepted.least, accepted.most) if bound.why in (why, limit)]
         raise InfeasibleError(
             f'expected at least {plural(low, counted)}, {asked}, as maximum of "{name}", found {high} '
-            f"({limit}); correct the bounds"
+            f"({limit}); correct the bounds{''.join(remedies)}"
         )
     multiple = int(constraints.of("multiple", name, version) or 1)
     fixed, allowed = constraints.of("fixed", name, version), constraints.of("allow", name, version)
@@ -115,7 +138,7 @@ def candidates_of(
         rules["layouts"] = f"{layouts} cores for its threads{on_node}"
         multiple = math.lcm(multiple, layouts.step or 1)
         needed = max(_needed_ranks(constraints, name, version).values(), default=1)
-        listed = listed_cores(layouts, needed, node)
+        listed = listed_cores(layouts, needed, accepted.most.ranks, node)
     if allowed is not None or fixed is not None:
         only = np.unique(np.asarray(allowed if allowed is not None else [fixed], dtype=np.int64))
         listed = only if listed is None else np.intersect1d(listed, only)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import for_versions, key_of
+from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.split.nodes import NodeKind, check_kinds
 
 
@@ -92,6 +93,8 @@ class Constraints:
     excluded
         Splits that must not be chosen, such as those that failed: ``{"Fluid": 12, "Solid": 4}``, or with some
         participants alone all splits in which these have so many ranks.
+    accepted_ranks
+        With how many ranks preCICE starts a participant; by default as the coupling's configuration says.
     """
 
     cores: int | None = None
@@ -118,6 +121,7 @@ class Constraints:
     minimum: int | Mapping[str, int] = 1
     maximum: Mapping[str, int] = field(default_factory=dict)
     excluded: Sequence[Mapping[str, int]] = ()
+    accepted_ranks: Mapping[str, AcceptedRanks] = field(default_factory=dict)
     multiples: InitVar[int | Mapping[str, int] | None] = None
     allowed: InitVar[Mapping[str, Sequence[int]] | None] = None
 

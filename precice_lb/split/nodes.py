@@ -94,12 +94,12 @@ def threaded(layouts: Layouts, cores: Integers) -> Threaded:
     return np.array(ranks, dtype=np.int64), np.array(threads, dtype=np.int64)
 
 
-def listed_cores(layouts: Layouts, least_ranks: int, node: int | None) -> Integers | None:
+def listed_cores(layouts: Layouts, least: int, most: int, node: int | None) -> Integers | None:
     """Numbers of cores that have a layout of so many ranks, on such a node; None where there is no end of them."""
     if layouts.step is not None:
         return None
     known = [layouts.of(cores) for cores in layouts.allowed(1, 10**9)]
-    kept = [each.cores for each in known if each.ranks >= least_ranks and (node is None or each.threads <= node)]
+    kept = [each.cores for each in known if least <= each.ranks <= most and (node is None or each.threads <= node)]
     return np.array(kept, dtype=np.int64)
 
 
@@ -113,6 +113,15 @@ def cores_for(layouts: Layouts, ranks: int, what: str) -> int:
         most = max([each.ranks for each in known], default=layouts.ranks or 1)
         raise InfeasibleError(f"expected {plural(ranks, 'rank')} or more for {what}, found layouts with {most} at most")
     return min(enough)
+
+
+def cores_up_to(layouts: Layouts, ranks: int) -> int | None:
+    """Most cores that are at most so many ranks; None where that bounds nothing, or there is a list of them."""
+    if layouts.step is None:
+        return None
+    if layouts.threads is not None:
+        return ranks * layouts.threads
+    return None if (layouts.ranks or 1) <= ranks else 0
 
 
 def most_cores(layouts: Layouts, node: int) -> int | None:

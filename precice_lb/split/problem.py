@@ -184,6 +184,8 @@ def problem_of(
         if isinstance(bounds, Mapping) and (unknown := [name for name in bounds if name not in names]):
             raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
+    if schedule.accepted_ranks and not constraints.accepted_ranks:
+        constraints = replace(constraints, accepted_ranks=schedule.accepted_ranks)
     if constraints.cores is not None or constraints.nodes is not None:
         unit = "cores" if constraints.nodes is None else "nodes"
         raise InfeasibleError(

@@ -339,3 +339,18 @@ def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[
     other = partitioned("Other", "Fluid", 1, 10, 3, strips=True)
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
         partners_report(_configuration(case), {**meshes, "Other": other})
+
+
+def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) -> None:
+    text = CONFIGURATION.replace("<m2n:sockets ", '<m2n:sockets use-two-level-initialization="true" ')
+    (tmp_path / "two-level.xml").write_text(text)
+    meshes = {
+        "Fluid-Mesh": partitioned("Fluid-Mesh", "Fluid", 1, 20, 4),
+        "Solid-Mesh": partitioned("Solid-Mesh", "Solid", 2, 20, 1),
+    }
+    report = partners_report(read_configuration(tmp_path / "two-level.xml"), meshes)
+    assert "expected at least 2 ranks of Solid, found 1, with which preCICE refuses to start" in report.advice[0]
+    assert "two-level.xml:12); change the ranks, or switch use-two-level-initialization off" in report.advice[0]
+    assert not any("of Fluid, found" in text for text in report.advice)
+    (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
+    assert not any("two-level" in text for text in partners_report(_configuration(tmp_path), meshes).advice)
