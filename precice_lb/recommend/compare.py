@@ -26,6 +26,8 @@ DENSE, PER_OCTAVE = 24, 10
 TRIED = 32
 # Rounds over all pairs of more than two participants.
 ROUNDS = 3
+# Participants whose pairs are tried at most where window times are sums: 8 take seconds, 12 a minute and a half.
+MOST_IN_TURN = 8
 # A split to compare with, and the one that was meant where the bounds do not allow that.
 Reference = tuple[dict[str, int], dict[str, int]]
 
@@ -212,18 +214,22 @@ def window_interval(
 def rank_intervals(
     problem: SplitProblem, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
 ) -> dict[str, tuple[int, int]]:
-    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
+    """Give quantiles of the ranks that would be best for each set of drawn curves.
+
+    Nothing where none are drawn, or where many participants wait for each other in turn: it would take minutes.
+    """
     known = {name: table for name, table in tables.items() if table is not None}
     threads = {limits.threads(name) for name in tables}
     constraints = limits.constraints
     if len(threads) > 1 or constraints.shared or constraints.fixed or constraints.kinds:
         return {}
     budget = limits.cores // threads.pop()
-    if len(known) < len(tables):
+    schedule = problem.expected.schedule
+    if len(known) < len(tables) or (len(tables) > MOST_IN_TURN and not schedule.is_maximum):
         return {}
     spare = max(budget - sum(split.values()), 0)
     bounds = problem.limits
-    best = best_ranks(known, problem.expected.schedule, split, bounds.lowest, spare, bounds.highest)
+    best = best_ranks(known, schedule, split, bounds.lowest, spare, bounds.highest)
     edges = [(1 - level) / 2, (1 + level) / 2]
     intervals = {}
     for name, ranks in best.items():

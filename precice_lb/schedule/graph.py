@@ -21,8 +21,18 @@ from precice_lb.schedule.program import Program
 Floats = NDArray[np.float64]
 
 
+# Entries of matrices that are worked on at once: as many as stay in a processor's cache.
+_ENTRIES = 2**17
+
+
 def maximum_cycle_mean(matrix: Floats) -> Floats:
     """Largest mean weight of a cycle in each of a batch of max-plus matrices."""
+    most = max(_ENTRIES // max(matrix.shape[-1], 1) ** 2, 1)
+    parts = (matrix[at : at + most] for at in range(0, len(matrix), most))
+    return np.concatenate([np.empty(0), *map(_cycle_means, parts)])
+
+
+def _cycle_means(matrix: Floats) -> Floats:
     batch, size, _ = matrix.shape
     walks = np.empty((size + 1, batch, size))
     walks[0] = 0.0

@@ -22,6 +22,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models import PMNFRegressor
 from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
 from precice_lb.schedule import Schedule
 
@@ -544,3 +545,21 @@ def _planted(rng: np.random.Generator, work: float) -> Callable[[Array], Array]:
     lowest = 2 ** rng.uniform(6, 12)
     rise = alpha * lowest**-alpha / (beta * lowest**beta)
     return lambda p: work * (share + (1 - share) * p**-alpha + rise * p**beta)
+
+
+def test_ranks_that_drawn_curves_ask_for_are_those_of_the_whole_schedule() -> None:
+    generator, grid = np.random.default_rng(1), grid_of_ranks(24)
+    work = generator.uniform(1.0, 4.0, (4, 50, 1))
+    tables = {name: Table(grid, each / grid + 0.01 * grid) for name, each in zip("ABCD", work, strict=True)}
+    arguments = dict.fromkeys("ABCD", 4), dict.fromkeys("ABCD", 1), 8, dict.fromkeys("ABCD", 24)
+    whole = Schedule.parallel("ABCD")
+    vars(whole)["is_maximum"] = False
+    expected = best_ranks(tables, whole, *arguments)
+    for name, ranks in best_ranks(tables, Schedule.parallel("ABCD"), *arguments).items():
+        np.testing.assert_allclose(ranks, expected[name], atol=1)
+    assert len(np.unique(expected["A"])) > 1
+
+
+def test_many_participants_in_turn_have_no_intervals_of_ranks() -> None:
+    samples = {f"P{k}": np.array([(p, (1 + k) / p + 0.01 * p) for p in (1.0, 2.0, 4.0)]) for k in range(9)}
+    assert recommend_split(samples, 12, coupling="serial").rank_intervals == {}
