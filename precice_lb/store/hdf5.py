@@ -20,9 +20,11 @@ from precice_lb.store.checks import check_type, table_rows
 from precice_lb.store.schema import METADATA, TABLES, decode, refuse_link
 
 _FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
-_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+_FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_SCALEOFFSET}
 # Deflate makes at most so many bytes of one (RFC 1951: 258 bytes of two bits).
 _INFLATED = 1032
+# Of values that are all alike earlier packing leaves so many bytes of a chunk, which is no larger than this.
+_LEAST_OF_CHUNK, _LARGEST_CHUNK = 16, 1 << 20
 # For chunks that are not there: a file may end before its first rows.
 _FREE_BYTES = 1 << 20
 # Texts that are read at once: any number of them may be one and the same in the file.
@@ -103,10 +105,14 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
     properties = found.id.get_create_plist()
     filters = [properties.get_filter(at)[0] for at in range(properties.get_nfilters())]
     if len(set(filters)) < len(filters) or not set(filters) <= _FILTERS:
-        raise StoreError(f"expected /{name} to be packed by deflate at most, found the filters {filters}")
+        raise StoreError(f"expected /{name} to be packed as stores are, found the filters {filters}")
     stored = min(found.id.get_storage_size(), found.file.id.get_filesize())
-    most = _FREE_BYTES + stored * (_INFLATED if h5py.h5z.FILTER_DEFLATE in filters else 1)
-    if max(math.prod(found.shape), math.prod(found.chunks or ())) * found.dtype.itemsize > most:
+    chunk = math.prod(found.chunks or ()) * found.dtype.itemsize
+    inflated = _INFLATED if h5py.h5z.FILTER_DEFLATE in filters else 1
+    if h5py.h5z.FILTER_SCALEOFFSET in filters:
+        inflated *= min(chunk, _LARGEST_CHUNK) // _LEAST_OF_CHUNK
+    most = _FREE_BYTES + stored * inflated
+    if max(math.prod(found.shape) * found.dtype.itemsize, chunk) > most:
         raise StoreError(f"expected as many values in /{name} as its {stored} bytes hold, found shape {found.shape}")
     return found
 

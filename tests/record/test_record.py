@@ -219,7 +219,7 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
         ("[1]", "expected a JSON object or a mapping, found '[1]'"),
         ('{"rank": 5}', "rank: expected one of run"),
         ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
-        ('{"warmup_windows": 1' + 20 * "0" + "}", "warmup_windows: expected a whole number of 64 bits"),
+        ('{"warmup_windows": 1' + 20 * "0" + "}", "warmup_windows: expected a number up to"),
         ('{"parameters": ' + _nested(60) + "}", "parameters: expected an object that JSON can hold, of less than 50"),
         ('{"parameters": ' + _nested(100_000) + "}", "maximum recursion depth exceeded"),
     ],

@@ -146,7 +146,7 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
     recorder, _ = new_recorder(tmp_path)
     for number in range(5000):
         recorder.section_started(b"bytes" if number % 2 else f"step {number % 2400}")
-        recorder.section_stopped(2**62)
+        recorder.section_stopped(2**47)
     recorder.section_stopped(0)
     assert recorder.timing_summary()["windows"] == 0
     recorder.close(finished=False)
@@ -165,11 +165,11 @@ def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) 
         for step in range(50):
             for _ in range(2):
                 recorder.section_started("s")
-                recorder.section_stopped(2**62)
+                recorder.section_stopped(2**47)
                 expected.append(window)
             advance(1, 2, step == 49)
     recorder.section_started("after the last")
-    recorder.section_stopped(2**62)
+    recorder.section_stopped(2**47)
     recorder.close(finished=True)
     store = only_store(tmp_path)
     assert store.sections["window"].tolist() == [*expected, 40]
@@ -209,7 +209,7 @@ def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
     names = ["first", "", f"{long}123456789", f"{long}123456780", "last"]
     for number, name in enumerate(names):
         recorder.section_started(name)
-        recorder.section_stopped(2**62 + number)
+        recorder.section_stopped(2**47 + number)
     advance(1, 2, True)
     recorder.close(finished=True)
     store = only_store(tmp_path)

@@ -51,7 +51,7 @@ def _window(recorder: Recorder, window: int) -> None:
     """Take two iterations of a window and all else that a solver says in it."""
     for iteration in range(2):
         recorder.section_started(f"part {window}")
-        recorder.section_stopped(2**62)
+        recorder.section_stopped(2**47)
         at = 100 * window + 10 * iteration
         recorder.take_mpi(at)
         recorder.take((at, at + 5, 0.1, iteration == 1, at, at + 5))
