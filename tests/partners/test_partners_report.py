@@ -323,6 +323,8 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
     assert "finite coordinates" in _refused(case, capsys)
     file.write_text(kept.replace("\n0.", "\n0,", 1))
     assert "line 2" in _refused(case, capsys)
+    file.write_bytes(kept.encode().replace(b"\n0.", b"\n\xff0.", 1))
+    assert "line 2" in _refused(case, capsys)
     file.write_text(kept.replace("PosY;PosZ;", "PosY;"))
     assert "in 3 dimensions" in _refused(case, capsys)
     file.unlink()
