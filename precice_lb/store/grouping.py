@@ -15,8 +15,8 @@ from precice_lb.store.records import RankStore
 T = TypeVar("T")
 Group = Sequence[RankStore]
 
-# Two launches may have been coupled if this share of the shorter one passed while the other one ran. Coupled ones begin
-# and end together; what lacks is how far the clocks of their nodes differ.
+# Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
+# so much of the shorter one's time, those that share less came before or after it.
 _TOGETHER = 0.25
 
 
@@ -113,17 +113,24 @@ def _joined(launches: Sequence[Group]) -> list[list[Group]]:
 
 def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
     """By launch and name of a partner: numbers of the launches that it may have been coupled with."""
-    partners: list[dict[str, set[int]]] = [{} for _ in launches]
+    shares: list[dict[str, dict[int, float]]] = [{} for _ in launches]
     meetings = [_meetings(launch) for launch in launches]
     coupled = [_coupled_interval(launch) for launch in launches]
     for first, second in combinations(range(len(launches)), 2):
-        if not meetings[first] & meetings[second] or _name(launches[first]) == _name(launches[second]):
-            continue
         both = _overlap(coupled[first], coupled[second])
-        shorter = min(end - start for start, end in (coupled[first], coupled[second]))
-        if both is not None and both >= _TOGETHER * shorter:
-            partners[first].setdefault(_name(launches[second]), set()).add(second)
-            partners[second].setdefault(_name(launches[first]), set()).add(first)
+        one, other = _name(launches[first]), _name(launches[second])
+        if both is not None and one != other and meetings[first] & meetings[second]:
+            shorter = min(end - start for start, end in (coupled[first], coupled[second]))
+            share = both / shorter if shorter else 1.0
+            shares[first].setdefault(other, {})[second] = share
+            shares[second].setdefault(one, {})[first] = share
+    partners: list[dict[str, set[int]]] = [{name: set(known) for name, known in by_name.items()} for by_name in shares]
+    for number, by_name in enumerate(shares):
+        for name, known in by_name.items():
+            if max(known.values()) >= _TOGETHER:
+                for brief in (other for other, share in known.items() if share < _TOGETHER):
+                    partners[number][name].discard(brief)
+                    partners[brief][_name(launches[number])].discard(number)
     return partners
 
 

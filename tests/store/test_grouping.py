@@ -100,6 +100,12 @@ def test_a_partner_that_was_not_recorded_is_not_replaced_by_the_next_run(tmp_pat
     assert _splits(tmp_path) == [{"A": 1}, {"A": 2, "B": 2}]
 
 
+def test_a_brief_run_whose_clocks_differ_by_most_of_it_has_one_partner_only(tmp_path: Path) -> None:
+    _launch(tmp_path, "A", 1, 0, 4)
+    _launch(tmp_path, "B", 2, 3.5, 4)
+    assert _splits(tmp_path) == [{"A": 1, "B": 2}]
+
+
 def test_a_rank_that_ended_before_it_knew_its_launch_belongs_to_the_one_that_lacks_it(tmp_path: Path) -> None:
     _launch(tmp_path, "A", 1, 0, 10)
     for rank, identity in enumerate(({"launch": "x"}, {})):
