@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +25,7 @@ from precice_lb.cli.options import (
     required,
     share,
 )
+from precice_lb.names import say
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CampaignResult
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
+
+_SLOW_S = 10.0
 
 
 @Parameter(name="*", group="Case")
@@ -181,15 +187,23 @@ def recommend_case(
     schedule = coupling_from(measurements, case.coupling, measured.runs)
     if case.coupling not in (None, "traces"):
         measurements = measured_under(measurements, schedule)
-    recommendation = recommend(
-        measurements,
-        budget,
-        schedule=schedule,
-        constraints=constraints,
-        failed=failed,
-        **words,
-    )
+    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
+        recommendation = recommend(
+            measurements, budget, schedule=schedule, constraints=constraints, failed=failed, **words
+        )
     return recommendation, schedule
+
+
+@contextlib.contextmanager
+def _told_if_slow(text: str) -> Iterator[None]:
+    """Say what goes on if it takes longer than a user waits without a word."""
+    timer = threading.Timer(_SLOW_S, say, (text, sys.stderr))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def study_words(settings: Settings, measurements: Measurements) -> dict[str, Any]:

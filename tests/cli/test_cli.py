@@ -88,6 +88,16 @@ def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest
     assert lines.index("Compared with") < lines.index(next(line for line in lines if line.startswith("Give Inner ")))
 
 
+def test_a_decision_that_takes_long_says_what_is_going_on(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", str(table), "--ranks", "12"]) == 0
+    assert "still deciding" not in capsys.readouterr().err
+    monkeypatch.setattr("precice_lb.cli.case._SLOW_S", 0.0)
+    assert main(["recommend", str(table), "--ranks", "12"]) == 0
+    assert "still deciding among splits of 2 participants" in capsys.readouterr().err
+
+
 def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def split(*arguments: str) -> dict[str, int]:
         assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
