@@ -20,6 +20,11 @@ def case(directory: Path, run: str) -> Path:
     return directory
 
 
+def report(directory: Path, name: str) -> Path:
+    """Lay out what somebody reported."""
+    return shutil.copytree(DATA.parent / "reports" / name, directory / name)
+
+
 def followed(directory: Path, run: str) -> Path:
     """Lay out a sample whose configuration asks for the usual folder; return that folder."""
     text = (case(directory, run) / "precice-config.xml").read_text()

@@ -96,6 +96,8 @@ class Health:
     threads: int = 1
     # Which version of the participant ran; empty where that was not said.
     version: str = ""
+    # Of its windows, as many as end together with the longest of any participant.
+    windows_per_period: int = 1
 
     @property
     def layout(self) -> Layout:
@@ -147,8 +149,10 @@ class CheckResult:
 
     @property
     def warmup(self) -> int:
-        """Windows to leave out of all runs: the most that is left out or found in any of them."""
-        return max((max(h.warmup_left_out, h.warmup_found) for h in self.healths), default=0)
+        """Windows (of the longest) to leave out of all runs: the most that is left out or found in any of them."""
+        return max(
+            (-(-max(h.warmup_left_out, h.warmup_found) // h.windows_per_period) for h in self.healths), default=0
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (seconds; shares of 1)."""
@@ -229,7 +233,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         participant=name,
         ranks=part.ranks,
         windows=len(part.windows),
-        warmup_left_out=run.warmup_windows,
+        warmup_left_out=run.warmup_of(name),
         warmup_found=warmup,
         seconds=float(np.median(own)) * iterations if len(own) else math.nan,
         iterations=iterations,
@@ -241,6 +245,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         error=spread_of(own).error,
         threads=part.threads,
         version=part.version,
+        windows_per_period=run.time.of(name),
     )
     if part.negligible:
         return health, []
@@ -250,7 +255,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
 
 def judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
     """Tell the windows that were measured and come after the warm-up that is left out or found, shape (W,)."""
-    return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_windows, warmup_found(part)))
+    return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_of(part.participant), warmup_found(part)))
 
 
 def percent(share: float) -> str:
@@ -284,9 +289,10 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, own: Array
     """Find warm-up that is not left out, or whose end is not to be seen."""
     found = health.warmup_found
     unseen = found >= part.windows[-1] // 2 if found else False
-    if not len(own) or not (unseen or found > run.warmup_windows):
+    if not len(own) or not (unseen or found > health.warmup_left_out):
         return
-    first = run.warmup_stated + 1 if found > run.warmup_stated else 1
+    stated = run.warmup_stated * run.time.of(part.participant)
+    first = stated + 1 if found > stated else 1
     early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= found)]
     change = float(np.median(early[np.isfinite(early)]) / np.median(own) - 1)
     which = f"window {first} is" if first == found else f"windows {first} to {found} are"
@@ -296,9 +302,10 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, own: Array
         text += f"; where the warm-up ends is not to be seen in {plural(int(part.windows[-1]), 'window')}"
         remedy = "record more windows, or start from a developed state (a restart)"
     else:
-        left_out = plural(run.warmup_windows, "window")
-        text += f", and {left_out} {'is' if run.warmup_windows == 1 else 'are'} left out"
-        remedy = f"leave out {found}: --warmup {found}, or say nothing of it and they are"
+        left_out = plural(health.warmup_left_out, "window")
+        text += f", and {left_out} {'is' if health.warmup_left_out == 1 else 'are'} left out"
+        periods = run.time.periods(part.participant, found)
+        remedy = f"leave out {found}: --warmup {periods}, or say nothing of it and they are"
     yield _finding(health, "warm-up", text, remedy, found)
 
 

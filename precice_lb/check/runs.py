@@ -73,7 +73,7 @@ def _shared(run: CoupledRun) -> Iterator[Finding]:
     for (one, first), (other, second) in itertools.combinations(run.participants.items(), 2):
         if first.metadata.get("hostname") != second.metadata.get("hostname"):
             continue
-        if first.negligible or second.negligible:
+        if first.negligible or second.negligible or run.time.of(one) != run.time.of(other):
             continue
         series = []
         common = np.intersect1d(first.windows[judged_windows(run, first)], second.windows[judged_windows(run, second)])

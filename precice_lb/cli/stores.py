@@ -113,10 +113,14 @@ def summary(
 
 def _no_run(source: Path) -> DataError:
     """Say what a summary needs, where there is nothing of the kind."""
+    from precice_lb.ingest.profiling.find import made_below
+
     where = source.absolute() if source == Path() else source
+    for problem in made_below(source) if source.is_dir() else ():
+        return problem
     found = "none there or below" if source.is_dir() else "nothing there"
     return DataError(
-        f"{where}: expected the directory of a run with preCICE's profiling files (precice-profiling/*.txt; none with "
+        f"{where}: expected the directory of a run with preCICE's profiling files (precice-profiling/*; none with "
         '<profiling mode="off"/>) or recorded stores (*.h5, *.spool), one of these files, or profiling.db; '
         f"found {found}; give another"
     )

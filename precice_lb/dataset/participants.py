@@ -24,6 +24,7 @@ from precice_lb.dataset.rows import (
     vertices_of,
 )
 from precice_lb.store.reader import RankStore
+from precice_lb.store.schema import ADVANCE_SPENDS
 
 Seconds = NDArray[np.float64]
 
@@ -110,6 +111,7 @@ class ParticipantTimes:
         measured = bool(np.isfinite(self.busy).any())
         steady = self.steady
         numbers = layout.iteration_numbers
+        sections = sections_of(self.group, layout.windows[layout.windows > self.warmup])
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
@@ -131,7 +133,13 @@ class ParticipantTimes:
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
-            rank_sections=sections_of(self.group, layout.windows[layout.windows > self.warmup]),
+            rank_sections={name: seconds for name, seconds in sections.items() if not name.startswith(ADVANCE_SPENDS)},
+            rank_spent={
+                name.removeprefix(ADVANCE_SPENDS): seconds
+                for name, seconds in sections.items()
+                if name.startswith(ADVANCE_SPENDS)
+            },
+            rank_advance=self.rank["advance"],
             guesses=guesses_of(self.group, layout.windows),
             rank_counts=counts_of(self.group),
             rank_vertices=vertices_of(self.group),
@@ -148,7 +156,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     second = second and layout.from_the_start
     metadata = group[0].metadata
     size = int(metadata["size"])
-    rank = {name: np.full(size, np.nan) for name in ("solve", "mapping", "wait", "overhead")}
+    rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
     rank["hidden"] = np.zeros(size)
     receiving = np.zeros(size, dtype=bool)
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
@@ -162,6 +170,7 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
         first = _first_waits(block)
         for name, seconds in (
             ("solve", _where_known(layout.of_iterations(block.solve), waits)),
+            ("advance", layout.of_iterations(block.advance)),
             ("mapping", layout.of_iterations(block.mapping)),
             ("wait", _where_known(_shifted(waits, first, metadata), waits) if second else waits),
             ("overhead", overhead),

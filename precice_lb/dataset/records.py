@@ -7,13 +7,14 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.layout import Layout, Layouts
 from precice_lb.store.records import RankStore
@@ -69,6 +70,11 @@ class ParticipantRun:
     rank_sections : dict of str to ndarray, shape (ranks,)
         Mean seconds per window after warm-up of each profiling section of the solver, with all inside it; NaN for
         ranks that never began one.
+    rank_spent : dict of str to ndarray, shape (ranks,)
+        The same of preCICE's own events in ``advance``, but mapping and waits, where its profiling files tell them.
+    rank_advance : ndarray, shape (ranks,)
+        Mean seconds in ``advance`` per window after warm-up: mapping, wait and overhead, also where these are not told
+        apart; NaN for ranks without a store.
     guesses : ndarray of `GUESSED`, shape (W,)
         First guess of each window.
     rank_counts : dict of str to ndarray, shape (ranks,)
@@ -105,12 +111,36 @@ class ParticipantRun:
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
     rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    rank_spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    rank_advance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     guesses: NDArray[np.void] = field(default_factory=lambda: np.empty(0, GUESSED))
     rank_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     rank_cpu: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     threads: int = 1
+
+    def per_period(self, windows: int) -> ParticipantRun:
+        """Give its seconds per period of coupled time instead of per window.
+
+        Parameters
+        ----------
+        windows : int
+            Windows in one period.
+
+        Returns
+        -------
+        ParticipantRun
+        """
+        if windows == 1:
+            return self
+        names = ("window_seconds", "compute_seconds", "wait_seconds")
+        ranks = ("solve", "advance", "mapping", "wait", "overhead", "hidden", "mpi", "cpu")
+        values: dict[str, Any] = {name: windows * getattr(self, name) for name in names}
+        values |= {f"rank_{name}": windows * getattr(self, f"rank_{name}") for name in ranks}
+        for name in ("rank_sections", "rank_spent"):
+            values[name] = {key: windows * seconds for key, seconds in getattr(self, name).items()}
+        return replace(self, **values)
 
     @property
     def layout(self) -> Layout:
@@ -188,13 +218,15 @@ class CoupledRun:
     degrees_of_freedom : dict of str to float
         Unknowns by participant, where given.
     warmup_windows : int
-        Windows up to this index are warm-up and left out.
+        Windows up to this index are warm-up and left out; where windows of participants differ, periods of `time`.
     warmup_stated : int
         What was asked for or the run says; more are left out where more are unlike those that follow.
     directory : Path or None
         The innermost directory that holds all its stores, absolute; None where unknown.
     grouping : str
         Why it is uncertain which launches belong to it; empty where it is not.
+    time : CoupledTime
+        In which unit its participants are compared.
     """
 
     name: str
@@ -206,6 +238,21 @@ class CoupledRun:
     warmup_stated: int
     directory: Path | None = None
     grouping: str = ""
+    time: CoupledTime = field(default_factory=CoupledTime)
+
+    def warmup_of(self, participant: str) -> int:
+        """Count the windows of a participant that are left out.
+
+        Parameters
+        ----------
+        participant : str
+            Its name.
+
+        Returns
+        -------
+        int
+        """
+        return self.warmup_windows * self.time.of(participant)
 
     def steady(self, participant: str) -> NDArray[np.bool_]:
         """Which windows of a participant come after the warm-up.
@@ -219,7 +266,7 @@ class CoupledRun:
         -------
         ndarray of bool, shape (W,)
         """
-        return self.participants[participant].windows > self.warmup_windows
+        return self.participants[participant].windows > self.warmup_of(participant)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -248,8 +295,11 @@ class CoupledRun:
     @property
     def imbalance(self) -> float:
         """Load imbalance (max - min) / max between the participants' mean compute seconds; NaN if unknown."""
-        costs = [mean_known(run.compute_seconds[self.steady(name)]) for name, run in self.participants.items()]
-        return load_imbalance(np.array(costs)) if np.isfinite(costs).all() else math.nan
+        costs = [
+            self.time.of(name) * mean_known(part.compute_seconds[self.steady(name)])
+            for name, part in self.participants.items()
+        ]
+        return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.time.problem else math.nan
 
 
 @dataclass(frozen=True, eq=False)

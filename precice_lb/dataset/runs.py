@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from precice_lb.dataset.coupled_time import WINDOW, CoupledTime, coupled_time
 from precice_lb.dataset.participants import ParticipantTimes, participant_times
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.series import warmup_of
@@ -46,8 +47,8 @@ def load_runs(
     sources : sequence of path
         Store files, or directories that are searched with everything below them.
     warmup : int, optional
-        Time windows to leave out. By default what each run says, else `DEFAULT_WARMUP_WINDOWS`, or more where more are
-        unlike those that follow (`warmup_found`).
+        Time windows to leave out, of the longest where participants' windows differ. By default what each run says,
+        else `DEFAULT_WARMUP_WINDOWS`, or more where more are unlike those that follow (`warmup_found`).
     complete : callable, optional
         Adds what was measured beside the stores, such as `precice_lb.ingest.profiling.enrich`.
 
@@ -84,19 +85,28 @@ def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, comp
     stated = warmup
     if stated is None:
         stated = max(group[0].metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for group in groups)
-    participants = _participants(groups, first.configuration, stated)
+    time = coupled_time(first.configuration, {str(group[0].metadata["participant"]): group[0] for group in groups})
+    participants = _participants(groups, first.configuration, stated, time)
     left_out = stated
     if warmup is None:
-        left_out = max(stated, *(warmup_found(part) for part in participants.values()))
+        left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
-            participants = _participants(groups, first.configuration, left_out)
+            participants = _participants(groups, first.configuration, left_out, time)
     degrees: dict[str, float] = {}
     for group in groups:
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
     name = first.metadata.get("run") or " ".join(map(_label, participants.values()))
     directory = Path(os.path.commonpath([store.directory.absolute() for group in groups for store in group]))
     return CoupledRun(
-        name, participants, first.configuration, first.metadata["case"], degrees, int(left_out), int(stated), directory
+        name,
+        participants,
+        first.configuration,
+        first.metadata["case"],
+        degrees,
+        int(left_out),
+        int(stated),
+        directory,
+        time=time,
     )
 
 
@@ -104,11 +114,17 @@ def _label(part: ParticipantRun) -> str:
     return f"{part.participant}:{part.ranks}" + (f"x{part.threads}" if part.threads > 1 else "")
 
 
-def _participants(groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int) -> dict[str, ParticipantRun]:
-    """Reduce the ranks of all participants of a coupled run."""
+def _participants(
+    groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int, time: CoupledTime
+) -> dict[str, ParticipantRun]:
+    """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up."""
     roles = roles_of(configuration)
     second = roles.second or ()
-    tables = [participant_times(group, warmup, second=group[0].metadata["participant"] in second) for group in groups]
+    names = [str(group[0].metadata["participant"]) for group in groups]
+    tables = [
+        participant_times(group, warmup * time.of(name), second=name in second)
+        for name, group in zip(names, groups, strict=True)
+    ]
     named = {str(table.metadata["participant"]): table for table in tables}
     pair = roles.serial_pair
     if pair is not None and set(pair) == set(named):
@@ -133,6 +149,8 @@ class Roles:
     # From those that wait in every iteration of an implicit scheme with an acceleration to the one who accelerates
     # meanwhile: the second of two participants, the controller of several.
     accelerating: Mapping[str, str]
+    # Who receives nothing, where others do.
+    never_waiting: frozenset[str]
 
 
 @lru_cache(maxsize=64)
@@ -157,7 +175,18 @@ def roles_of(configuration: str) -> Roles:
         second=frozenset(pair[1] for pair in serial if pair) if serial else None,
         serial_pair=(pairs[0][0], pairs[0][1]) if len(schemes) == len(serial) == 1 and pairs[0] else None,
         accelerating=accelerating,
+        never_waiting=_never_waiting(names, schemes),
     )
+
+
+def _never_waiting(names: Sequence[str], schemes: Sequence[Element]) -> frozenset[str]:
+    """Find who has explicit schemes alone, and no exchange to it."""
+    receiving: set[str] = set()
+    for scheme in schemes:
+        receiving.update(each.attributes.get("to", "") for each in scheme.children if each.tag == "exchange")
+        if not scheme.tag.endswith("-explicit"):
+            receiving.update(name for each in scheme.children for name in each.attributes.values())
+    return frozenset(names) - receiving if receiving else frozenset()
 
 
 def _pair(scheme: Element) -> list[str]:
@@ -173,7 +202,8 @@ def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_o
     never is, so that no wait shows the bare transfer.
     """
     roles = roles_of(configuration)
-    if roles.second is not None:
+    # Who waits for one that never waits need never find its data there. Without a configuration nothing is known.
+    if roles.second is not None or not configuration or roles.never_waiting & least_waits.keys():
         return 0.0
     waits = []
     for name, wait in least_waits.items():
@@ -291,6 +321,8 @@ def _of_run(run: CoupledRun) -> Iterator[str]:
         )
     elif end:
         yield f"Run {run.name}: {end}; what was recorded is used."
+    if not run.time.windows and run.time.unit != WINDOW:
+        yield f"Run {run.name}: its time windows are not known; what is called one here is a {run.time.unit}."
     if run.grouping:
         yield f"Run {run.name}: {run.grouping}."
     absent, remedy = missing(run)

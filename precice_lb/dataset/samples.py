@@ -71,13 +71,16 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     Raises
     ------
     DataError
-        If there is no run, the runs are of different cases, no time window is left after warm-up, or the backend did
-        not tell the waits.
+        If there is no run, the runs are of different cases, no time window is left after warm-up, participants are
+        not counted alike, or the backend did not tell the waits.
     """
     if not runs:
         raise DataError("measurements: expected at least one coupled run, found none")
     for other in runs[1:]:
         _require_same_case(runs[0], other)
+    for run in runs:
+        if run.time.problem:
+            raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
     rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any], str]]] = {}
     layouts: dict[str, list[Layout]] = {}

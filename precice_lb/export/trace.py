@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.export.runs import ExportedRun, clock_shifts, exported_runs
 from precice_lb.store.records import RankStore
+from precice_lb.store.schema import ADVANCE_SPENDS
 
 _MARGIN_NS = 1_000_000
 
@@ -114,6 +115,8 @@ def _slices(store: RankStore, zero: int, pid: int) -> Iterator[str]:
     if not len(rows):
         return
     sections, names = store.sections, store.section_names
+    of_solver = np.array([not name.startswith(ADVANCE_SPENDS) for name in names], dtype=bool)
+    sections = sections[of_solver[sections["name"]]]
     earlier = np.append(before, rows["begin_ns"][:-1])
     solve_begin = np.clip(rows["begin_ns"] - rows["solve_ns"], earlier, rows["begin_ns"])
     # Mapping that solvers ask for just in time counts as part of advance, but took place before it.

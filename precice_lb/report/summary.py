@@ -6,14 +6,15 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.runs import missing, unfinished
@@ -31,6 +32,8 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
     values = {
         "run": run.name,
         "warmup_windows": run.warmup_windows,
+        "seconds_per": run.time.unit,
+        "not_compared": run.time.problem or None,
         "ranks": run.ranks,
         "remarks": dict(run.remarks),
         "imbalance": run.imbalance,
@@ -51,6 +54,7 @@ def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool)
         "ranks": each.ranks,
         "threads": each.threads,
         "windows": each.windows,
+        "windows_per_period": run.time.of(each.participant),
         "windows_with_measured_wait": each.measured_windows,
         "backend": each.backend,
         "timing_source": each.timing_source or None,
@@ -76,6 +80,8 @@ def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool)
         "ranks_waiting_in_the_solver": each.silent_ranks,
         "not_measured": each.not_measured,
         **each.quantities,
+        "advance": each.advance,
+        "advance_by_event": each.spent,
         "sections": each.sections,
     }
     if per_rank:
@@ -96,7 +102,9 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
     for run in runs:
         for each in run.participants:
             head = [run.name, each.participant, each.ranks, each.windows, each.iterations_mean]
-            told = each.quantities | {f"section {name}": quantity for name, quantity in each.sections.items()}
+            told = each.quantities | ({"advance": each.advance} if "overhead" in each.not_measured else {})
+            told |= {f"advance {name}": quantity for name, quantity in each.spent.items()}
+            told |= {f"section {name}": quantity for name, quantity in each.sections.items()}
             rows += [[*head, name, *dataclasses.astuple(quantity)] for name, quantity in told.items()]
             for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
                 share = seconds / each.window_seconds
@@ -206,6 +214,10 @@ class ParticipantSummary:
     iterations: tuple[Iteration, ...]
     # By name, as in `QUANTITIES`.
     quantities: dict[str, Quantity]
+    # All of ``advance``, and by name, those with the most seconds first, preCICE's own events in it but mapping and
+    # waits; none where they are not known.
+    advance: Quantity
+    spent: dict[str, Quantity]
     # (max - min) / max of the ranks' busy time (solve, mapping and overhead, or solve alone where the others were not
     # measured), over the ranks that receive data, or without time in MPI over all; NaN for one rank or where it cannot
     # be told.
@@ -266,6 +278,8 @@ class RunSummary:
     # The first guess that was asked for, and what came of it by predictor; empty where there is none.
     guess: str = ""
     predictors: tuple[Predictor, ...] = ()
+    # In which unit participants are compared: what is called a window here is one period of it.
+    time: CoupledTime = field(default_factory=CoupledTime)
 
     @property
     def ranks(self) -> int:
@@ -279,6 +293,8 @@ class RunSummary:
 
     def faster_than_slowest(self, participant: ParticipantSummary) -> float:
         """1 - compute time / that of the slowest participant; NaN where unknown."""
+        if self.time.problem:
+            return math.nan
         slowest = float(np.max([each.compute_seconds for each in self.participants]))
         return 1 - participant.compute_seconds / (slowest or math.nan)
 
@@ -299,11 +315,15 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
         RunSummary(
             run.name,
             run.warmup_windows,
-            tuple(_participant_summary(part, run.steady(name)) for name, part in run.participants.items()),
+            tuple(
+                _participant_summary(part.per_period(run.time.of(name)), run.steady(name))
+                for name, part in run.participants.items()
+            ),
             run.imbalance,
             tuple(_remarks(run)),
             run.guess,
             run.predictors,
+            run.time,
         )
         for run in runs
     ]
@@ -338,8 +358,7 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
     # Where a wait is not known, neither is how much of it was for whom.
     if math.isnan(wait):
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
-    sections = {name: _quantity(each, window) for name, each in part.rank_sections.items()}
-    order = sorted(sections, key=lambda name: -sections[name].mean_seconds)
+    sections = _by_size(part.rank_sections, window)
     busy = part.rank_working + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     # Without time in MPI, what silent ranks do can be told too.
     busy = busy[recorded if part.mpi_known else told]
@@ -370,11 +389,13 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
             )
         ),
         quantities={name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()},
+        advance=_quantity(part.rank_advance, window),
+        spent=_by_size(part.rank_spent, window),
         imbalance=load_imbalance(busy) if np.isfinite(busy).sum() > 1 else math.nan,
         silent_ranks=tuple(int(rank) for rank in silent),
         rank_seconds=rank_seconds,
-        sections={name: sections[name] for name in order},
-        section_seconds={name: part.rank_sections[name] for name in order},
+        sections=sections,
+        section_seconds={name: part.rank_sections[name] for name in sections},
         rank_mpi=part.rank_mpi if len(part.rank_mpi) else unknown,
         rank_vertices=part.rank_vertices if len(part.rank_vertices) else unknown,
         counts=part.rank_counts,
@@ -387,6 +408,11 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         recorded="python_version" in part.metadata,
         threads=part.threads,
     )
+
+
+def _by_size(seconds: Mapping[str, NDArray[np.float64]], window: float) -> dict[str, Quantity]:
+    found = {name: _quantity(values, window) for name, values in seconds.items()}
+    return dict(sorted(found.items(), key=lambda item: -item[1].mean_seconds))
 
 
 def _quantity(seconds: NDArray[np.float64], window: float) -> Quantity:

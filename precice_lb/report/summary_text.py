@@ -27,7 +27,7 @@ _RANKS_NAMED = 8
 _ITERATIONS_NAMED = 6
 # Features or sections side by side.
 _COLUMNS = 6
-# Outliers that change the mean window by more than this share are told apart.
+# Outliers that change the mean window by more than this share are told apart, and events that take more of it.
 _NOTICEABLE = 0.01
 
 
@@ -50,15 +50,20 @@ def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = Fa
 
 
 def statement(run: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
-    """Say who waits and how much, and how unequal the participants are: nothing where waits are unknown."""
+    """Say who waits and how much, and how unequal the participants are, or why that cannot be said."""
+    if run.time.problem:
+        yield Paragraph(f"Run {run.name}: its participants are not compared: {run.time.problem}.", "lead")
+        return
     if not all(math.isfinite(each.wait_seconds + each.compute_seconds) for each in run.participants):
+        if text := _without_waits(run, names):
+            yield Paragraph(f"Run {run.name}: {text}.", "lead")
         return
     unit = seconds_unit((each.window_seconds for each in run.participants), digits=3)
     who, *others = sorted(run.participants, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
     rest = "".join(f", {names[each.participant]} {_waited(each, unit)})" for each in others)
     yield Paragraph(
         f"Run {run.name}: {names[who.participant]} waits for other participants {_waited(who, unit, ' of the time')} "
-        f"per time window){rest}.",
+        f"per {run.time.unit}){rest}.",
         "lead",
     )
     slowest = max(run.participants, key=lambda each: each.compute_seconds)
@@ -74,6 +79,21 @@ def statement(run: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
         )
 
 
+def _without_waits(run: RunSummary, names: Mapping[str, str]) -> str:
+    """Say why waits are not known, of windows that are there, and what is known nevertheless."""
+    known = [each for each in run.participants if each.windows and each.not_measured and each.timing_problems]
+    if not known:
+        return ""
+    unit = seconds_unit((each.window_seconds for each in run.participants), digits=3)
+    parts = listed(
+        f"{names[each.participant]} {unit.text(each.quantities['solve'].mean_seconds)} in its solver and "
+        f"{unit.text(each.advance.mean_seconds)} in advance"
+        for each in run.participants
+        if each.windows
+    )
+    return f"who waits is not known, since {_problems(known[0])}. Per {run.time.unit}: {parts}"
+
+
 def _waited(each: ParticipantSummary, unit: SecondsUnit, of: str = "") -> str:
     """Give the share that waits have and their seconds, up to the closing bracket."""
     share = percent(each.wait_seconds / each.window_seconds)
@@ -87,9 +107,15 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     for each in run.participants:
         who = f"{names[each.participant]}, {each.layout.words}"
         rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
-        rows += [("", LABELS[name], *_cells(unit, quantity, each.ranks)) for name, quantity in each.quantities.items()]
-    over = f"over {_windows(run, names)} after a warm-up of {run.warmup_windows}"
-    title = f"Run {run.name}: mean time per time window, {over}"
+        quantities = {LABELS[name]: quantity for name, quantity in each.quantities.items()}
+        if not quantities[LABELS["overhead"]].measured:
+            quantities["advance"] = each.advance
+        rows += [("", label, *_cells(unit, quantity, each.ranks)) for label, quantity in quantities.items()]
+    per = f"mean time per {run.time.unit}" if not run.time.problem else "mean time per window of its own"
+    title = f"Run {run.name}: {per}, over {_windows(run, names)} after a warm-up of {run.warmup_windows}"
+    if run.time.windows:
+        inside = listed(f"{plural(count, 'window')} of {names[who]}" for who, count in run.time.windows.items())
+        title += f" ({inside} in each)"
     header = ("participant", "time", f"mean ({unit.symbol})", "share", "slowest rank", "fastest rank")
     return Table(title, header, tuple(rows), (0, 1))
 
@@ -173,7 +199,7 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
     if len(run.participants) == 1:
         between = "only one participant was recorded"
     elif math.isnan(run.imbalance):
-        between = _NOT_MEASURED
+        between = "not compared" if run.time.problem else _NOT_MEASURED
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in run.participants)
         between = f"{percent(run.imbalance)} (mean compute time: {own})"
@@ -188,6 +214,8 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
         yield guess_label(run.guess), guess_text(run.predictors)
     for each in run.participants:
         who = names[each.participant]
+        if spent := _spent(each, unit):
+            yield f"advance of {who}", f"beside mapping and waits, by preCICE's own events: {spent}"
         if each.iterations_most > 1:
             yield f"coupling iterations of {who}", _iterations(each)
         if each.hidden_seconds > 0:
@@ -196,7 +224,7 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
                 f"wait of {who}",
                 f"{shown} in waitAndSendData: on a shared core, who sends is put aside while others work",
             )
-        if each.timing_source:
+        if each.timing_source and not each.not_measured:
             yield f"mapping and wait of {who}", f"from {each.timing_source}"
         missing = each.not_measured
         if missing:
@@ -206,6 +234,12 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
             yield f"wait of {who}", f"measured in {each.measured_windows} of {each.windows} time windows"
         if not missing and each.timing_problems:
             yield f"ranks of {who} without measured wait", _problems(each)
+
+
+def _spent(each: ParticipantSummary, unit: SecondsUnit) -> str:
+    """List what ``advance`` spends that is worth a word."""
+    told = {name: quantity for name, quantity in each.spent.items() if quantity.share > _NOTICEABLE}
+    return ", ".join(f"{visible(name)} {unit.text(q.mean_seconds)} ({percent(q.share)})" for name, q in told.items())
 
 
 def _unit(run: RunSummary) -> SecondsUnit:

@@ -138,6 +138,12 @@ METADATA: dict[str, MetadataKey] = {
         MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_NOT_EMPTY),
         MetadataKey("recording_problem", "text", "what is missing in the recording, and why", check=_NOT_EMPTY),
         MetadataKey(
+            "window_unit",
+            "text",
+            "what counts as a time window where these are not known, such as coupling iteration",
+            check=_NOT_EMPTY,
+        ),
+        MetadataKey(
             "guess", "text", "first guess of each time window that was asked for, such as auto", check=_NOT_EMPTY
         ),
         MetadataKey("version", "text", "version of the participant that ran, such as gpu", check=_NOT_EMPTY),
@@ -231,6 +237,10 @@ CALLS = ("window", "iteration", "window_complete")
 
 INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
 """One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
+
+ADVANCE_SPENDS = "advance/"
+"""What the names of sections begin with that are preCICE's own events in ``advance``, but mapping and waits, as its
+profiling files tell; the names of the solver's have no slash."""
 
 SECTION_DTYPE = np.dtype([("name", "<i4"), ("window", "<i8"), ("begin_ns", "<i8"), ("duration_ns", "<i8")])
 """One row per profiling section that the solver opened and closed: its name as a position in ``/section_names``, the

@@ -12,9 +12,9 @@ from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError, ScheduleError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.precice_xml import parse_configuration
+from precice_lb.precice_xml.period import period_of
 from precice_lb.recommend import predictor_of_runs, traced_schedule
 from precice_lb.schedule import Schedule, cycle_windows, recorded_traces, schedule_of_traces
-from precice_lb.schedule.program import period_of
 
 # Windows of 1 and 2 in which A and B take turns to be slow: 0.3 s in every window, though each takes 0.2 s in the mean.
 UNEVEN = Case(
@@ -133,12 +133,14 @@ def test_what_a_store_does_not_tell_is_said(recorded: dict[str, CoupledRun]) -> 
     with pytest.raises(DataError, match="found that no records of B and C were found"):
         predictor_of_runs([alone])
     uneven = recorded[UNEVEN.name]
-    with pytest.raises(DataError, match=r"whole cycle of the coupling \(1 time window of C, .* warm-up of 12 windows"):
+    # Warm-up is whole cycles.
+    with pytest.raises(DataError, match="expected time windows after a warm-up of 12, found none"):
         predictor_of_runs([dataclasses.replace(uneven, warmup_windows=12)])
+    first = dataclasses.replace(uneven.participants["A"], windows=uneven.participants["A"].windows * 2)
     with pytest.raises(
         DataError, match=r"cycle of the coupling \(2 time windows of A, from the first on\) .* 20 windows"
     ):
-        predictor_of_runs([dataclasses.replace(uneven, warmup_windows=19)])
+        predictor_of_runs([dataclasses.replace(uneven, participants={**uneven.participants, "A": first})])
     with pytest.raises(DataError, match="at least one coupled run"):
         predictor_of_runs([])
     # One that can be learned from is enough.

@@ -6,10 +6,11 @@ Which time window and coupling iteration a call of ``advance`` belongs to, preCI
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,33 +22,36 @@ from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
 from precice_lb.ingest.profiling.find import find_configuration
-from precice_lb.ingest.profiling.tables import IterationsTail, find_table, read_iterations_log
+from precice_lb.ingest.profiling.tables import IterationsTail, find_table
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
+from precice_lb.store.schema import (
+    ADVANCE_DTYPE,
+    ADVANCE_SPENDS,
+    INITIALIZE_DTYPE,
+    NOT_MEASURED,
+    SECTION_DTYPE,
+    case_fingerprint,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ProfiledParticipant:
     """What the profiling files of all ranks of a participant have in common."""
 
-    #: The ``precice-config.xml``.
-    configuration_path: Path
-    #: Its text.
+    #: The ``precice-config.xml``; None where there is none.
+    configuration_path: Path | None
+    #: Its text, empty where there is none.
     configuration: str
-    #: SHA-256 of its bytes.
-    digest: str
     #: What it says about profiling.
     case: ProfiledCase
-    #: ``precice-<Participant>-iterations.log``.
-    log: Path | None
-
-    @cached_property
-    def iterations(self) -> NDArray[np.int64] | None:
-        """Coupling iterations of each completed time window; None without a log."""
-        return None if self.log is None else read_iterations_log(self.log)
+    #: Iterations logs, ``precice-<Participant>-iterations.log``: its own first, then those of its partners in an
+    #: implicit scheme, who iterate alike.
+    logs: tuple[Path, ...]
 
     def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Metadata of a store of one rank."""
+        path = self.configuration_path
+        origin = {} if path is None else {"configuration_path": str(path.resolve()), "configuration_hash": digest(path)}
         return {
             "participant": header.participant,
             "rank": header.rank,
@@ -58,48 +62,96 @@ class ProfiledParticipant:
             "started_unix_ns": header.unix_us * 1000,
             "working_directory": str(header.directory),
             "timing_source": f"precice-profiling {header.mode}",
-            "configuration_path": str(self.configuration_path.resolve()),
-            "configuration_hash": self.digest,
             "case": case_fingerprint(self.configuration),
+            **origin,
             **(more or {}),
         }
 
 
-def profiled_participant(header: Header, roots: Sequence[Path], given: Path | None = None) -> ProfiledParticipant:
-    """Find configuration (unless given) and iterations log of the run that a profiling file is of."""
+@lru_cache(maxsize=64)
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def profiled_participant(
+    header: Header,
+    roots: Sequence[Path],
+    given: Path | None = None,
+    others: Sequence[Header] = (),
+    *,
+    alone: bool = False,
+) -> ProfiledParticipant:
+    """Find configuration (unless given) and iterations logs of the run that a profiling file is of.
+
+    Parameters
+    ----------
+    header : Header
+        Of the file.
+    roots : sequence of Path
+        What was searched for files.
+    given : Path, optional
+        The configuration.
+    others : sequence of Header
+        Files that were found beside it.
+    alone : bool
+        Whether files without a configuration, as somebody sends them, are taken as well.
+    """
     path = given if given is not None else find_configuration(header.directory, roots)
-    if path is None:
+    case, text = ProfiledCase(None), ""
+    if path is not None:
+        try:
+            text = path.read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise DataError(
+                f"{path}: expected a preCICE configuration, found none that can be read ({error})"
+            ) from None
+        case = ProfiledCase.of(text)
+        if case.configuration is not None and header.participant not in case.configuration.participants:
+            if not alone or given is not None:
+                known = ", ".join(case.configuration.participants)
+                raise DataError(
+                    f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
+                )
+            # It lies above by chance.
+            path, case, text = None, ProfiledCase(None), ""
+    if path is None and not alone:
         raise DataError(
             f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
         )
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: expected a preCICE configuration, found none that can be read ({error})") from None
-    text = content.decode("utf-8", "replace")
-    case = ProfiledCase.of(text)
-    if case.configuration is not None and header.participant not in case.configuration.participants:
-        known = ", ".join(case.configuration.participants)
-        raise DataError(
-            f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
-        )
-    # Beside a database that was merged from several folders it is somewhere below.
-    places = [*roots, header.directory]
-    log = find_table(f"precice-{header.participant}-iterations.log", header.directory, places)
-    return ProfiledParticipant(path, text, hashlib.sha256(content).hexdigest(), case, log)
+    names = {header.participant: None, **dict.fromkeys(other.participant for other in others)}
+    partners = case.iterates_with(header.participant)
+    if partners is None:
+        partners = tuple(names)[1:] if len(names) == 2 else ()
+    logs = []
+    for name in (header.participant, *partners):
+        places = {other.directory for other in others if other.participant == name}
+        nearest = sorted(places, key=lambda place: len(os.path.commonpath([place, header.directory])), reverse=True)
+        # Beside a database that was merged from several folders it is somewhere below.
+        start = header.directory if name == header.participant or not nearest else nearest[0]
+        logs.append(find_table(f"precice-{name}-iterations.log", start, [*roots, header.directory]))
+    return ProfiledParticipant(path, text, case, tuple(log for log in logs if log is not None))
 
 
 def advance_rows(
-    calls: NDArray[np.void], iterations: NDArray[np.int64] | None, waits: Sequence[str], before: int = 0
+    calls: NDArray[np.void],
+    iterations: NDArray[np.int64] | None,
+    waits: Sequence[str],
+    before: int = 0,
+    *,
+    mapping: bool = True,
 ) -> NDArray[np.void]:
-    """Rows of ``advance`` of a store; ``before`` as of `count_windows`, ``waits`` are columns of waiting."""
+    """Rows of ``advance`` of a store; ``before`` as of `count_windows`, ``waits`` are columns of waiting.
+
+    Without such columns, or without ``mapping``, these times are not in the file.
+    """
     rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
     rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
     rows["begin_ns"] = calls["begin_us"] * 1000
     # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
     rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
     rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
-    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000
+    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if mapping else NOT_MEASURED
     rows["wait_ns"] = waited_ns(calls, waits)
     rows["computed_dt"] = np.nan
     return rows
@@ -142,11 +194,10 @@ class ProfileTail:
         #: Why the last `read` failed; empty if it did not.
         self.problem = ""
         self._participant = participant
-        self._waits = participant.case.waits(header.participant)
         self._reader = CallReader(header)
         self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
         self._counted = 0
-        self._log = None if participant.log is None else IterationsTail(participant.log)
+        self._log = None if not participant.logs else IterationsTail(participant.logs[0])
         self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         #: Everything but the rows.
@@ -154,7 +205,7 @@ class ProfileTail:
             path=header.path,
             metadata={**participant.metadata(header), "attempt": 1, "finished": False},
             configuration=participant.configuration,
-            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, self._waits)},
+            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, ())},
         )
 
     @property
@@ -180,7 +231,7 @@ class ProfileTail:
         if self._reader.profile(self._calls[:0]).finalized:
             ended = self._reader.header.unix_us + events.last_us
             metadata.update(finished=True, ended_unix_ns=1000 * ended)
-        initialize = initialize_rows(self._reader.initialize, self._waits)
+        initialize = initialize_rows(self._reader.initialize, self._reader.waits(self._participant.case))
         self.head = self.head.having(metadata, initialize=initialize)
         return rows
 
@@ -191,7 +242,8 @@ class ProfileTail:
         ended = self._counted + np.cumsum(self._calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        rows = advance_rows(self._calls[:count], iterations, self._waits, before=self._counted)
+        waits, mapping = self._reader.waits(self._participant.case), self._reader.tells_windows
+        rows = advance_rows(self._calls[:count], iterations, waits, self._counted, mapping=mapping)
         self._counted = int(ended[:count].max(initial=self._counted))
         self._calls = self._calls[count:]
         return rows
@@ -228,11 +280,22 @@ USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("
 _WAITS = frozenset({"waitAndReceiveData", "receiveConvergence"})
 _SENDS = frozenset({"waitAndSendData"})
 _EXCHANGES = _WAITS | _SENDS | {"sendConvergence"}
+# Since preCICE 3.2 they lie within those, in mode ``all``.
+_M2N = frozenset({"m2n.sendData", "m2n.receiveData"})
+_IMPLICIT = frozenset({"sendConvergence", "receiveConvergence", "accelerate"})
+_SINCE_3_2 = _EXCHANGES | {"advanceCoupling"}
 _JUST_IN_TIME = ("mapAndReadData.", "writeAndMapData.")
 _SYNC = {("advance.sync",), ("solver.advance.sync",)}
 # Where events are the solver's own, and what preCICE itself records there (``ParticipantImpl.cpp``, level API).
 _SOLVER = "solver.advance"
 _OF_PRECICE = re.compile(r"solver\.advance\.sync|((set|get|reset)Mesh\w*|(map|read|write)\w*Data)\..*")
+
+
+WAITS_UNKNOWN = (
+    "waits are not in these files: preCICE records them since 3.2; use that, or, where no scheme is implicit, "
+    '<profiling mode="all"/>'
+)
+"""What to say of files that do not tell waits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,9 +320,14 @@ class Profile:
     last_us : int
         The last time in the file.
     user : ndarray of USER_DTYPE
-        Events between two ``advance`` that the solver or its adapter began, not those inside another one.
+        Events between two ``advance`` that the solver or its adapter began, not those inside another one, and preCICE's
+        own in ``advance``, but mapping and waits.
     user_names : tuple of str
-        Their names.
+        Their names; of the latter behind `ADVANCE_SPENDS`.
+    tells_waits : bool
+        Whether the file has preCICE's events of the coupling, which came with 3.2.
+    tells_windows : bool
+        Whether the file says which calls end a coupling iteration, and mapping; otherwise all calls are taken to.
     """
 
     header: Header
@@ -271,10 +339,57 @@ class Profile:
     last_us: int = 0
     user: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=USER_DTYPE))
     user_names: tuple[str, ...] = ()
+    tells_waits: bool = True
+    tells_windows: bool = True
+
+    @property
+    def is_implicit(self) -> bool | None:
+        """Whether the participant iterates within a time window, by its events; None where these do not tell."""
+        if any(path.rpartition("/")[2] in _IMPLICIT for path in self.totals):
+            return True
+        return False if self.tells_waits else None
+
+    def waits(self, case: ProfiledCase) -> tuple[str, ...]:
+        """Say which columns of calls the participant waits in.
+
+        Parameters
+        ----------
+        case : ProfiledCase
+            What the configuration says.
+
+        Returns
+        -------
+        tuple of str
+            None where the file does not tell how long it waits.
+        """
+        return _waits(case, self.header.participant, self.tells_waits, self.tells_windows)
+
+
+def _waits(case: ProfiledCase, participant: str, tells_waits: bool, tells_windows: bool) -> tuple[str, ...]:
+    known = tells_waits or (tells_windows and case.only_data_makes_wait(participant))
+    return case.waits(participant) if known else ()
+
+
+def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:
+    """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
+
+    Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
+    """
+    calls = profile.user["call"] - first
+    user = profile.user[(calls >= 0) & (calls < len(windows))]
+    if waits and not profile.tells_waits:
+        counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in profile.user_names], dtype=bool)
+        user = user[counts[user["name"]]]
+    sections = np.zeros(len(user), dtype=SECTION_DTYPE)
+    sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
+    sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+    return sections
 
 
 def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
     """Nanoseconds waited; columns are those that `precice_lb.ingest.profiling.case.ProfiledCase.waits` names."""
+    if not columns:
+        return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
     total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in columns], axis=0, dtype=np.int64)
     return total
 
@@ -320,7 +435,7 @@ class CallReader:
         self._sums = np.zeros(0, dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
-        self._user = _UserEvents()
+        self._user = _Spans()
         self._keeps_user = user_events
 
     def __iter__(self) -> Iterator[NDArray[np.void]]:
@@ -330,7 +445,10 @@ class CallReader:
                 self.initialize = self._initialize.take(events, self.events.paths)[:1]
             if self._keeps_user:
                 self._user.take(events, self.events.paths)
-            yield self._advance.take(events, self.events.paths)
+            calls = self._advance.take(events, self.events.paths)
+            if len(calls) and not self.tells_windows:
+                calls["exchanges"] = 1
+            yield calls
 
     def profile(self, calls: NDArray[np.void]) -> Profile:
         """Everything the file says."""
@@ -353,7 +471,23 @@ class CallReader:
             source.last_us,
             np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user.blocks]),
             tuple(self._user.names),
+            self.tells_waits,
+            self.tells_windows,
         )
+
+    @property
+    def tells_waits(self) -> bool:
+        """Whether the file has preCICE's events of the coupling, which came with 3.2; where nothing is in it, too."""
+        return len(self.events.paths) == 1 or any(path[-1] in _SINCE_3_2 for path in self.events.paths[1:])
+
+    def waits(self, case: ProfiledCase) -> tuple[str, ...]:
+        """Columns of waiting; none where the file does not tell how long the participant waits."""
+        return _waits(case, self.header.participant, self.tells_waits, self.tells_windows)
+
+    @property
+    def tells_windows(self) -> bool:
+        """Whether it has events of exchanges: up to preCICE 3.1 those of mode ``all``."""
+        return self.tells_waits or any(path[0] == "advance" and path[-1] in _M2N for path in self.events.paths[1:])
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
@@ -395,23 +529,23 @@ class _Accounts:
         return rows[:-1]
 
 
-class _UserEvents:
-    """Collects the solver's own events."""
+class _Spans:
+    """Collects the solver's own events, and those of preCICE that say what ``advance`` spends."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.blocks: list[NDArray[np.void]] = []
-        # Number of the name by place in the nesting, -1 for what is none of the solver's events.
+        # Number of the name by place in the nesting, -1 for what is none of these events.
         self._numbers = np.zeros(0, dtype=np.int32)
         self._calls = 0
 
     def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> None:
         """Take the events of a block."""
         for path in paths[len(self._numbers) :]:
-            own = len(path) == 2 and path[0] == _SOLVER and not _OF_PRECICE.fullmatch(path[1])
-            if own:
-                self.names.append(path[1])
-            self._numbers = np.append(self._numbers, np.int32(len(self.names) - 1 if own else -1))
+            name = _span_name(path)
+            if name and name not in self.names:
+                self.names.append(name)
+            self._numbers = np.append(self._numbers, np.int32(self.names.index(name) if name else -1))
         ends = np.sort(events.order[np.array([path == ("advance",) for path in paths])[events.paths]])
         mine = np.flatnonzero(self._numbers[events.paths] >= 0)
         rows = np.zeros(len(mine), dtype=USER_DTYPE)
@@ -421,6 +555,16 @@ class _UserEvents:
         self._calls += len(ends)
         if len(rows):
             self.blocks.append(rows[np.argsort(events.order[mine])])
+
+
+def _span_name(path: tuple[str, ...]) -> str:
+    """Name of an event of the solver, or ``advance/`` and one of preCICE's in it; empty for others."""
+    if len(path) == 2 and path[0] == _SOLVER:
+        return "" if _OF_PRECICE.fullmatch(path[1]) else path[1]
+    direct = path[:1] == ("advance",) and len(path) == 2 + (path[1:2] == ("advanceCoupling",))
+    if not direct or path[-1] in {"mapping", *_WAITS} or path[-1].startswith("map.") or path[-1].endswith(".sync"):
+        return ""
+    return ADVANCE_SPENDS + path[-1]
 
 
 _Count: TypeAlias = Callable[[tuple[str, ...]], int]
@@ -433,11 +577,15 @@ def _counts(outer: str, coupling: str) -> dict[str, _Count]:
         return lambda path: len(path) > 1 and path[0] == outer and path[-1] in names
 
     return {
-        "mapping_us": lambda path: path == (outer, "mapping"),
-        "wait_us": within(_WAITS),
-        "send_us": within(_SENDS),
+        # Up to preCICE 3.1 in mode ``all`` without an event around it.
+        "mapping_us": lambda path: (
+            path == (outer, "mapping")
+            or (len(path) == 2 and path[0] == outer and path[1].startswith("map.") and not path[1].endswith(".sync"))
+        ),
+        "wait_us": lambda path: within(_WAITS)(path) or path == (outer, "m2n.receiveData"),
+        "send_us": lambda path: within(_SENDS)(path) or path == (outer, "m2n.sendData"),
         "steering_us": lambda path: (path == (outer, coupling)) - (path[:-1] == (outer, coupling)),
-        "exchanges": within(_EXCHANGES),
+        "exchanges": lambda path: within(_EXCHANGES)(path) or (len(path) == 2 and within(_M2N)(path)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -67,6 +68,33 @@ class ProfiledCase:
         if self.configuration is None:
             return None
         return any(scheme.is_implicit for scheme in self._schemes(participant))
+
+    def iterates_with(self, participant: str) -> tuple[str, ...] | None:
+        """Others of the participant's implicit schemes, who iterate alike; None if the configuration is not known."""
+        if self.configuration is None:
+            return None
+        names = [name for s in self._schemes(participant) if s.is_implicit for name in s.participants]
+        return tuple(name for name in dict.fromkeys(names) if name != participant)
+
+    def fixed_iterations(self, participant: str) -> int | None:
+        """Return the iterations of every window, where an implicit scheme does not look for convergence."""
+        schemes = [scheme for scheme in self._schemes(participant) if scheme.is_implicit]
+        return schemes[0].max_iterations if len(schemes) == 1 and not schemes[0].measures else None
+
+    def only_data_makes_wait(self, participant: str) -> bool:
+        """Whether receiving data is all that the participant waits in: no convergence, no size of time windows."""
+        hears = [scheme.is_implicit or _gets_window_size(scheme, participant) for scheme in self._schemes(participant)]
+        return bool(hears) and not any(hears)
+
+    def windows(self, participant: str) -> int | None:
+        """Return the time windows of a participant of one explicit scheme up to its end; None where not known."""
+        schemes = self._schemes(participant)
+        if len(schemes) != 1 or schemes[0].is_implicit:
+            return None
+        (scheme,) = schemes
+        if scheme.max_time_windows is not None or scheme.max_time is None or not scheme.time_window_size > 0:
+            return scheme.max_time_windows
+        return math.ceil(scheme.max_time / scheme.time_window_size - 1e-9)
 
     def waits(self, participant: str) -> tuple[str, ...]:
         """Columns of `precice_lb.ingest.profiling.calls.CALL_DTYPE` in which the participant waits for partners."""

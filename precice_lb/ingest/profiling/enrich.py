@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import CALL_DTYPE, CallReader, Profile, profile_of, waited_ns
+from precice_lb.ingest.profiling.calls import (
+    CALL_DTYPE,
+    WAITS_UNKNOWN,
+    CallReader,
+    Profile,
+    profile_of,
+    section_rows,
+    waited_ns,
+)
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, NOT_MEASURED
+from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_SPENDS, NOT_MEASURED, TABLES
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -69,28 +77,47 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     except DataError as error:
         return store.having({"timing_problem": str(error)})
     advances = advances.copy()
-    waits = case.waits(store.metadata["participant"])
-    taken = advances[rows] = _filled(advances[rows], profile.calls[which], waits)
+    waits = profile.waits(case)
+    taken = advances[rows] = _filled(advances[rows], profile.calls[which], waits, mapping=profile.tells_windows)
     initialize = store.initialize.copy()
     if len(profile.initialize) and len(initialize):
-        _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
+        if profile.tells_windows:
+            _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
         _fill(initialize, "wait_ns", waited_ns(profile.initialize, waits))
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
     metadata |= case.receiving(metadata["participant"], profile.mesh_sizes)
     missing = len(advances) - len(taken)
-    if missing:
+    if not waits:
+        metadata["timing_problem"] = f"{profile.header.path}: {WAITS_UNKNOWN}"
+    elif missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    return store.having(metadata, advances=advances, initialize=initialize)
+    sections = section_rows(profile, advances["window"][rows], which.start, waits)
+    of_advance = sections[
+        np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)[sections["name"]]
+    ]
+    of_advance["name"] += len(store.section_names)
+    of_advance["begin_ns"] += offset
+    names = np.array([name.encode() for name in (*store.section_names, *profile.user_names)], TABLES["section_names"])
+    return store.having(
+        metadata,
+        advances=advances,
+        initialize=initialize,
+        sections=np.concatenate([store.sections, of_advance]),
+        section_names=names,
+    )
 
 
-def _filled(rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
+def _filled(
+    rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str], *, mapping: bool = True
+) -> NDArray[np.void]:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
     _fill(rows, "wait_ns", waited_ns(calls, waits))
-    _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
+    if mapping:
+        _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
     rows["solve_ns"] -= calls["jit_us"] * 1000
     rows["advance_ns"] += calls["jit_us"] * 1000
     return rows
@@ -197,7 +224,6 @@ class WaitsTail:
         self.metadata: dict[str, Any] = {}
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
-        self._waits = self._case.waits(store.metadata["participant"])
         self._reader: CallReader | None = None
         self._rows: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
         self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
@@ -219,7 +245,9 @@ class WaitsTail:
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
         count = min(len(self._rows), len(self._calls)) if self._is_aligned else 0
-        done = _filled(self._take(count), self._calls[:count], self._waits)
+        reader = self._reader
+        told = (reader.waits(self._case), reader.tells_windows) if reader is not None else ((), False)
+        done = _filled(self._take(count), self._calls[:count], told[0], mapping=told[1])
         self._calls = self._calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 

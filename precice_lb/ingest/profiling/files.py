@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,12 @@ _BLOCK = 1 << 20
 _LONGEST_HEADER = 1 << 16
 _TEXT_VERSIONS = (1, 2)
 _JSON_EVENTS = re.compile(rb'"events"\s*:\s*\[\s*')
-_JSON_NAME = re.compile(rb'\{"et":"n","en":"([^"]*)","eid":(\d+)\}')
+_JSON_NAME = re.compile(rb'\{"et":"n","en":"(.*?)","eid":(\d+)\}')
+# What precice-profiling made of profiling files, by a key that its JSON has; a trace has no other names in it.
+_MADE = {
+    b'"eventDict"': "this is a merged file of precice-profiling up to 3.1",
+    b'"traceEvents"': "this is a trace that precice-profiling wrote",
+}
 _JSON_TO_TEXT = (
     (b'{"et":"b","eid":', b"B"),
     (b'{"et":"e","eid":', b"E"),
@@ -80,6 +86,10 @@ def read_header(path: str | Path) -> Header:
         raise DataError(
             f"{path}: expected a profiling file of preCICE, found none that can be read ({error})"
         ) from None
+    if what := _made_by_tool(head):
+        raise DataError(
+            f"{path}: {what}; give the raw files that it was made of (precice-profiling/*), or profiling.db"
+        )
     if head[:1] == b"{" and b"\n" in head and head.split(b"\n", 1)[0].strip() != b"{":
         line = head.split(b"\n", 1)[0]
         meta, offset, layout = _object(path, line), len(line) + 1, "text"
@@ -98,13 +108,20 @@ def read_header(path: str | Path) -> Header:
             _refuse(path, 'an object "meta"', _shown(head))
         meta = found
     try:
-        name, mode = meta["name"], meta["mode"]
+        # Before preCICE 3.0 was released there was no mode in it.
+        name, mode = meta["name"], meta.get("mode", "unknown")
         rank, size, unix_us = (int(meta[key]) for key in ("rank", "size", "unix_us"))
     except (KeyError, TypeError, ValueError):
-        _refuse(path, "a header with name, rank, size, unix_us and mode", _shown(head))
+        _refuse(path, "a header with name, rank, size and unix_us", _shown(head))
     if not (isinstance(name, str) and name and isinstance(mode, str) and 0 <= rank < size and 0 <= unix_us < 1 << 53):
         _refuse(path, "a header with a name and a rank below the size", _shown(head))
     return Header(path, name, rank, size, unix_us, mode, layout, offset)
+
+
+def _made_by_tool(head: bytes) -> str:
+    """Say what another tool made of profiling files; empty of these themselves."""
+    start = head.lstrip()[:64]
+    return next((what for key, what in _MADE.items() if re.match(rb"\{\s*" + key, start)), "")
 
 
 class BlockReader:
@@ -297,8 +314,11 @@ class FileEvents(EventSource):
             yield events
 
     def _name(self, event: int) -> str:
-        """Name of an event or datum; where the record that names it was lost, one made from its number."""
-        return self._names.get(event, f"unnamed-{event}")
+        """Name of an event or datum; where the record that names it was lost, one made from its number.
+
+        Up to preCICE 3.1 names say also what they lie in, which the nesting tells: ``advance/m2n.sendData``.
+        """
+        return self._names.get(event, f"unnamed-{event}").rpartition("/")[2]
 
     def _feed(self, records: Records) -> Events:
         """Take the next block, and give the events that ended in it."""
@@ -371,9 +391,14 @@ class FileEvents(EventSource):
 
 
 def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:
-    """Which records fit together: no end without its begin, no begin whose end was lost inside another event."""
+    """Which records fit together: no end without its begin, no begin whose end was lost inside another event.
+
+    preCICE 3.2 and 3.3 end a section of the solver when another one begins inside it, and once more where it does end:
+    the last end counts. What tells it from lost records is that the event inside ends later on.
+    """
     kept = np.ones(len(begins), dtype=bool)
     stack: list[int] = []
+    following = _ends_next(begins, events)
     for index, (begin, event) in enumerate(zip(begins, events, strict=True)):
         if begin:
             stack.append(index)
@@ -381,9 +406,23 @@ def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:
         depth = len(stack)
         while depth and events[stack[depth - 1]] != event:
             depth -= 1
-        if not depth:
+        inside = stack[depth:]
+        if not depth or (inside and following(index, events[inside[-1]]) and following(index, event)):
             kept[index] = False
             continue
-        kept[stack[depth:]] = False
+        kept[inside] = False
         del stack[depth - 1 :]
     return kept
+
+
+def _ends_next(begins: list[bool], events: list[int]) -> Callable[[int, int], bool]:
+    """Tell of a record and an event whether that event's next record, if there is one, is an end."""
+    places: dict[int, list[int]] = {}
+    for index, event in enumerate(events):
+        places.setdefault(event, []).append(index)
+
+    def ends(index: int, event: int) -> bool:
+        later = bisect_right(places[event], index)
+        return later == len(places[event]) or not begins[places[event][later]]
+
+    return ends

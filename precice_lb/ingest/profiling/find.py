@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
@@ -38,6 +38,15 @@ def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:
                 if read_header(path).unix_us * 1e-6 > written:
                     later.add(path.parent)
     return sorted(later)
+
+
+def made_below(directory: Path) -> Iterator[DataError]:
+    """Say what of precice-profiling lies in a directory that it made of profiling files, in JSON."""
+    for path in sorted(path for name in ("profiling.json", "trace.json") for path in directory.rglob(name)):
+        try:
+            read_header(path)
+        except DataError as error:
+            yield error
 
 
 def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str]]:
@@ -88,6 +97,8 @@ def find_profiles(sources: Iterable[str | Path]) -> tuple[list[Header], list[str
             left_out.append(f"{path}: expected the name {named}{path.suffix}, as its header says")
             continue
         headers.append(header)
+    if not headers and not left_out:
+        left_out += [str(problem) for root in roots if root.is_dir() for problem in made_below(root)]
     groups: dict[tuple[Path, str], list[Header]] = {}
     for header in headers:
         groups.setdefault(header.group, []).append(header)

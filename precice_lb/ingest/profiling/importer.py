@@ -20,18 +20,21 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import (
+    WAITS_UNKNOWN,
     Profile,
     ProfiledParticipant,
     advance_rows,
     initialize_rows,
     profile_of,
     profiled_participant,
+    section_rows,
 )
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
+from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankStore
-from precice_lb.store.schema import SECTION_DTYPE, store_filename
+from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
 
 # Below this many bytes starting processes takes longer than importing.
@@ -83,11 +86,13 @@ def import_profiling(
     metadata: Mapping[str, Any] | None = None,
     processes: int | None = None,
     threads: Mapping[str, int] | None = None,
+    alone: bool = False,
 ) -> ImportResult:
     """Turn profiling files into store files.
 
-    Of several runs in one folder the latest is taken. Time windows come from ``precice-<Participant>-iterations.log``;
-    without it every coupling iteration is a window, which for an implicit scheme the store says.
+    Of several runs in one folder the latest is taken. Time windows come from ``precice-<Participant>-iterations.log``,
+    or that of a partner in the same implicit scheme; without one every coupling iteration is a window, which the store
+    says.
 
     Parameters
     ----------
@@ -104,6 +109,8 @@ def import_profiling(
         How many processes read files, by default one per processor.
     threads : mapping from participant to int, optional
         Threads of each rank, which profiling files do not tell; 1 for others.
+    alone : bool
+        Whether files without a configuration, as somebody sends them, are taken as well.
 
     Returns
     -------
@@ -123,7 +130,7 @@ def import_profiling(
     if unknown := sorted(set(threads or {}) - {header.participant for header in headers}):
         known = ", ".join(dict.fromkeys(header.participant for header in headers))
         raise DataError(f"threads: expected one of the participants {known}, found {unknown[0]!r}")
-    tasks = _tasks(headers, roots, Path(output), given, metadata or {}, threads or {})
+    tasks = _tasks(headers, roots, Path(output), given, metadata or {}, threads or {}, alone)
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
@@ -144,7 +151,7 @@ def profiled_runs(
 ) -> tuple[list[CoupledRun], list[str]]:
     """Give the coupled runs of profiling files, and what has to be said of them; nothing is written beside these."""
     with TemporaryDirectory(prefix="precice-lb-") as scratch:
-        notes = import_profiling(sources, scratch, configuration=configuration).notes
+        notes = import_profiling(sources, scratch, configuration=configuration, alone=True).notes
         return load_runs([scratch], warmup=warmup, complete=_where_they_ran), notes
 
 
@@ -160,13 +167,14 @@ def _tasks(
     given: Path | None,
     more: Mapping[str, Any],
     threads: Mapping[str, int],
+    alone: bool,
 ) -> list[_Task]:
     """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
     participants: dict[tuple[Path, str], ProfiledParticipant] = {}
     latest: dict[tuple[Path, str], int] = {}
     for header in headers:
         if header.group not in participants:
-            participants[header.group] = profiled_participant(header, roots, given)
+            participants[header.group] = profiled_participant(header, roots, given, headers, alone=alone)
         latest[header.group] = max(latest.get(header.group, 0), header.unix_us)
         path = output / store_filename(header.participant, header.rank, header.size)
         if path.exists() and _already_imported(path, header):
@@ -238,18 +246,23 @@ def _import_file(task: _Task) -> _Done:
             f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them: "
             f"{case.flush_remedy}",
         )
-    iterations, note = _iterations(task, profile)
-    waits = case.waits(header.participant)
-    rows = advance_rows(profile.calls, iterations, waits)
+    counted = _counted(task, profile)
+    note = counted.note
+    waits = profile.waits(case)
+    rows = advance_rows(counted.calls, counted.iterations, waits, mapping=profile.tells_windows)
     metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
-    writer = StoreWriter(
-        task.output, metadata | ({"recording_problem": note} if note else {}), task.participant.configuration
-    )
+    if counted.unit:
+        metadata["window_unit"] = counted.unit
+    if note and not counted.complete:
+        metadata["recording_problem"] = note
+    if not waits:
+        metadata["timing_problem"] = WAITS_UNKNOWN
+    writer = StoreWriter(task.output, metadata, task.participant.configuration)
     try:
         try:
             if len(profile.initialize):
                 writer.write_initialize(initialize_rows(profile.initialize, waits))
-            writer.append(rows, _sections(profile, rows["window"]), profile.user_names)
+            writer.append(rows, section_rows(profile, rows["window"], 0, waits), profile.user_names)
         finally:
             writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
     except BaseException:
@@ -258,41 +271,78 @@ def _import_file(task: _Task) -> _Done:
     return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
-def _sections(profile: Profile, windows: NDArray[np.int64]) -> NDArray[np.void]:
-    """Give the solver's own events as profiling sections; what follows the last call is left out."""
-    user = profile.user[profile.user["call"] < len(windows)]
-    sections = np.zeros(len(user), dtype=SECTION_DTYPE)
-    sections["name"], sections["window"] = user["name"], windows[user["call"]]
-    sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
-    return sections
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Calls of ``advance``, iterations of each window where there are several, and what has to be said of them."""
+
+    calls: NDArray[np.void]
+    iterations: NDArray[np.int64] | None = None
+    note: str | None = None
+    # What counts as a window where these are not known.
+    unit: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all windows are known nevertheless."""
+        return not self.unit and (self.iterations is None or len(self.iterations) > 0)
 
 
-def _iterations(task: _Task, profile: Profile) -> tuple[NDArray[np.int64] | None, str | None]:
-    """Give the iterations of each window as the log of the run says, and what has to be said of it."""
-    name, folder, log = task.header.participant, task.header.path.parent, task.participant.log
-    iterations = task.participant.iterations
-    if log is None or iterations is None:
-        if task.participant.case.is_implicit(name) is False:
-            return None, None
+def _counted(task: _Task, profile: Profile) -> _Counted:
+    """Count coupling iterations and time windows, as the iterations log of the run or the configuration says."""
+    name, folder, case = task.header.participant, task.header.path.parent, task.participant.case
+    calls = profile.calls
+    is_implicit = case.is_implicit(name) if case.configuration is not None else profile.is_implicit
+    if is_implicit is False or (is_implicit is None and not task.participant.logs and case.configuration is None):
+        windows = case.windows(name) if profile.finalized and not profile.tells_windows else None
+        thinned = calls if windows is None else _ending(calls, windows)
+        if thinned is not None:
+            return _Counted(thinned)
         note = (
-            f"expected precice-{name}-iterations.log beside {folder}, found none; every coupling iteration counts as a "
-            "time window"
+            f"{task.header.path}: expected a multiple of {windows} calls of advance, as many as time windows, found "
+            f"{len(calls)}, and nothing in it tells which end one; every call counts as a time window"
         )
-        return None, note
-    if profile.finalized and (profile.calls["exchanges"] > 0).sum() != iterations.sum():
-        note = (
-            f"expected precice-{name}-iterations.log of the run in {folder}, found one with another number of "
-            "iterations; every coupling iteration counts as a time window"
-        )
-        return None, note
-    if len(iterations):
-        return iterations, None
-    found = "no window" if log.stat().st_size else "an empty file"
-    note = (
-        f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its first "
-        "window was complete, which leaves nothing to learn from; let it run longer"
+        return _Counted(calls, note=note, unit="call of advance")
+    wanted = f"expected precice-{name}-iterations.log"
+    problem = f"{wanted} beside {folder}, found none"
+    fitting = []
+    for log in task.participant.logs:
+        iterations = read_iterations_log(log)
+        total = int(iterations.sum())
+        thinned = calls
+        if not profile.tells_windows and profile.finalized:
+            thinned = calls if (ends := _ending(calls, total)) is None else ends
+        if profile.finalized and (thinned["exchanges"] > 0).sum() != total:
+            problem = f"{wanted} of the run in {folder}, found one with another number of iterations"
+            continue
+        fitting.append((total, log, _Counted(thinned, iterations)))
+    if fitting:
+        total, log, counted = max(fitting, key=lambda found: found[0])
+        if not total:
+            found = "no window" if log.stat().st_size else "an empty file"
+            note = (
+                f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its "
+                "first window was complete, which leaves nothing to learn from; let it run longer"
+            )
+            return replace(counted, note=note)
+        if log.name != f"precice-{name}-iterations.log":
+            return replace(counted, note=f"{problem}; took those of its partner, {log}")
+        return counted
+    fixed = case.fixed_iterations(name)
+    ended = int((calls["exchanges"] > 0).sum())
+    if fixed and profile.tells_windows and (ended % fixed == 0 or not profile.finalized):
+        return _Counted(calls, np.full(ended // fixed, fixed, dtype=np.int64))
+    return _Counted(
+        calls, note=f"{problem}; every coupling iteration counts as a time window", unit="coupling iteration"
     )
-    return iterations, note
+
+
+def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
+    """Let so many calls end a coupling iteration, with as many steps each; None where that cannot be."""
+    if not count or len(calls) % count:
+        return None
+    calls = calls.copy()
+    calls["exchanges"] = (np.arange(len(calls)) + 1) % (len(calls) // count) == 0
+    return calls
 
 
 def _stopped(tasks: Sequence[_Task], done: Sequence[_Done]) -> list[str]:

@@ -159,7 +159,7 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
 
 def _window(run: CoupledRun) -> float:
     """Mean seconds of the windows after warm-up, of the participant with the longest; NaN where unknown."""
-    means = [part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
+    means = [run.time.of(who) * part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
     return max((float(np.nanmean(each)) if np.isfinite(each).any() else math.nan for each in means), default=math.nan)
 
 

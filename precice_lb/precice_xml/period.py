@@ -1,0 +1,96 @@
+"""After how much simulated time the windows of all coupling schemes end together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml.records import Configuration
+
+#: More steps of one participant until all windows end together are refused: the sizes are then unrelated numbers.
+_MAXIMUM_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Period:
+    """The shortest simulated time at whose end the windows of all schemes end together."""
+
+    # Simulated time that it is long; NaN where the first participants of all schemes set the size of windows.
+    length: float
+    # By scheme, the ends of its windows as parts of the period.
+    scheme_ends: tuple[frozenset[Fraction], ...]
+    # By participant, the ends of its time windows: those at which any of its schemes has one.
+    steps: dict[str, tuple[Fraction, ...]]
+
+
+def period_of(configuration: Configuration) -> Period:
+    """Find the common period of all coupling schemes."""
+    schemes = configuration.coupling_schemes
+    sizes = _sizes([scheme.time_window_size for scheme in schemes if not scheme.window_size_from_first])
+    fixed = iter(sizes)
+    period = _least_common_multiple(sizes) if sizes else Fraction(1)
+    if sizes and period / min(sizes) > _MAXIMUM_STEPS:
+        found = ", ".join(f"{float(size):.12g}" for size in sorted(set(sizes)))
+        raise ScheduleError(
+            f"{configuration.path}: expected time windows that end together within {_MAXIMUM_STEPS} steps, found sizes "
+            f"{found}; give the coupling schemes time-window-sizes that are simple multiples of each other"
+        )
+    whole = frozenset({Fraction(1)})
+    ends: list[frozenset[Fraction]] = []
+    for scheme in schemes:
+        if scheme.window_size_from_first:
+            ends.append(whole)
+        else:
+            size = next(fixed)
+            ends.append(frozenset(k * size / period for k in range(1, int(period / size) + 1)))
+    _follow_first_participants(configuration, ends)
+    steps = {
+        name: tuple(
+            sorted(frozenset().union(*(e for e, s in zip(ends, schemes, strict=True) if name in s.participants)))
+        )
+        for name in configuration.participants
+    }
+    for index, scheme in enumerate(schemes):
+        for name in scheme.participants if scheme.is_implicit else ():
+            if set(steps[name]) != ends[index]:
+                line = configuration.participants[name].line
+                raise ScheduleError(
+                    f'{configuration.path}:{line}: expected explicit time windows of participant "{name}" that are '
+                    "whole multiples of its implicit ones, found others, which preCICE calls not well-defined; "
+                    "change their time-window-size"
+                )
+    return Period(float(period) if sizes else math.nan, tuple(ends), steps)
+
+
+def _sizes(sizes: list[float]) -> list[Fraction]:
+    """Sizes as written; what differs by rounding alone counts as equal."""
+    exact: dict[float, Fraction] = {}
+    for size in sorted(sizes):
+        last = max(exact, default=None)
+        if last is not None and size - last <= 1e-9 * size:
+            exact[size] = exact[last]
+        else:
+            exact[size] = Fraction(repr(size))
+    return [exact[size] for size in sizes]
+
+
+def _least_common_multiple(sizes: list[Fraction]) -> Fraction:
+    denominator = math.lcm(*(size.denominator for size in sizes))
+    return Fraction(math.lcm(*(size.numerator * (denominator // size.denominator) for size in sizes)), denominator)
+
+
+def _follow_first_participants(configuration: Configuration, ends: list[frozenset[Fraction]]) -> None:
+    """Let schemes of method first-participant exchange at every step of their first participant."""
+    schemes = configuration.coupling_schemes
+    changed = True
+    while changed:
+        changed = False
+        for index, scheme in enumerate(schemes):
+            if not scheme.window_size_from_first:
+                continue
+            first = scheme.participants[0]
+            steps = frozenset().union(*(e for e, s in zip(ends, schemes, strict=True) if first in s.participants))
+            changed |= steps != ends[index]
+            ends[index] = steps

@@ -1,0 +1,139 @@
+"""Participants are compared per coupled time: windows of unlike size, iterations of partners, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from profiling_helpers import report
+from report_helpers import refused
+from store_helpers import rows, write_store
+
+from precice_lb.cli import main
+from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.ingest.profiling import import_profiling
+from precice_lb.report.summary import summarise
+
+
+def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def headline(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["summary", *map(str, arguments)]) == 0
+    return " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+
+
+def test_windows_of_unlike_size_are_compared_by_coupled_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "unlike-window-sizes")
+    run = summed_up(capsys, source, "--warmup", 1)
+    assert run["seconds_per"] == "4 of coupled time"
+    for name, seconds, windows in (("Left", 0.20, 20), ("Right", 0.16, 5), ("Center", 0.13, 20)):
+        part = run["participants"][name]
+        assert part["compute_seconds"] == pytest.approx(seconds, abs=0.01)
+        # One period of warm-up: four windows of Left and Center, one of Right.
+        assert part["windows"] == windows
+        assert part["window_seconds"] == pytest.approx(0.206, abs=0.004)
+    assert run["imbalance"] == pytest.approx(0.4, abs=0.03)
+    text = headline(capsys, source, "--warmup", 1)
+    assert "Slowest is Left" in text
+    assert "s per 4 of coupled time" in text
+    # Warm-up that is found is coupled time too.
+    assert all(part["windows"] > 0 for part in summed_up(capsys, source)["participants"].values())
+
+
+def test_samples_of_unlike_windows_are_of_each_participants_own(tmp_path: Path) -> None:
+    import_profiling([report(tmp_path, "unlike-window-sizes")], tmp_path / "store")
+    samples = load_measurements([tmp_path / "store"], warmup=1).samples
+    assert {name: round(float(rows[0, 1]), 2) for name, rows in samples.items()} == {
+        "Center": 0.03,
+        "Left": 0.05,
+        "Right": 0.16,
+    }
+
+
+def test_recorded_runs_are_compared_by_coupled_time_too(tmp_path: Path) -> None:
+    text = (report(tmp_path, "unlike-window-sizes") / "precice-config.xml").read_text()
+    _plant(tmp_path / "store", text, {"Left": (1, 24), "Center": (1, 24), "Right": (4, 6)})
+    (run,) = load_runs([tmp_path / "store"], warmup=1)
+    assert run.imbalance == pytest.approx(0.75)
+    (summary,) = summarise([run])
+    assert {part.participant: part.windows for part in summary.participants} == {"Center": 20, "Left": 20, "Right": 5}
+
+
+@pytest.mark.parametrize(("second", "imbalance"), [(4.0, 0.75), (1.0, 0.0)])
+def test_time_steps_tell_the_length_of_windows_where_the_configuration_does_not(
+    tmp_path: Path, second: float, imbalance: float
+) -> None:
+    _plant(tmp_path, "<precice-configuration/>", {"Left": (1, 24), "Right": (second, round(24 / second))})
+    (run,) = load_runs([tmp_path], warmup=1)
+    assert run.imbalance == pytest.approx(imbalance, abs=1e-9)
+
+
+def test_windows_that_never_end_together_are_not_compared(tmp_path: Path) -> None:
+    _plant(tmp_path, "<precice-configuration/>", {"Left": (1, 24), "Right": (1.37, 17)})
+    (run,) = load_runs([tmp_path], warmup=1)
+    assert np.isnan(run.imbalance)
+    assert run.time.problem.startswith("time windows are 1 of Left, 1.37 of Right long and do not end together")
+
+
+def _plant(directory: Path, text: str, windows: dict[str, tuple[float, int]]) -> None:
+    """Stores of windows that are so long and so many, each 0.1 s of work without a wait."""
+    for name, (length, count) in windows.items():
+        table = rows((w, 1, w * 1000, 100_000_000, 0, 0, 0, length, True) for w in range(1, count + 1))
+        write_store(directory, table, name, configuration=text, receives_data=True)
+
+
+def test_the_partner_of_an_implicit_scheme_tells_the_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "one-iterations-log")
+    run = summed_up(capsys, source)
+    assert run["imbalance"] == pytest.approx(0.65, abs=0.005)
+    assert {part["iterations"]["mean"] for part in run["participants"].values()} == {3}
+    assert "Slowest is Flow" in headline(capsys, source)
+
+
+def test_a_log_that_was_cut_off_is_replaced_by_the_partners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = report(tmp_path, "one-iterations-log")
+    log = (source / "shell" / "precice-Shell-iterations.log").read_text()
+    (source / "flow" / "precice-Flow-iterations.log").write_text("\n".join(log.splitlines()[:4]))
+    run = summed_up(capsys, source)
+    assert {part["iterations"]["mean"] for part in run["participants"].values()} == {3}
+
+
+def test_without_any_log_all_participants_are_compared_by_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "one-iterations-log")
+    (source / "shell" / "precice-Shell-iterations.log").unlink()
+    run = summed_up(capsys, source)
+    assert run["seconds_per"] == "coupling iteration"
+    assert run["imbalance"] == pytest.approx(0.65, abs=0.01)
+    assert "per coupling iteration" in headline(capsys, source)
+
+
+def test_windows_are_not_compared_with_iterations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stores that were imported one by one, each without the logs of the others."""
+    source = report(tmp_path, "one-iterations-log")
+    for name in ("flow", "shell"):
+        shutil.copy(source / "precice-config.xml", source / name)
+        import_profiling([source / name], tmp_path / "store")
+    run = summed_up(capsys, tmp_path / "store")
+    assert run["imbalance"] is None
+    assert run["participants"]["Flow"]["faster_than_slowest"] is None
+    text = headline(capsys, tmp_path / "store")
+    assert "participants are not compared: Flow by coupling iterations, Shell by time windows" in text
+    assert "Slowest" not in text
+    refusal = refused(capsys, "recommend", tmp_path / "store", "--ranks", "4")
+    assert "Flow by coupling iterations, Shell by time windows" in refusal
+    assert "put precice-Flow-iterations.log beside" in refusal

@@ -1,0 +1,211 @@
+"""Profiling files of all preCICE 3: JSON of 3.0 to 3.2, what is not in them, broken nesting, files without a case."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from profiling_helpers import case, imported, report
+from report_helpers import refused
+
+from precice_lb.cli import main
+from precice_lb.exceptions import DataError
+from precice_lb.ingest.profiling import import_profiling, read_profile
+from precice_lb.store.schema import NOT_MEASURED
+
+EXPLICIT = """<precice-configuration><data:scalar name="D"/><mesh name="M" dimensions="2"><use-data name="D"/></mesh>
+<participant name="A"><provide-mesh name="M"/><write-data name="D" mesh="M"/></participant>
+<participant name="B"><receive-mesh name="M" from="A"/><read-data name="D" mesh="M"/></participant>
+<m2n:sockets acceptor="A" connector="B"/><coupling-scheme:serial-explicit><participants first="A" second="B"/>
+<max-time-windows value="4"/><time-window-size value="1"/><exchange data="D" mesh="M" from="A" to="B"/>
+</coupling-scheme:serial-explicit></precice-configuration>"""
+
+
+def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[dict[str, Any]], str]:
+    """Sum up as JSON, and as the text that people read first, in one line."""
+    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert main(["summary", *map(str, arguments)]) == 0
+    return found, " ".join(capsys.readouterr().out.split())
+
+
+def write_json(path: Path, name: str, spans: list[tuple[str, int, int, list[Any]]], **meta: str) -> Path:
+    """Write a file as preCICE 3.0 and 3.1 do: events by name, begin, end, and those inside."""
+    names: dict[str, int] = {}
+    events: list[str] = []
+
+    def add(label: str, begin: int, end: int, inside: list[Any]) -> None:
+        if label not in names:
+            names[label] = len(names)
+            events.append(f'{{"et":"n","en":"{label}","eid":{names[label]}}}')
+        events.append(f'{{"et":"b","eid":{names[label]},"ts":{begin}}}')
+        for span in inside:
+            add(*span)
+        events.append(f'{{"et":"e","eid":{names[label]},"ts":{end}}}')
+
+    for span in spans:
+        add(*span)
+    head = {"name": name, "rank": "0", "size": "1", "unix_us": "1795624547362416", "tinit": "", **meta}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{\n  "meta":' + json.dumps(head) + ',\n  "events":[\n  ' + ",".join(events) + "]}")
+    return path
+
+
+def spans_of_all(calls: int, inside: list[tuple[str, int, int, list[Any]]]) -> list[tuple[str, int, int, list[Any]]]:
+    """Events of mode ``all`` of preCICE 3.1, whose names say also what they lie in."""
+    found: list[tuple[str, int, int, list[Any]]] = [("initialize", 0, 10, [("initialize/preprocess.M", 1, 2, [])])]
+    for call in range(calls):
+        begin = 1000 * (call + 1)
+        within = [(f"advance/{label}", begin + first, begin + last, more) for label, first, last, more in inside]
+        found += [("solver.advance", begin - 900, begin, []), ("advance", begin, begin + 90, within)]
+    return [*found, ("finalize", 1000 * calls + 200, 1000 * calls + 300, [])]
+
+
+def test_files_of_precice_3_1_have_windows_solve_and_advance_but_no_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "profiling-of-3.1")
+    (run,), text = summed_up(capsys, source, "--warmup", 0)
+    for name, solve in (("Flow", 0.2), ("Shell", 0.05)):
+        part = run["participants"][name]
+        assert part["windows"] == 12
+        assert part["solve"]["mean_seconds"] == pytest.approx(solve, rel=0.05)
+        assert part["advance"]["mean_seconds"] > 0
+        assert part["wait_seconds"] is None
+        assert "waits are not in these files" in part["timing_problems"][0]["problem"]
+    assert text.startswith("Run Flow:1 Shell:1: who waits is not known, since waits are not in these files")
+    assert "record more" not in text
+
+
+def test_mode_all_of_precice_3_1_tells_waits_where_nothing_but_data_is_waited_for(tmp_path: Path) -> None:
+    inside = [("map.nn.mapData.FromMToN", 1, 6, []), ("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
+    (tmp_path / "precice-config.xml").write_text(EXPLICIT)
+    write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
+    import_profiling([tmp_path], tmp_path / "store")
+    store = imported(tmp_path / "store")["B-0"]
+    assert store.advances["window"].tolist() == [1, 2, 3, 4]
+    assert set(store.advances["wait_ns"]) == {40_000}
+    assert set(store.advances["mapping_ns"]) == {5_000}
+    assert store.section_names == ("advance/m2n.receiveData", "advance/m2n.sendData")
+    # What the participant waits in is told once.
+    assert set(store.sections["name"]) == {1}
+
+
+def test_mode_all_of_precice_3_1_tells_no_waits_where_convergence_is_waited_for(tmp_path: Path) -> None:
+    inside = [("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
+    text = EXPLICIT.replace("serial-explicit", "parallel-implicit").replace(
+        "<max-time-w", '<max-iterations value="2"/><max-time-w'
+    )
+    (tmp_path / "precice-config.xml").write_text(text)
+    write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
+    import_profiling([tmp_path], tmp_path / "store")
+    store = imported(tmp_path / "store")["B-0"]
+    assert set(store.advances["wait_ns"]) == {NOT_MEASURED}
+    # Without a measure of convergence the configuration says how many iterations a window has.
+    assert store.advances["window"].tolist() == [1, 1, 2, 2]
+
+
+def test_calls_that_are_no_multiple_of_the_windows_are_compared_with_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "profiling-of-3.1")
+    path = source / "precice-config.xml"
+    path.write_text(path.read_text().replace('max-time value="12"', 'max-time value="16"'))
+    (run,), text = summed_up(capsys, source)
+    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: Flow by time windows, Shell by")
+    assert run["imbalance"] is None
+    assert "Shell by calls of advance" in run["not_compared"]
+
+
+def test_a_section_that_precice_ends_twice_lasts_until_its_last_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,), _ = summed_up(capsys, report(tmp_path, "sections-ended-twice"))
+    section = run["participants"]["Flow"]["sections"]["step"]
+    assert section["mean_seconds"] == pytest.approx(0.1003, abs=5e-5)
+    assert section["share"] == pytest.approx(0.99, abs=0.005)
+    assert run["participants"]["Shell"]["sections"]["step"]["mean_seconds"] == pytest.approx(0.0501, abs=1e-4)
+
+
+@pytest.mark.parametrize("json_format", [False, True])
+def test_the_last_end_counts_at_every_depth(tmp_path: Path, *, json_format: bool) -> None:
+    """A vector of running events that grows from 1 to 2 to 4 ends those that it moves."""
+    text = "B5:0 B1:10 B2:20 E1:20 B3:30 E1:30 E2:30 E3:40 E2:50 E1:60 E5:70 B6:70 E6:80"
+    records = text.split(" ")
+    if json_format:
+        names = {1: "a", 2: "b", 3: "c", 5: "solver.advance", 6: "advance"}
+        events = [f'{{"et":"n","en":"{name}","eid":{number}}}' for number, name in names.items()]
+        for kind, number, time in (re.fullmatch(r"(.)(\d):(\d+)", record).groups() for record in records):  # type: ignore[union-attr]
+            events.append(f'{{"et":"{kind.lower()}","eid":{number},"ts":{time}}}')
+        path = tmp_path / "A-0-1.json"
+        head = '{\n"meta":{"name":"A","rank":"0","size":"1","unix_us":"5","mode":"all"},\n"events":['
+        path.write_text(head + ",".join(events))
+    else:
+        path = tmp_path / "A-0-1.txt"
+        head = '{"name":"A","rank":0,"size":1,"unix_us":"5","mode":"all","compression":false,"file_version":2}\n'
+        path.write_text(
+            head + "N1:a\nN2:b\nN3:c\nN5:solver.advance\nN6:advance\n" + "".join(f"{record}\n" for record in records)
+        )
+    totals = read_profile(path).totals
+    assert totals["solver.advance/a"] == (1, 50)
+    assert totals["solver.advance/a/b"] == (1, 30)
+    assert totals["solver.advance/a/b/c"] == (1, 10)
+
+
+@pytest.mark.parametrize("command", ["summary", "import"])
+@pytest.mark.parametrize("given", ["directory", "file"])
+def test_a_merged_file_of_precice_3_1_is_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, given: str
+) -> None:
+    source = report(tmp_path, "merged-json-of-3.1")
+    line = refused(capsys, command, source if given == "directory" else source / "profiling.json")
+    assert "this is a merged file of precice-profiling up to 3.1; give the raw files" in line
+
+
+def test_a_trace_of_precice_profiling_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text('{"traceEvents": [{"name": "process_name", "ph": "M"}]}')
+    with pytest.raises(DataError, match="this is a trace that precice-profiling wrote; give the raw files"):
+        import_profiling([tmp_path / "trace.json"], tmp_path / "store")
+
+
+def test_profiles_alone_say_who_waits_and_what_advance_spends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = case(tmp_path / "run", "all-implicit")
+    (with_case,), _ = summed_up(capsys, source, "--warmup", 1)
+    attached = tmp_path / "attached" / "to" / "a" / "post"
+    shutil.copytree(source / "precice-profiling", attached)
+    (run,), text = summed_up(capsys, attached, "--warmup", 1)
+    # Without logs or configuration a window is what is counted: all participants alike.
+    assert run["seconds_per"] == "coupling iteration"
+    assert text.startswith("Run A:1 B:1: A waits for other participants 7")
+    assert "per coupling iteration" in text
+    iterations = with_case["participants"]["A"]["iterations"]["mean"]
+    for name, part in run["participants"].items():
+        whole = with_case["participants"][name]
+        assert part["solve"]["mean_seconds"] == pytest.approx(whole["solve"]["mean_seconds"] / iterations, rel=0.05)
+        assert {"waitAndSendData"} <= part["advance_by_event"].keys()
+        spent = sum(quantity["mean_seconds"] for quantity in part["advance_by_event"].values())
+        assert 0 < spent <= part["overhead"]["mean_seconds"]
+
+
+def test_a_configuration_above_that_is_of_another_case_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = report(tmp_path, "sections-ended-twice")
+    (source / "precice-config.xml").write_text(EXPLICIT)
+    (run,), _ = summed_up(capsys, source)
+    assert run["participants"]["Flow"]["windows"] == 11
+    assert "expected participant Flow" in refused(capsys, "summary", source, "--config", source / "precice-config.xml")
+
+
+def test_files_from_before_the_mode_was_in_them_are_read(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "A-0-1.json", "A", spans_of_all(3, [("m2n.sendData", 1, 5, [])]))
+    profile = read_profile(path)
+    assert profile.header.mode == "unknown"
+    np.testing.assert_array_equal(profile.calls["exchanges"], [1, 1, 1])
