@@ -22,6 +22,7 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
 from precice_lb.ingest.profiling.find import find_configuration
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, read_iterations_log
+from precice_lb.precice_xml.elements import text_of
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE, case_fingerprint
 
@@ -76,7 +77,7 @@ def profiled_participant(header: Header, roots: Sequence[Path], given: Path | No
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: expected a preCICE configuration, found none that can be read ({error})") from None
-    text = content.decode("utf-8", "replace")
+    text = text_of(content)
     case = ProfiledCase.of(text)
     if case.configuration is not None and header.participant not in case.configuration.participants:
         known = ", ".join(case.configuration.participants)
