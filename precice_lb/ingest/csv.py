@@ -53,6 +53,8 @@ class Sample:
         Threads of each rank; None where unknown, which counts as one.
     version : str
         Which version of the participant ran; empty where there is one only.
+    where : str
+        The file and its line.
     """
 
     participant: str
@@ -64,6 +66,7 @@ class Sample:
     parameters: Mapping[str, float | str] = field(default_factory=dict)
     threads: int | None = None
     version: str = ""
+    where: str = ""
 
     @property
     def layout(self) -> Layout:
@@ -80,7 +83,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
         sources.setdefault(sample.source)
     if not rows:
         raise DataError("expected at least one measurement, found none")
-    tables, spread, parameters, iterations, versions = {}, {}, {}, {}, {}
+    tables, spread, parameters, iterations, versions, origins = {}, {}, {}, {}, {}, {}
     remarks: list[str] = []
     for name, entries in rows.items():
         _check_parameters(name, entries)
@@ -90,6 +93,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
         entries = [entries[at] for at in kept]
         tables[name] = np.array([(entry.layout.cores, entry.seconds) for entry in entries], dtype=np.float64)
         spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
+        origins[name] = np.array([entry.where or entry.source for entry in entries])
         if any(entry.version for entry in entries):
             versions[name] = np.array([entry.version for entry in entries])
         columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
@@ -111,7 +115,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
                 layouts.setdefault(key_of(name, entry.version), []).append(entry.layout)
     return Measurements(
         tables, spread, None, {}, iterations, tuple(sources), parameters,
-        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts),
+        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts), origins=origins,
     )  # fmt: skip
 
 
@@ -298,7 +302,9 @@ def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample
                 f"{where}: expected a version in every row of {name} or in none, found "
                 f"{repr(version) if version else 'none'}, unlike in rows before"
             )
-        samples.append(Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version))
+        samples.append(
+            Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version, where)
+        )
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
