@@ -9,6 +9,7 @@ from typing import Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
+from precice_lb.cli.typed import as_typed
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.names import say
 from precice_lb.retired import refuse_retired
@@ -74,8 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A name in another script must not end the program where the terminal cannot show it.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    tokens = sys.argv[1:] if argv is None else list(argv)
     try:
-        return _dispatch(sys.argv[1:] if argv is None else list(argv))
+        return _dispatch(tokens)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -85,7 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PreciceLBError, CycloptsError, OSError) as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
-        say(f"precice-lb: error: {' '.join(str(error).split())}", sys.stderr)
+        text = as_typed(str(error), app, tokens) if isinstance(error, PreciceLBError) else str(error)
+        say(f"precice-lb: error: {' '.join(text.split())}", sys.stderr)
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 

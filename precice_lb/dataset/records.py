@@ -365,6 +365,8 @@ class Measurements:
     layouts : dict of str to Layouts
         Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
         versions by ``name:version``.
+    origins : dict of str to ndarray of str, shape (n,)
+        Where known, what each row was read from: a file and its line, or a run.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -383,6 +385,23 @@ class Measurements:
     versions: dict[str, NDArray[np.str_]] = field(default_factory=dict)
     recorded_versions: tuple[dict[str, str], ...] = ()
     layouts: dict[str, Layouts] = field(default_factory=dict)
+    origins: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+
+    def origin(self, name: str, row: int) -> str:
+        """Say where a row of a participant's samples is from.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+        row : int
+            From 0.
+
+        Returns
+        -------
+        str
+        """
+        return str(self.origins[name][row]) if name in self.origins else f"measurements of {name}, row {row + 1}"
 
     def errors(self, name: str) -> NDArray[np.float64]:
         """Return the standard errors of a participant's samples, NaN where nothing is known of any.

@@ -82,7 +82,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if run.time.problem:
             raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any], str]]] = {}
+    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any], str, str]]] = {}
     layouts: dict[str, list[Layout]] = {}
     for run in runs:
         for name, part in run.participants.items():
@@ -103,6 +103,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
                 sent if sent < seconds else math.nan,
                 case,
                 part.version,
+                f"run {run.name}",
             )
             rows.setdefault(name, []).append(row)
             layouts.setdefault(key_of(name, part.version), []).append(part.layout)
@@ -136,6 +137,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         },
         recorded_versions=tuple(versions for _, versions in recorded),
         layouts=measured_layouts(layouts),
+        origins={name: np.array([row[6] for row in entries]) for name, entries in rows.items()},
     )
 
 

@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.dataset.records import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError
@@ -64,16 +65,9 @@ def of_versions(measurements: Measurements, versions: Mapping[str, str]) -> Meas
     pairs = zip(measurements.recorded, measurements.recorded_versions or [{}] * len(measurements.recorded), strict=True)
     recorded = [windows for windows, ran in pairs if is_of(ran, versions)]
     return dataclasses.replace(
-        measurements,
-        samples={name: rows[kept[name]] for name, rows in measurements.samples.items()},
-        standard_errors={name: measurements.errors(name)[kept[name]] for name in names},
-        parameters={
-            name: {key: values[kept[name]] for key, values in columns.items()}
-            for name, columns in measurements.parameters.items()
-        },
+        of_rows(measurements, kept),
         recorded=tuple(recorded),
         runs=tuple(run for run, fit in zip(measurements.runs, fits, strict=True) if fit),
-        communication={name: values[kept[name]] for name, values in measurements.communication.items()},
         versions={},
         recorded_versions=(),
         layouts={
@@ -81,6 +75,22 @@ def of_versions(measurements: Measurements, versions: Mapping[str, str]) -> Meas
             for name in names
             if (key := key_of(name, versions.get(name, ""))) in measurements.layouts
         },
+    )
+
+
+def of_rows(measurements: Measurements, kept: Mapping[str, NDArray[np.bool_]]) -> Measurements:
+    """Give some of each participant's rows; runs as a whole stay."""
+    return dataclasses.replace(
+        measurements,
+        samples={name: rows[kept[name]] for name, rows in measurements.samples.items()},
+        standard_errors={name: measurements.errors(name)[kept[name]] for name in measurements.samples},
+        parameters={
+            name: {key: values[kept[name]] for key, values in columns.items()}
+            for name, columns in measurements.parameters.items()
+        },
+        communication={name: values[kept[name]] for name, values in measurements.communication.items()},
+        versions={name: values[kept[name]] for name, values in measurements.versions.items()},
+        origins={name: values[kept[name]] for name, values in measurements.origins.items()},
     )
 
 

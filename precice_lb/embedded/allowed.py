@@ -34,12 +34,11 @@ class _Kind(NamedTuple):
 
 
 class _Tag(NamedTuple):
-    """A tag: its attributes, the tags that may stand inside it once or any number of times, and those that must."""
+    """A tag: its attributes, and the tags that may stand inside it once or any number of times."""
 
     attributes: dict[str, _Kind]
     once: str = ""
     many: str = ""
-    needs: str = ""
 
 
 def _one_of(*values: str) -> _Kind:
@@ -80,7 +79,7 @@ _MAPPING = {
     **{"direction": _one_of("read", "write"), "from": _MESH, "to": _MESH},
     "constraint": _one_of("consistent", "conservative"),
 }
-_RBF = _Tag(_MAPPING, once=" ".join(f"basis-function:{name}" for name in KERNELS), needs="basis-function")
+_RBF = _Tag(_MAPPING, once=" ".join(f"basis-function:{name}" for name in KERNELS))
 _TIMES = "max-time max-time-windows time-window-size"
 _ITERATIONS = f"{_TIMES} max-iterations acceleration:constant acceleration:aitken acceleration:IQN-ILS"
 _EXCHANGES = "exchange absolute-convergence-measure relative-convergence-measure"
@@ -151,13 +150,12 @@ _ALLOWED = {
     "max-iterations": _Tag({"value": _COUNT}),
     "absolute-convergence-measure": _Tag({**_MEASURE, "limit": _POSITIVE}),
     "relative-convergence-measure": _Tag({**_MEASURE, "limit": _SHARE}),
-    "acceleration:constant": _Tag({}, once="relaxation", needs="relaxation"),
-    "acceleration:aitken": _Tag({}, once="initial-relaxation", many="data", needs="data"),
+    "acceleration:constant": _Tag({}, once="relaxation"),
+    "acceleration:aitken": _Tag({}, once="initial-relaxation", many="data"),
     "acceleration:IQN-ILS": _Tag(
         {},
         once="initial-relaxation max-used-iterations time-windows-reused filter preconditioner",
         many="data",
-        needs="data",
     ),
     "relaxation": _Tag({"value": _SHARE}),
     "initial-relaxation": _Tag({"value": _SHARE, "enforce": _OFF}),
@@ -167,9 +165,8 @@ _ALLOWED = {
     "preconditioner": _Tag({"type": _one_of("constant", "residual-sum")._replace(required=True)}),
     "data": _Tag({**_PAIR, "scaling": _real(0.0)}),
 }
-#: Tags of one family may not name the same thing twice; so may not those whose prefix is the family.
-_FAMILIES = {"provide-mesh": "mesh", "receive-mesh": "mesh", "read-data": "data", "write-data": "data"}
-_PREFIXES = ("acceleration", "basis-function")
+#: Tags of one family may not name the same thing twice.
+_FAMILIES = {"read-data": "data", "write-data": "data"}
 
 
 def check_supported(configuration: Configuration, participant: str, size: int) -> None:
@@ -261,24 +258,13 @@ def _check(configuration: Configuration, element: Element, tag: _Tag) -> None:
                 f"{configuration.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
                 f"<{element.tag}>; libprecice does it: install libprecice and pyprecice, or change the configuration"
             )
-        key = _identity(child, child.tag in tag.once.split())
-        if len(key) > 1 or child.tag in tag.once.split():
+        if "name" in child.attributes:
+            family = _FAMILIES.get(child.tag, child.tag)
+            key = (family, child.attributes["name"], child.attributes.get("mesh", "") if family == "data" else "")
             if key in seen:
                 _refuse(configuration, child, "one such tag", "a second", False)
             seen.add(key)
         _check(configuration, child, _ALLOWED.get(f"{element.tag}/{child.tag}") or _ALLOWED[child.tag])
-    for needed in tag.needs.split():
-        if needed not in {_identity(child, True)[0] for child in element.children}:
-            _refuse(configuration, element, f"<{needed}…>", "none", False)
-
-
-def _identity(element: Element, once: bool) -> tuple[str, ...]:
-    """Return what may be there only once: a family, or what has a name in it."""
-    prefix = element.tag.partition(":")[0]
-    family = prefix if prefix in _PREFIXES else _FAMILIES.get(element.tag, element.tag)
-    if once or "name" not in element.attributes:
-        return (family,)
-    return (family, element.attributes["name"], element.attributes.get("mesh", "") if family == "data" else "")
 
 
 def _refuse(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +55,8 @@ class Sample:
         Threads of each rank; None where unknown, which counts as one.
     version : str
         Which version of the participant ran; empty where there is one only.
+    where : str
+        The file and its line.
     """
 
     participant: str
@@ -64,6 +68,7 @@ class Sample:
     parameters: Mapping[str, float | str] = field(default_factory=dict)
     threads: int | None = None
     version: str = ""
+    where: str = ""
 
     @property
     def layout(self) -> Layout:
@@ -80,7 +85,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
         sources.setdefault(sample.source)
     if not rows:
         raise DataError("expected at least one measurement, found none")
-    tables, spread, parameters, iterations, versions = {}, {}, {}, {}, {}
+    tables, spread, parameters, iterations, versions, origins = {}, {}, {}, {}, {}, {}
     remarks: list[str] = []
     for name, entries in rows.items():
         _check_parameters(name, entries)
@@ -90,6 +95,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
         entries = [entries[at] for at in kept]
         tables[name] = np.array([(entry.layout.cores, entry.seconds) for entry in entries], dtype=np.float64)
         spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
+        origins[name] = np.array([entry.where or entry.source for entry in entries])
         if any(entry.version for entry in entries):
             versions[name] = np.array([entry.version for entry in entries])
         columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
@@ -111,7 +117,7 @@ def join(samples: Iterable[Sample]) -> Measurements:
                 layouts.setdefault(key_of(name, entry.version), []).append(entry.layout)
     return Measurements(
         tables, spread, None, {}, iterations, tuple(sources), parameters,
-        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts),
+        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts), origins=origins,
     )  # fmt: skip
 
 
@@ -163,7 +169,8 @@ def read_csv(path: str | Path) -> Measurements:
     Parameters
     ----------
     path : path
-        UTF-8 text with a header; cells apart by commas, semicolons or tabs. Columns ``participant`` (name), ``ranks``
+        Text in UTF-8, or in UTF-16 with a mark, with a header; cells apart by commas, semicolons or tabs, numbers with
+        decimal points or commas. Columns ``participant`` (name), ``ranks``
         (whole number from 1) and ``seconds`` (compute seconds per time window, above 0) in any order; optionally
         ``standard_error`` (of the seconds, from 0) and ``iterations`` (coupling iterations per time window, from 1),
         empty where unknown, ``threads`` (of each rank, 1 where empty) and ``version`` (of the participant, such as
@@ -184,10 +191,8 @@ def read_csv(path: str | Path) -> Measurements:
 
 
 def read_frame(frame: Any) -> Measurements:
-    """Read measurements from a long pandas DataFrame, whose columns are those of such a file."""
-    # Whole numbers of ranks may be floats there.
-    text = io.StringIO(frame.convert_dtypes().to_csv(index=False))
-    parsed = _parsed("DataFrame", text, COLUMNS, OPTIONAL_COLUMNS)
+    """Read measurements from a long pandas DataFrame as if it were such a file."""
+    parsed = _parsed("DataFrame", frame.to_csv(index=False), COLUMNS, OPTIONAL_COLUMNS)
     return join(_checked("DataFrame", _rows("DataFrame", *parsed, "row", -1)))
 
 
@@ -250,8 +255,16 @@ def read_rows(
 ) -> list[tuple[str, dict[str, str]]]:
     """Read the rows of a table with some columns and perhaps others, each with the words for where it stands."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return _rows(str(path), *_parsed(str(path), file, columns, optional))
+        content = path.read_bytes()
+        # Spreadsheets write UTF-16 with a mark, too.
+        marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if marked else "utf-8-sig")
+        return _rows(str(path), *_parsed(str(path), text, columns, optional))
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: expected a readable CSV file, found a byte at position {error.start} that is not "
+            f"{error.encoding} text; save it as UTF-8"
+        ) from error
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(f"{path}: expected a readable CSV file, found: {_one_line(error)}") from error
 
@@ -263,9 +276,43 @@ def _rows(
     for line, cells in lines:
         where = f"{source}, {place} {line + shift}"
         if len(cells) != len(header):
-            raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}")
+            remedy = "; with decimal commas separate cells by semicolons" if len(cells) > len(header) else ""
+            raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}{remedy}")
         rows.append((where, dict(zip(header, cells, strict=True))))
-    return rows
+    return _with_points(rows)
+
+
+# Numbers as spreadsheets of half of Europe write them, and what may as well be thousands of the other half.
+_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?", re.ASCII)
+_POINT = re.compile(r"[+-]?\d*\.\d*(?:[eE][+-]?\d+)?|[+-]?[\d.]+,\d+", re.ASCII)
+_WHOLE = re.compile(r"(?:[+-]?\d+(?:[eE][+-]?\d+)?)?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+
+
+def _with_points(rows: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, str]]]:
+    """Write decimal commas as points, in columns of numbers; refuse tables in which a comma may be something else."""
+    patterns = (_COMMA, _POINT, _WHOLE)
+    names = [
+        name
+        for name in (rows[0][1] if rows else ())
+        if all(any(pattern.fullmatch(row[name]) for pattern in patterns) for _, row in rows)
+    ]
+    cells = [(where, name, row[name]) for where, row in rows for name in names]
+    commas = [cell for cell in cells if _COMMA.fullmatch(cell[2])]
+    if not commas:
+        return rows
+    where, name, text = commas[0]
+    if all(_THOUSANDS.fullmatch(text) for *_, text in commas):
+        raise DataError(
+            f"{where}: expected a decimal comma or none in column {name}, found {text!r}, which may be thousands; "
+            "write a decimal point, and no separators of thousands"
+        )
+    if points := [cell for cell in cells if _POINT.fullmatch(cell[2]) and not _COMMA.fullmatch(cell[2])]:
+        raise DataError(
+            f"{points[0][0]}: expected decimal commas as in {where} ({text!r}), found {points[0][2]!r} in column "
+            f"{points[0][1]}; write all numbers alike, and no separators of thousands"
+        )
+    return [(where, {**row, **{name: row[name].replace(",", ".") for name in names}}) for where, row in rows]
 
 
 def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample]:
@@ -277,7 +324,9 @@ def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
         ranks = whole_number(text := row.pop("ranks"))
         if ranks is None or ranks < 1:
-            raise DataError(f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}")
+            raise DataError(
+                f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}; correct it"
+            )
         seconds = checked_number(
             where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0
         )
@@ -286,7 +335,9 @@ def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample
         told = "threads" in row
         threads = whole_number(text := row.pop("threads", "") or "1")
         if threads is None or threads < 1:
-            raise DataError(f"{where}: expected a whole number of at least 1 in column threads, found {text!r}")
+            raise DataError(
+                f"{where}: expected a whole number of at least 1 in column threads, found {text!r}; correct it"
+            )
         if version := row.pop("version", ""):
             try:
                 checked_name(version, "version")
@@ -298,19 +349,23 @@ def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample
                 f"{where}: expected a version in every row of {name} or in none, found "
                 f"{repr(version) if version else 'none'}, unlike in rows before"
             )
-        samples.append(Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version))
+        samples.append(
+            Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version, where)
+        )
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
 
 
-def _parsed(source: str, file: IO[str], columns: Sequence[str], optional: Sequence[str]) -> tuple[list[str], _Lines]:
+def _parsed(source: str, text: str, columns: Sequence[str], optional: Sequence[str]) -> tuple[list[str], _Lines]:
     """Read header and rows, each with its line; what a spreadsheet leaves empty at the end of every row is cut off."""
     # Texts below may contain any of them, so only the header decides.
-    header_line = next((line for line in file if line.strip()), "")
+    header_line = next((line for line in text.splitlines() if line.strip()), "")
     delimiter = max(_DELIMITERS, key=header_line.count)
-    file.seek(0)
-    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+    if header_line.lower().startswith("sep=") and len(header_line) == 5:
+        # A spreadsheet's word about the table, not a part of it.
+        delimiter, text = header_line[4], text.replace(header_line, "", 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
     if not lines:
         raise DataError(f"{source}: expected a header with the columns {', '.join(columns)}, found an empty file")
@@ -357,9 +412,9 @@ def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: 
 
 
 def whole_number(text: str) -> int | None:
-    """Read a whole number; None if it is none, or too large for a float to hold."""
+    """Read a whole number, which a table may write as 36.0; None if it is none, or too large for a float to hold."""
     try:
-        value = int(_ascii(text))
+        value = int(re.sub(r"\.0*$", "", _ascii(text)))
     except ValueError:
         return None
     return value if abs(value) <= _LARGEST else None
@@ -387,7 +442,5 @@ def _ascii(text: str) -> str:
 
 def _one_line(error: Exception) -> str:
     """Say in one line what an exception says."""
-    if isinstance(error, UnicodeDecodeError):
-        return f"a byte at position {error.start} that is not UTF-8 text"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__

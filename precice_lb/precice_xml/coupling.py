@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from precice_lb.precice_xml.elements import Reader
 from precice_lb.precice_xml.records import M2N, ConvergenceMeasure, CouplingScheme, Element, Exchange, Mesh, Participant
 
-KINDS = ("serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit", "multi")
-_LIMITS = ("max-time", "max-time-windows", "time-window-size")
-_ITERATION_TAGS = ("min-iterations", "max-iterations")
 _MEASURES = (
     "absolute-convergence-measure",
     "absolute-or-relative-convergence-measure",
@@ -34,30 +31,27 @@ def read_coupling_scheme(
         If it names something that is not there, lacks what preCICE requires, or couples without an m2n.
     """
     kind = element.tag.partition(":")[2]
-    if kind not in KINDS:
-        reader.fail(element, f"a coupling scheme of kind {', '.join(KINDS)}", f'"{kind}"', "correct it")
     implicit = kind == "multi" or kind.endswith("implicit")
-    member_tag = "participant" if kind == "multi" else "participants"
-    iteration_tags = (*_ITERATION_TAGS, *_MEASURES, "acceleration:") if implicit else ()
-    reader.check_tags(element, member_tag, "exchange", *_LIMITS, *iteration_tags)
     members, controller = _read_members(reader, element, kind, participants)
     exchanges = tuple(
         _read_exchange(reader, child, meshes, participants, members, substeps=implicit)
         for child in element.named("exchange")
     )
-    if not exchanges:
-        reader.fail(element, "at least one <exchange>", "none", "add what is exchanged")
     _check_pairs(reader, element, members, controller, exchanges, m2ns)
     max_time, max_windows = _optional(element, "max-time"), _optional(element, "max-time-windows")
     if max_time is None and max_windows is None:
         reader.fail(element, "<max-time> or <max-time-windows>", "neither", "say when the coupling ends")
-    size, from_first = _read_window_size(reader, element, kind)
-    limit = _optional(element, "max-iterations")
+    size, from_first = _read_window_size(reader, element)
+    limit, least = _optional(element, "max-iterations"), _optional(element, "min-iterations")
     max_iterations = reader.integer(limit, "value", least=1) if limit is not None else None
+    min_iterations = reader.integer(least, "value", least=1) if least is not None else 1
+    if least is not None and max_iterations is not None and min_iterations > max_iterations:
+        found = f"{min_iterations} and {max_iterations}"
+        reader.fail(least, "at most <max-iterations>", found, "correct one of them")
     measures = tuple(_read_measure(reader, child, meshes) for child in element.named(*_MEASURES))
     if implicit and not measures and max_iterations is None:
         reader.fail(element, "a convergence measure or <max-iterations>", "neither", "add one")
-    accelerations = [child.tag.partition(":")[2] for child in element.named("acceleration:")]
+    accelerations = element.named("acceleration:")
     return CouplingScheme(
         kind=kind,
         participants=members,
@@ -68,7 +62,7 @@ def read_coupling_scheme(
         max_time=_positive(reader, max_time) if max_time is not None else None,
         max_time_windows=reader.integer(max_windows, "value", least=1) if max_windows is not None else None,
         max_iterations=max_iterations,
-        acceleration=accelerations[0] if accelerations else None,
+        acceleration=accelerations[0].tag.partition(":")[2] if accelerations else None,
         line=element.line,
         measures=measures,
     )
@@ -80,7 +74,7 @@ def _optional(element: Element, tag: str) -> Element | None:
 
 def _positive(reader: Reader, element: Element) -> float:
     value = reader.number(element, "value")
-    if not value > 0 or math.isinf(value):
+    if not value > 0:
         reader.fail(element, 'a positive "value"', f"{value:g}", "correct it")
     return value
 
@@ -98,9 +92,7 @@ def _read_members(
             found = ", ".join(controllers) or "none"
             reader.fail(element, 'one participant with control="true"', found, "choose the controller")
         return names, controllers[0]
-    pair = _optional(element, "participants")
-    if pair is None:
-        reader.fail(element, '<participants first="…" second="…" />', "none", "add it")
+    (pair,) = element.named("participants")
     first = reader.known(pair, "first", "participant", participants)
     second = reader.known(pair, "second", "participant", participants)
     if first == second:
@@ -144,7 +136,15 @@ def _read_measure(reader: Reader, element: Element, meshes: Mapping[str, Mesh]) 
     kind = element.tag.removesuffix("-convergence-measure")
     mesh = reader.known(element, "mesh", "mesh", meshes)
     data = reader.known(element, "data", f'data of mesh "{mesh}"', meshes[mesh].data)
-    limit = reader.number(element, "abs-limit" if kind == "absolute-or-relative" else "limit")
+    limits = {
+        name: reader.number(element, name) for name in ("abs-limit", "rel-limit", "limit") if name in element.attributes
+    }
+    for name, limit in limits.items():
+        relative = name == "rel-limit" or (name == "limit" and kind != "absolute")
+        if not 0 < limit <= (1 if relative else math.inf):
+            wanted = f"above 0{' and at most 1' if relative else ''}"
+            reader.fail(element, f'a number {wanted} as "{name}"', f"{limit:g}", "correct it")
+    limit = next(iter(limits.values()))
     return ConvergenceMeasure(kind, data, mesh, limit)
 
 
@@ -170,11 +170,8 @@ def _check_pairs(
         reader.fail(element, f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
 
 
-def _read_window_size(reader: Reader, element: Element, kind: str) -> tuple[float, bool]:
-    child = _optional(element, "time-window-size")
-    if child is None:
-        reader.fail(element, "<time-window-size>", "none", "add it")
-    methods = ("fixed", "first-participant") if kind.startswith("serial") else ("fixed",)
-    if reader.choice(child, "method", methods, "fixed") == "first-participant":
+def _read_window_size(reader: Reader, element: Element) -> tuple[float, bool]:
+    (child,) = element.named("time-window-size")
+    if child.attributes.get("method") == "first-participant":
         return math.nan, True
     return _positive(reader, child), False

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import NoReturn, TypeVar
 from xml.parsers import expat
@@ -15,6 +19,18 @@ from precice_lb.precice_xml.records import Element
 _Named = TypeVar("_Named")
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _START_TAG = re.compile(r"""<[^\s/>]+(?:[^>"']|"[^"]*"|'[^']*')*>""")
+# With what a file begins that is not told by its declaration, as libxml2 knows it; a mark stays in the text.
+_BEGINNINGS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    "<?".encode("utf-16-le"): "utf-16-le",
+    "<?".encode("utf-16-be"): "utf-16-be",
+}
+# preCICE has none but XML's own.
+_ENTITY = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[^#;&\s]+;")
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"\s*[+-]?\d+", re.ASCII)
 
 
 def fail(path: Path, line: int | None, expected: str, found: str, remedy: str) -> NoReturn:
@@ -50,13 +66,38 @@ def load(path: Path) -> tuple[str, str]:
         content = path.read_bytes()
     except OSError as error:
         fail(path, None, "a preCICE configuration file", error.strerror or "no readable file", "check the path")
-    declared = _DECLARED_ENCODING.match(content)
-    encoding = declared.group(1).decode("ascii") if declared else "utf-8"
+    encoding = _encoding(content)
     try:
-        return content.decode(encoding), encoding
+        return _decode(content, encoding), encoding
     except (ValueError, LookupError):
         # Some codecs that Python knows by name raise no more than a ValueError.
         fail(path, 1, f"text in {encoding}", "bytes that are not", "save the file as UTF-8")
+
+
+def text_of(content: bytes) -> str:
+    """Return the text of a configuration, whatever is wrong with its bytes."""
+    try:
+        return _decode(content, _encoding(content))
+    except (ValueError, LookupError):
+        return content.decode("utf-8", "replace")
+
+
+def _encoding(content: bytes) -> str:
+    for beginning, encoding in _BEGINNINGS.items():
+        if content.startswith(beginning):
+            return encoding
+    declared = _DECLARED_ENCODING.match(content)
+    return declared.group(1).decode("ascii") if declared else "utf-8"
+
+
+def _decode(content: bytes, encoding: str) -> str:
+    text = content.decode(encoding)
+    if "\0" in text:
+        raise ValueError(encoding)
+    # Bytes in which a declaration can be read are not in two bytes a character, whatever it says.
+    if content.lstrip().startswith(b"<?xml") and not text.lstrip().startswith("<?xml"):
+        raise ValueError(encoding)
+    return text
 
 
 def parse(path: Path, text: str) -> Element:
@@ -88,7 +129,20 @@ def parse(path: Path, text: str) -> Element:
         match = _START_TAG.match(text, position())
         if match is None:
             raise ConfigurationError(f"{path}:{parser.CurrentLineNumber}: cannot find the start tag of <{tag}>")
-        stack.append((tag, parser.CurrentLineNumber, attributes, match.span(), []))
+        refuse_entities(match.group())
+        # preCICE takes attributes by the local part of their names, and namespaces for nothing.
+        local = {name.rpartition(":")[2]: text for name, text in attributes.items() if not name.startswith("xmlns")}
+        stack.append((tag, parser.CurrentLineNumber, local, match.span(), []))
+
+    def refuse_entities(markup: str) -> None:
+        if entity := _ENTITY.search(markup):
+            expected = "no entities but &lt; &gt; &amp; &quot; &apos;"
+            fail(path, parser.CurrentLineNumber, expected, entity.group(), "write its text in its place")
+
+    def other(markup: str) -> None:
+        # Texts come with their entities alone; comments and sections have their own begin.
+        if markup.startswith("&"):
+            refuse_entities(markup)
 
     def end(_: str) -> None:
         tag, line, attributes, span, children = stack.pop()
@@ -97,6 +151,7 @@ def parse(path: Path, text: str) -> Element:
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
+    parser.DefaultHandler = other
     try:
         parser.Parse(encoded, True)
     except expat.ExpatError as error:
@@ -130,22 +185,26 @@ class Reader:
     def integer(self, element: Element, name: str, default: str | None = None, *, least: int | None = None) -> int:
         """Attribute `name` as a whole number, at least `least`."""
         value = self.text(element, name, default)
-        try:
-            number = int(value)
-        except ValueError:
+        if not _INTEGER.fullmatch(value):
             self.fail(element, f'a whole number as "{name}"', f'"{value}"', "correct it")
+        number = int(value)
         if least is not None and number < least:
             self.fail(element, f'at least {least} as "{name}"', f'"{value}"', "correct it")
         return number
 
-    def number(self, element: Element, name: str, default: str | None = None) -> float:
-        """Attribute `name` as a number; preCICE also takes a quotient such as ``1/3``."""
+    def number(self, element: Element, name: str, default: str | None = None, *, least: float = -math.inf) -> float:
+        """Attribute `name` as a number, at least `least`; preCICE also takes a quotient such as ``1/3``."""
         value = self.text(element, name, default)
+        parts = value.split("/", 1)
         try:
-            numerator, *denominator = value.split("/", 1)
-            return float(numerator) / float(denominator[0]) if denominator else float(numerator)
+            if not all(_NUMBER.fullmatch(part) for part in parts):
+                raise ValueError(value)
+            number = float(parts[0]) / float(parts[1]) if len(parts) > 1 else float(parts[0])
         except (ValueError, ZeroDivisionError):
             self.fail(element, f'a number as "{name}"', f'"{value}"', "correct it")
+        if number < least:
+            self.fail(element, f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
+        return number
 
     def boolean(self, element: Element, name: str, default: bool = False) -> bool:
         """Attribute `name` as a truth value, as of `is_true`."""
@@ -174,9 +233,74 @@ class Reader:
             self.fail(element, "a name of its own", f'"{name}" a second time', "rename one of them")
         records[name] = record
 
-    def check_tags(self, parent: Element, *tags: str) -> None:
-        """Refuse children that preCICE does not know, so that a misspelt tag is not silently without effect."""
-        for child in parent.children:
-            if not child.has_tag(*tags):
-                remedy = _suggestion(child.tag, [f"{tag}…" if tag.endswith(":") else tag for tag in tags])
-                self.fail(child, f"a tag that preCICE knows inside <{parent.tag}>", "an unknown one", remedy)
+    def check(self, element: Element, tag: Tag | None = None) -> None:
+        """Hold an element and all inside it against what preCICE knows: tags, how often they occur, attributes."""
+        tag = tag or schema()
+        for name in element.attributes:
+            if name not in tag.attributes:
+                known = _suggestion(name, tag.attributes)
+                self.fail(element, "attributes that preCICE knows there", f'"{name}"', f"remove or rename it: {known}")
+        for name, (kind, required) in tag.attributes.items():
+            if required or name in element.attributes:
+                self._check_value(element, name, kind)
+        # Of these families one: what preCICE's table of tags does not say.
+        for family, needed in (("acceleration:", False), ("basis-function:", True)):
+            members = element.named(family)
+            if len(members) > 1:
+                self.fail(members[1], f"one <{family}…> there", "a second", "remove one")
+            if needed and not members and any(name.startswith(family) for name in tag.children):
+                self.fail(element, f"<{family}…>", "none", "add one")
+        for child in element.children:
+            if child.tag not in tag.children:
+                remedy = _suggestion(child.tag, tag.children)
+                self.fail(child, f"a tag that preCICE knows inside <{element.tag}>", "an unknown one", remedy)
+            self.check(child, tag.children[child.tag])
+        for name, inside in tag.children.items():
+            times = element.named(name)
+            if len(times) > 1 and inside.occurs in "1?":
+                self.fail(times[1], f"one <{name}> there", "a second", "remove one")
+            if not times and inside.occurs in "1+":
+                self.fail(element, f"<{name}>", "none", "add it")
+
+    def _check_value(self, element: Element, name: str, kind: str) -> None:
+        kind, _, options = kind.partition("=")
+        if options:
+            self.choice(element, name, options.split("|"))
+        elif self.text(element, name) and kind in ("integer", "float"):  # preCICE lets an empty number pass
+            (self.integer if kind == "integer" else self.number)(element, name)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What preCICE knows of a tag.
+
+    Attributes
+    ----------
+    occurs
+        How often in what it stands in: ``1``, ``?`` (at most once), ``+`` (at least once) or ``*``.
+    attributes
+        By name: kind of the value, with its options after ``=``; and whether it must be there.
+    children
+        Tags inside it, by name.
+    """
+
+    occurs: str
+    attributes: dict[str, tuple[str, bool]]
+    children: dict[str, Tag] = field(default_factory=dict)
+
+
+@cache
+def schema() -> Tag:
+    """Return the root of what preCICE 3.4 knows, which ``benchmarks/configurations.py --schema`` writes."""
+    open_tags = [Tag("1", {})]
+    for line in (Path(__file__).parent / "schema.txt").read_text(encoding="utf-8").splitlines():
+        name, occurs, *texts = line.split()
+        attributes = {}
+        for text in texts:
+            attribute, _, kind = text.partition(":")
+            attributes[attribute.removesuffix("!")] = kind, attribute.endswith("!")
+        depth = (len(line) - len(line.lstrip())) // 2
+        del open_tags[depth + 1 :]
+        open_tags.append(Tag(occurs, attributes))
+        open_tags[depth].children[name] = open_tags[-1]
+    return open_tags[0].children["precice-configuration"]

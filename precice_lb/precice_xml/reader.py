@@ -20,12 +20,7 @@ from precice_lb.precice_xml.records import (
 )
 from precice_lb.precice_xml.records import Mapping as MeshMapping
 
-_ROOT_TAGS = ("log", "profiling", "data:scalar", "data:vector", "mesh", "participant", "m2n:", "coupling-scheme:")
-_PARTICIPANT_TAGS = (
-    *("provide-mesh", "receive-mesh", "read-data", "write-data", "watch-point", "watch-integral"),
-    *("mapping:", "action:", "export:", "intra-comm:"),
-)
-_FILTERS = ("no-filter", "on-primary-rank", "on-secondary-ranks")
+_JUST_IN_TIME = ("nearest-neighbor", "rbf", "rbf-pum-direct", "coarse-graining")
 
 
 def read_configuration(path: str | Path) -> Configuration:
@@ -95,8 +90,6 @@ def _parsed(text: str, path: Path) -> Configuration:
     for element in root.named("participant"):
         participant = _read_participant(reader, element, meshes, names)
         reader.add(participants, participant.name, participant, element)
-    if not participants:
-        reader.fail(root, "participants", "none", "add <participant name=…> elements")
     _check_received(reader, root, participants)
     m2ns: list[M2N] = []
     for element in root.named("m2n:"):
@@ -121,7 +114,7 @@ def _check_root(reader: Reader, root: Element) -> None:
         reader.fail(old[0], "a configuration of preCICE 3", "one of preCICE 2", "port it to preCICE 3")
     if root.tag != "precice-configuration":
         reader.fail(root, "<precice-configuration>", "another root element", "give a preCICE configuration")
-    reader.check_tags(root, *_ROOT_TAGS)
+    reader.check(root)
 
 
 def _read_data(reader: Reader, element: Element) -> Data:
@@ -130,8 +123,7 @@ def _read_data(reader: Reader, element: Element) -> Data:
 
 
 def _read_mesh(reader: Reader, element: Element, data: Mapping[str, Data]) -> Mesh:
-    reader.check_tags(element, "use-data")
-    dimensions = int(reader.choice(element, "dimensions", ("2", "3")))
+    dimensions = int(reader.text(element, "dimensions"))
     used = tuple(reader.known(child, "name", "data", data) for child in element.children)
     return Mesh(reader.text(element, "name"), dimensions, used, element.line)
 
@@ -139,24 +131,37 @@ def _read_mesh(reader: Reader, element: Element, data: Mapping[str, Data]) -> Me
 def _read_participant(
     reader: Reader, element: Element, meshes: Mapping[str, Mesh], participants: list[str]
 ) -> Participant:
-    reader.check_tags(element, *_PARTICIPANT_TAGS)
     provides = tuple(reader.known(child, "name", "mesh", meshes) for child in element.named("provide-mesh"))
     receives = tuple(
         ReceivedMesh(
             name=reader.known(child, "name", "mesh", meshes),
             provider=reader.known(child, "from", "participant", participants),
-            safety_factor=reader.number(child, "safety-factor", "0.5"),
-            geometric_filter=reader.choice(child, "geometric-filter", _FILTERS, "on-secondary-ranks"),
+            safety_factor=reader.number(child, "safety-factor", "0.5", least=0),
+            geometric_filter=reader.text(child, "geometric-filter", "on-secondary-ranks"),
             api_access=reader.boolean(child, "api-access") or reader.boolean(child, "direct-access"),
             line=child.line,
         )
         for child in element.named("receive-mesh")
     )
     used = (*provides, *(mesh.name for mesh in receives))
+    for child in element.named("provide-mesh", "receive-mesh"):
+        if used.count(child.attributes["name"]) > 1:
+            reader.fail(child, "every mesh once", f'"{child.attributes["name"]}" twice', "remove one")
 
     def pair(child: Element) -> tuple[str, str]:
         mesh = reader.known(child, "mesh", "mesh of this participant", used)
         return mesh, reader.known(child, "name", f'data of mesh "{mesh}"', meshes[mesh].data)
+
+    mappings = tuple(_read_mapping(reader, child, used, provides) for child in element.named("mapping:"))
+    for position, mapping in enumerate(mappings):
+        for other in mappings[:position]:
+            same = mapping.target == other.target and mapping.source == other.source
+            # One of them just in time.
+            mixed = mapping.target == other.target and None in (mapping.source, other.source)
+            if same or (mixed and mapping.direction == other.direction == "write"):
+                reader.fail(
+                    mapping.element, "one mapping to a mesh from another", f"a second to {mapping.target}", "remove one"
+                )
 
     return Participant(
         name=reader.text(element, "name"),
@@ -164,12 +169,12 @@ def _read_participant(
         receives=receives,
         reads=tuple(pair(child) for child in element.named("read-data")),
         writes=tuple(pair(child) for child in element.named("write-data")),
-        mappings=tuple(_read_mapping(reader, child, used) for child in element.named("mapping:")),
+        mappings=mappings,
         line=element.line,
     )
 
 
-def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...]) -> MeshMapping:
+def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...], provides: tuple[str, ...]) -> MeshMapping:
     def mesh(name: str) -> str | None:
         # preCICE takes an empty name for none at all: a just-in-time mapping.
         if not element.attributes.get(name):
@@ -177,11 +182,29 @@ def _read_mapping(reader: Reader, element: Element, meshes: tuple[str, ...]) -> 
         return reader.known(element, name, "mesh of this participant", meshes)
 
     source, target = mesh("from"), mesh("to")
+    kind, direction = element.tag.partition(":")[2], reader.text(element, "direction")
     if source is None and target is None:
         reader.fail(element, 'a mesh as "from" or "to"', "neither", "name the meshes")
+    reads, constraint = direction == "read", element.attributes["constraint"]
+    # Without a mesh on the solver's side it is just in time.
+    if None in (source, target):
+        if (source if reads else target) is None or constraint != ("consistent" if reads else "conservative"):
+            expected = (
+                'direction="read" constraint="consistent" without "to", or "write" and "conservative" without "from"'
+            )
+            reader.fail(element, expected, "another just-in-time mapping", "correct it, or name both meshes")
+        if kind not in _JUST_IN_TIME:
+            remedy = "name both meshes, or take another mapping"
+            reader.fail(element, f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
+    for name, role in ((source, "receives" if reads else "provides"), (target, "provides" if reads else "receives")):
+        if name is not None and (name in provides) != (role == "provides"):
+            reader.fail(
+                element, f'a mesh that the participant {role} as "{"from" if name == source else "to"}" of '
+                f'direction="{direction}"', f'"{name}"', "turn the direction, or provide and receive the meshes so"
+            )  # fmt: skip
     return MeshMapping(
-        kind=element.tag.partition(":")[2],
-        direction=reader.choice(element, "direction", ("read", "write")),
+        kind=kind,
+        direction=direction,
         constraint=reader.text(element, "constraint"),
         source=source,
         target=target,

@@ -202,7 +202,7 @@ def recommend_split(
     constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
     constraints = with_accepted(constraints, schedule, measurements.configuration)
     given = _present(present, names, constraints)
-    seed = whole_number(before.get("seed", seed), "random_state", 0)
+    seed = whole_number(before.get("seed", seed), "seed", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
     limits, reach = limits_of(names, total, minimum_ranks, maximum_ranks, constraints)

@@ -155,7 +155,7 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 def _joined(parts: Sequence[Measurements]) -> Measurements:
     names = list(dict.fromkeys(name for part in parts for name in part.samples))
-    samples, spread, parameters, sent, versions = {}, {}, {}, {}, {}
+    samples, spread, parameters, sent, versions, origins = {}, {}, {}, {}, {}, {}
     layouts: dict[str, list[Layout]] = {}
     unknown: set[str] = set()
     repeated: list[str] = []
@@ -181,6 +181,8 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         repeated += said_again(name, len(rows) - len(kept))
         order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
         samples[name], spread[name], sent[name] = rows[order], errors[order], communication[order]
+        origins[name] = np.array([part.origin(name, row) for part in having for row in range(len(part.samples[name]))])
+        origins[name] = origins[name][order]
         if ran.any():
             versions[name] = ran[order]
         parameters[name] = {key: values[order] for key, values in columns.items()}
@@ -201,4 +203,5 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         versions,
         tuple(ran for part in parts for ran in (part.recorded_versions or ({},) * len(part.recorded))),
         {key: each for key, each in measured_layouts(layouts).items() if each != Layouts() or key not in unknown},
+        origins,
     )

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.repeats import without_stragglers
 from precice_lb.dataset.versions import combinations_of, of_versions
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.names import for_versions, key_of
@@ -42,7 +43,7 @@ def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Reco
         given: dict[str, Any] = {**bound, **bound.pop("words", {})}
         given.pop("words", None)
         data = given.pop("data", None)
-        measurements = measurements_given(given.pop("measurements", data))
+        measurements = without_stragglers(measurements_given(given.pop("measurements", data)))
         one: Callable[..., Recommendation] = recommend
         if not measurements.versions:
             return one(measurements, **given)

@@ -327,7 +327,9 @@ def _by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 def _has_guesses(arguments: Mapping[str, Any]) -> bool:
     """Whether a configuration has fields for a first guess, by its bytes: reading XML takes longer than recording."""
     try:
-        return b'"Guess-of-' in Path(os.fsdecode(arguments["configuration_file_name"])).read_bytes()
+        content = Path(os.fsdecode(arguments["configuration_file_name"])).read_bytes()
+        # Without the zeros of UTF-16.
+        return b'"Guess-of-' in content.replace(b"\0", b"")
     except (KeyError, TypeError, OSError):
         return False
 

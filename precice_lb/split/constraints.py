@@ -142,7 +142,10 @@ class Constraints:
         if self.kinds and (said := [key for key in beside if getattr(self, key)]):
             raise InfeasibleError(f"expected {said[0]} or kinds of nodes, which say what there is, found both")
         if self.cores_per_node is None and not self.kinds and (self.unit == "nodes" or self.whole_nodes):
-            raise InfeasibleError("expected cores_per_node for a budget in nodes or whole nodes, found none")
+            raise InfeasibleError(
+                "expected cores_per_node for a budget in nodes or whole nodes, found none; say how "
+                "many cores a node has"
+            )
         whole = {"cores_per_node": (self.cores_per_node, 1), "gpus_per_node": (self.gpus_per_node, 0)}
         whole |= {"gpus": (self.gpus, 0), "cores": (self.cores, 1), "nodes": (self.nodes, 1)}
         for key in ("threads", "gpus_per_rank", "multiple", "minimum", "maximum", "fixed", "ranks_per_node"):
@@ -241,7 +244,7 @@ class Constraints:
                 f"{' and '.join(unit for unit, _ in given) or 'none of them'}"
             )
         ((unit, count),) = given
-        number = whole_number(count, "total_ranks" if unit == "ranks" else f"a budget in {unit}", 1)
+        number = whole_number(count, "budget" if unit == "ranks" else f"a budget in {unit}", 1)
         found = replace(self, unit=unit, cores=None, nodes=None)
         if unit == "ranks" and found.threads != 1:
             raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")

@@ -51,8 +51,6 @@ UNSUPPORTED = {
         "mapping:linear-cell-interpolation",
     ),
     "projection": ("mapping:nearest-neighbor", "mapping:nearest-projection", "mapping:nearest-projection"),
-    "several clusters": ("mapping:nearest-neighbor", "mapping:rbf-pum-direct", "mapping:rbf-pum-direct"),
-    "attribute": ('<data:scalar name="Heat"', '<data:scalar colour="red" name="Heat"', "colour"),
     "bounds": ('<data:scalar name="Heat"', '<data:scalar lower-bound="0" name="Heat"', "lower-bound"),
     "wait": ("<precice-configuration>", '<precice-configuration wait-in-finalize="1">', "wait-in-finalize"),
     "scaled": ('constraint="consistent"', 'constraint="scaled-consistent-surface"', "scaled-consistent-surface"),
@@ -74,7 +72,8 @@ UNSUPPORTED = {
     "export": ('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" />\n<export:vtu />', "export:vtu"),
     "action": (
         '<provide-mesh name="A-Mesh" />',
-        '<provide-mesh name="A-Mesh" />\n<action:multiply-by-area mesh="A-Mesh" timing="read-mapping-post" />',
+        '<provide-mesh name="A-Mesh" />\n<action:multiply-by-area mesh="A-Mesh" timing="read-mapping-post">'
+        '<target-data name="Force"/></action:multiply-by-area>',
         "action:multiply-by-area",
     ),
 }
@@ -156,18 +155,18 @@ def test_composed_schemes_share_their_windows(tmp_path: Path) -> None:
     "tag", ['<provide-mesh name="A-Mesh" />', '<read-data name="Force" mesh="A-Mesh" />', '<log enabled="false" />']
 )
 def test_nothing_is_said_twice(tag: str, text: str) -> None:
-    with pytest.raises(ConfigurationError, match="found a second"):
+    with pytest.raises(ConfigurationError, match=r"found (a second|\"A-Mesh\" twice)"):
         check(text.replace(tag, tag + tag))
 
 
 @pytest.mark.parametrize("port", ["", "x", "-1", "65536", "1.5"])
 def test_ports_are_numbers(port: str, text: str) -> None:
-    with pytest.raises(ConfigurationError, match="a port number"):
+    with pytest.raises(ConfigurationError, match=r'(a port number|a whole number) as "port"'):
         check(text.replace("<m2n:sockets", f'<m2n:sockets port="{port}"'))
 
 
 def test_safety_factors_are_not_negative(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="safety-factor of at least 0"):
+    with pytest.raises(ConfigurationError, match='at least 0 as "safety-factor"'):
         check(text.replace("<receive-mesh", '<receive-mesh safety-factor="-0.5"'))
 
 
@@ -216,11 +215,11 @@ def test_iterations_are_refused_with_tag_and_line(name: str, implicit: str) -> N
 @pytest.mark.parametrize(
     ("before", "after", "found"),
     [
-        ('limit="1e-3"', 'limit="2"', 'number greater than 1e-14 and at most 1 as "limit"'),
+        ('limit="1e-3"', 'limit="2"', 'a number above 0 and at most 1 as "limit"'),
         (' limit="1e-3"', "", '"limit" in <relative-convergence-measure>, found none'),
         ('value="0.5"', 'value="1.5"', "initial-relaxation"),
         ('value="9"', 'value="9.0"', "a whole number"),
-        ("<data name:Force />", "", "<data…>"),
+        ("<data name:Force />", "", "expected <data> in"),
         ("</acceleration:IQN-ILS>", "</acceleration:IQN-ILS><acceleration:aitken />", "a second"),
         ("<filter", '<filter type="QR2" /><filter', "a second"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingest_helpers import read_or_refusal, write
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.ingest.csv import read_csv, read_frame, write_csv
 
 
 def _write(directory: Path, text: str) -> Path:
@@ -119,9 +119,73 @@ def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
         read_csv(_write(tmp_path, "participant,,ranks,seconds\nA,0,1,2\n"))
 
 
-def test_a_decimal_comma_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"line 2: .*'2,5'; write a decimal point"):
-        read_csv(_write(tmp_path, "participant;ranks;seconds\nA;1;2,5\n"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "participant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1e-1;2.1\n",
+        "sep=;\nparticipant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1;2.1\n".replace(";1;2.1", ";0,1;2.1"),
+        'participant\tranks\tseconds\tnote\nA\t1\t2,5\t"a,b"\nA\t2\t1,250\tc\nB\t36\t0,1\t2.1\n',
+    ],
+)
+def test_decimal_commas_are_read(tmp_path: Path, text: str) -> None:
+    found = read_csv(_write(tmp_path, text))
+    assert {name: rows.tolist() for name, rows in found.samples.items()} == {
+        "A": [[1, 2.5], [2, 1.25]],
+        "B": [[36, 0.1]],
+    }
+    assert found.parameters["A"]["note"].tolist() == ["a,b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("A;1;1,234\nA;2;1,100\n", r"line 2: .*'1,234', which may be thousands; write a decimal point"),
+        (
+            "A;1;0,5\nA;2;0.25\n",
+            r"line 3: expected decimal commas as in .*line 2 \('0,5'\), found '0.25' in .*write all",
+        ),
+        ("A;1;0,5\nA;2;1.234,5\n", r"line 3: .*found '1.234,5' in column seconds; .*no separators of thousands"),
+        ("A;1.024;0,5\n", r"line 2: .*found '1.024' in column ranks; .*no separators of thousands"),
+        ("A;1,024;0,5\n", r"line 2: expected a whole number of at least 1 in column ranks, found '1.024'; correct it"),
+    ],
+)
+def test_tables_in_which_a_comma_may_mean_two_things_are_refused(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_csv(_write(tmp_path, "participant;ranks;seconds\n" + rows))
+
+
+def test_decimal_commas_between_commas_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 2: expected 3 columns .*found 4; with decimal commas .*by semicolons"):
+        read_csv(_write(tmp_path, "participant,ranks,seconds\nA,1,2,5\n"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings_of_spreadsheets_are_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text("participant;ranks;seconds\nStröm;1;2,5\n", encoding=encoding)
+    assert read_csv(path).samples["Ström"].tolist() == [[1, 2.5]]
+    path.write_text("participant;ranks;seconds\nStröm;1;2,5\n", encoding="latin-1")
+    with pytest.raises(DataError, match="not utf-8 text; save it as UTF-8"):
+        read_csv(path)
+
+
+def test_a_frame_is_read_as_a_file_is(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    text = "participant,ranks,seconds\nAir,36.0,5.6\nAir,72.0,3.1\nSea,36.0,20\nSea,72.0,12.1\n"
+    path = _write(tmp_path, text)
+    for measurements in (
+        read_csv(path),
+        read_frame(pandas.read_csv(path)),
+        read_frame(pandas.read_csv(path, dtype=str)),
+    ):
+        assert measurements.samples["Air"].tolist() == [[36, 5.6], [72, 3.1]]
+    path.write_text(text.replace("36.0", "36.5", 1))
+    for read, where in (
+        (lambda: read_csv(path), "line 2"),
+        (lambda: read_frame(pandas.read_csv(path)), "DataFrame, row 1"),
+    ):
+        with pytest.raises(DataError, match=f"{where}: expected a whole number .* in column ranks, found '36.5'"):
+            read()
 
 
 def test_error_and_iterations_have_columns_of_their_own(tmp_path: Path) -> None:

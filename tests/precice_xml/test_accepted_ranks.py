@@ -108,7 +108,13 @@ def test_each_rule_names_who_is_bound_and_the_line(rule: str) -> None:
 @pytest.mark.parametrize("switched", ["false", "0", "no"])
 def test_what_preCICE_starts_with_any_ranks_has_no_bounds(switched: str) -> None:
     off = TEXT.replace('initialization="true"', f'initialization="{switched}"')
-    for text in (PLAIN, THIRD, off, PLAIN.replace("export:csv", "export:vtu"), TEXT.replace("use-two", "x-use-two")):
+    for text in (
+        PLAIN,
+        THIRD,
+        off,
+        PLAIN.replace("export:csv", "export:vtu"),
+        TEXT.replace(' use-two-level-initialization="true"', ""),
+    ):
         assert accepted_ranks(parse_configuration(text)) == {}
     commented = PLAIN.replace("</precice-configuration>", "<!-- <export:vtk/> --></precice-configuration>")
     assert accepted_ranks(parse_configuration(commented)) == {}

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
-from precice_lb.precice_xml.elements import parse
+from precice_lb.precice_xml.elements import parse, text_of
 from precice_lb.precice_xml.records import ConvergenceMeasure, Exchange
+from precice_lb.store.schema import case_fingerprint
 
 FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")
 
@@ -62,9 +63,8 @@ def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
 def test_convergence_measures_are_named_as_in_the_log() -> None:
     tag = '<relative-convergence-measure data="Pressure" mesh="Inner-Mesh" limit="1e-5" />'
     kinds = {"absolute": "Abs", "relative": "Rel", "residual-relative": "Drop", "absolute-or-relative": "AbsOrRel"}
-    several = "".join(tag.replace("<relative", f"<{kind}") for kind in kinds).replace(
-        'limit="1e-5" />', 'limit="1e-5" abs-limit="0.5" rel-limit="1e-4" />'
-    )
+    *simple, last = (tag.replace("<relative", f"<{kind}") for kind in kinds)
+    several = "".join([*simple, last.replace('limit="1e-5"', 'abs-limit="0.5" rel-limit="1e-4"')])
     measures = parse_configuration(FULL.replace(tag, several)).coupling_schemes[0].measures
     assert [each.header for each in measures] == [f"Res{name}(Inner-Mesh:Pressure)" for name in kinds.values()]
     assert [each.limit for each in measures] == [1e-5, 1e-5, 1e-5, 0.5]
@@ -146,14 +146,10 @@ REFUSED = [
     ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
     ('<provide-mesh name="Inner-Mesh" />', '<provide-mesh name="Nowhere" />', "a defined mesh"),
     ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
-    (
-        '<provide-mesh name="Outer-Mesh" />',
-        '<provide-mesh name="Inner-Mesh" />',
-        'participant that provides mesh "Outer-Mesh"',
-    ),
+    ('from="Outer" safety', 'from="Inner" safety', 'participant that provides mesh "Outer-Mesh"'),
     ('to="Inner-Mesh" constraint="consistent"', 'to="Mesh" constraint="consistent"', "mesh of this participant"),
     ('from="Outer-Mesh" to="Inner-Mesh" con', 'from="" to="" con', "found neither"),
-    ('direction="read"', 'direction="reed"', "one of read, write"),
+    ('direction="read"', 'direction="reed"', "one of write, read"),
     (
         'name="Pressure" mesh="Inner-Mesh" />\n    <map',
         'name="X" mesh="Inner-Mesh" />\n    <map',
@@ -179,9 +175,33 @@ REFUSED = [
     ("<m2n:sockets acceptor", "<!-- m2n --><m2n:sockets acceptr", "acceptor"),
     ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
     ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
-    ("serial-implicit", "serial-implicid", "a coupling scheme of kind"),
-    ("serial-implicit", "parallel-implicit", 'one of fixed as "method"'),
-    ('<max-time value="1" />', '<max-time value="inf" />', 'a positive "value"'),
+    ("serial-implicit", "serial-implicid", r'did you mean "coupling-scheme:serial-implicit"\?'),
+    ("serial-implicit", "parallel-implicit", r":32: .*in <time-window-size>, found \"method\"; remove"),
+    (
+        '<max-time value="1" />',
+        '<max-time value="1" />\n<max-time value="2" />',
+        ":32: expected one <max-time> there .*second; remove",
+    ),
+    ('safety-factor="1/4"', 'safety-factor="-1"', r'at least 0 as "safety-factor" in <receive-mesh>, found "-1"'),
+    ('safety-factor="1/4"', 'safety-factor="1_0"', r'a number as "safety-factor"'),
+    (
+        'safety-factor="1/4"',
+        'saftey-factor="1/4"',
+        r'"saftey-factor"; remove or rename it: did you mean "safety-factor"',
+    ),
+    (
+        "<acceleration:IQN-ILS>",
+        "<acceleration:constant><relaxation value='1'/></acceleration:constant><acceleration:IQN-ILS>",
+        "one <acceleration:…> .* found a second; remove",
+    ),
+    (
+        '<provide-mesh name="Inner-Mesh" />',
+        '<provide-mesh name="Inner-Mesh" />' * 2,
+        'once .*"Inner-Mesh" twice; remove',
+    ),
+    ('limit="1e-5"', 'limit="2"', 'above 0 and at most 1 as "limit"'),
+    ('<max-iterations value="40" />', '<max-iterations value="4" /><min-iterations value="5" />', "found 5 and 4"),
+    ('<max-time value="1" />', '<max-time value="inf" />', r'a number as "value" in <max-time>, found "inf"'),
 ]
 
 
@@ -199,7 +219,7 @@ def test_old_and_foreign_files_are_refused() -> None:
         parse_configuration('<precice-configuration><solver-interface dimensions="2" /></precice-configuration>')
     with pytest.raises(ConfigurationError, match="<precice-configuration>"):
         parse_configuration("<html></html>")
-    with pytest.raises(ConfigurationError, match="participants"):
+    with pytest.raises(ConfigurationError, match="expected <mesh> in <precice-configuration>, found none; add it"):
         parse_configuration("<precice-configuration></precice-configuration>")
     with pytest.raises(ConfigurationError, match="well-formed"):
         parse_configuration("")
@@ -209,9 +229,51 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"precice-config\.xml: .*No such file"):
         read_configuration(tmp_path / "precice-config.xml")
     binary = tmp_path / "binary.xml"
-    binary.write_bytes(b"\xff\xfe\xff\x00")
+    binary.write_bytes(b"\xff\xff\xff\x00")
     with pytest.raises(ConfigurationError, match="utf-8"):
         read_configuration(binary)
+
+
+ENCODINGS = {
+    "utf-16 with a mark": ("UTF-16", "utf-16"),
+    "utf-16 of the other end": ("UTF-16", "utf-16-be"),
+    "utf-8 with a mark": ("UTF-8", "utf-8-sig"),
+    "a mark against the declaration": ("ISO-8859-1", "utf-8-sig"),
+    "utf-16 with another declaration": ("UTF-8", "utf-16"),
+    "latin-1 by declaration": ("ISO-8859-1", "latin-1"),
+}
+
+
+@pytest.mark.parametrize("how", ENCODINGS)
+def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path) -> None:
+    declared, codec = ENCODINGS[how]
+    path, copy = tmp_path / "precice-config.xml", tmp_path / "copy.xml"
+    text = FULL.replace("UTF-8", declared).replace("Outer", "Außen")
+    path.write_bytes(text.encode(codec))
+    configuration = read_configuration(path)
+    assert list(configuration.participants) == ["Inner", "Außen"]
+    patch_configuration(path, copy, exchange_directory="there")
+    assert [m2n.exchange_directory for m2n in read_configuration(copy).m2ns] == ["there"]
+    patch_configuration(path, copy)
+    assert copy.read_bytes() == path.read_bytes()
+    assert text_of(path.read_bytes()) == configuration.text
+    # What runs store of it is the same case.
+    assert case_fingerprint(configuration.text) == case_fingerprint(text)
+
+
+def test_bytes_that_are_not_as_declared_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_bytes(FULL.replace("UTF-8", "UTF-16").encode())
+    with pytest.raises(ConfigurationError, match="expected text in UTF-16, found bytes that are not; save the file as"):
+        read_configuration(path)
+
+
+def test_entities_of_its_own_are_refused_where_they_are_used() -> None:
+    declared = FULL.replace("<precice-conf", '<!DOCTYPE x [<!ENTITY name "Force">]>\n<precice-conf', 1)
+    assert parse_configuration(declared).data.keys() == parse_configuration(FULL).data.keys()
+    for used in (declared.replace('name="Force"', 'name="&name;"', 1), declared.replace("</mesh>", "&name;</mesh>", 1)):
+        with pytest.raises(ConfigurationError, match=r"expected no entities but .* found &name;; write its"):
+            parse_configuration(used)
 
 
 @pytest.mark.parametrize("encoding", ["undefined", "idna", "punycode", "base64", "rot13", "unheard-of"])
@@ -291,11 +353,11 @@ def test_patch_changes_nothing_else(tmp_path: Path) -> None:
 def test_patch_replaces_what_is_there_and_keeps_the_encoding(tmp_path: Path) -> None:
     path = tmp_path / "a.xml"
     text = FULL.replace("UTF-8", "ISO-8859-1").replace("two participants", "zwei Löser äöü")
-    text = text.replace('<max-time value="1" />', '<max-time-windows note=" value=" value="99"/>')
+    text = text.replace('<max-time value="1" />', "<max-time-windows   value = '99'/>")
     text = text.replace('acceptor="Inner"', "exchange-directory='old > dir' acceptor=\"Inner\"")
     path.write_bytes(text.encode("latin-1"))
     patch_configuration(path, path, max_time_windows=4, exchange_directory="new")
-    expected = text.replace('value="99"', 'value="4"').replace("'old > dir'", '"new"')
+    expected = text.replace("'99'", '"4"').replace("'old > dir'", '"new"')
     assert path.read_bytes() == expected.encode("latin-1")
 
 

@@ -23,6 +23,7 @@ from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
 from precice_lb.ingest.profiling.find import find_configuration
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table
+from precice_lb.precice_xml.elements import text_of
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import (
     ADVANCE_DTYPE,
@@ -101,7 +102,7 @@ def profiled_participant(
     case, text = ProfiledCase(None), ""
     if path is not None:
         try:
-            text = path.read_bytes().decode("utf-8", "replace")
+            text = text_of(path.read_bytes())
         except OSError as error:
             raise DataError(
                 f"{path}: expected a preCICE configuration, found none that can be read ({error})"
