@@ -1,4 +1,8 @@
-"""A real Slurm on this machine: one controller and four daemons with virtual nodes of eight CPUs, all on loopback."""
+"""A real Slurm on this machine: one controller, four daemons with virtual nodes, all on loopback.
+
+In configuration A nodes have eight CPUs; in B four cores with two hardware threads each, memory that steps use up, and
+tasks that are bound.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +40,11 @@ SlurmdPidFile={root}/slurmd-%n.pid
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={task}
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=1,sched_min_interval=0
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+SelectTypeParameters={select}
 MpiDefault=none
 ReturnToService=2
 KillWait=1
@@ -54,6 +58,17 @@ GresTypes=gpu
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
+# What A and B of the configurations differ in.
+_PLAIN = {"task": "task/none", "select": "CR_CPU"}
+_THREADED = {"task": "task/affinity", "select": "CR_Core_Memory\nDefMemPerCPU=500"}
+_PLAIN_NODE = "CPUs=8 RealMemory=4000"
+_THREADED_NODE = "CPUs=8 Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=4000"
+# Of a machine with fewer processors than a virtual node: a step's mask is in SLURM_CPU_BIND_LIST all the same.
+_NO_AFFINITY = """\
+#define _GNU_SOURCE
+#include <sched.h>
+int sched_setaffinity(pid_t process, size_t size, const cpu_set_t *mask) { return 0; }
+"""
 
 _RANKS = "import os\nfrom mpi4py import MPI\nos.write(1, f'{MPI.COMM_WORLD.size} '.encode())\n"
 
@@ -115,17 +130,31 @@ def _last_words(root: Path) -> str:
     return " | ".join((errors or lines or ["no output"])[-4:])
 
 
+def _as_other_machine(root: Path) -> dict[str, str]:
+    """Variables with which slurmd sees a machine of four cores with two hardware threads each, whatever this one is."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler (cc) for a stand-in of sched_setaffinity, which nodes of another topology need")
+    source, library = root / "affinity.c", root / "affinity.so"
+    source.write_text(_NO_AFFINITY)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return {"HWLOC_SYNTHETIC": "pack:1 core:4 pu:2", "LD_PRELOAD": str(library)}
+
+
 @contextmanager
-def running_slurm(root: Path) -> Iterator[Path]:
-    """Start it below a directory with a short path; set SLURM_CONF and UCX_TLS for this process and its children."""
+def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
+    """Start it below a directory with a short path; set SLURM_CONF and UCX_TLS for this process and its children.
+
+    Configuration B where it is ``threaded``, else A.
+    """
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"no Slurm on this machine: {', '.join(missing)} missing (Debian: slurm-wlm, munge)")
     if os.geteuid() != 0:
         pytest.skip("Slurm's daemons need root rights here")
+    node = _THREADED_NODE if threaded else _PLAIN_NODE
     ports = _free_ports(1 + len(NODES))
     host = socket.gethostname().partition(".")[0]
     nodes = "\n".join(
-        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 State=UNKNOWN"
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {node} State=UNKNOWN"
         + (f" Gres=gpu:{GPUS} Feature=gpu" if name == NODES[-1] else " Feature=cpu")
         for name, port in zip(NODES, ports[1:], strict=True)
     )
@@ -137,6 +166,8 @@ def running_slurm(root: Path) -> Iterator[Path]:
     conf = root / "slurm.conf"
     # MPICH names shared memory by the job's number, and a killed job leaves it in /dev/shm: no number may come again.
     names = {"host": host, "user": getpass.getuser(), "first_job": int(time.time()) % 10**7 + 1}
+    names |= _THREADED if threaded else _PLAIN
+    machine = _as_other_machine(root) if threaded else {}
     conf.write_text(CONFIGURATION.format(**names, ports=ports, root=root, nodes=nodes))
     for number in range(GPUS):
         (root / f"gpu{number}").touch()
@@ -151,10 +182,17 @@ def running_slurm(root: Path) -> Iterator[Path]:
     os.environ |= settings
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(*tokens: str) -> None:
+    def start(*tokens: str, **variables: str) -> None:
         with (root / f"{Path(tokens[0]).name}{len(started)}.out").open("wb") as log:
             started.append(
-                subprocess.Popen(tokens, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                subprocess.Popen(
+                    tokens,
+                    env=os.environ | variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
             )
 
     try:
@@ -164,7 +202,7 @@ def running_slurm(root: Path) -> Iterator[Path]:
             time.sleep(0.1)
         start("slurmctld", "-c", "-D")
         for name in NODES:
-            start("slurmd", "-D", "-N", name)
+            start("slurmd", "-D", "-N", name, **machine)
         while not _idle():
             if time.monotonic() > start_up:
                 pytest.skip(f"Slurm does not start on this machine: {_last_words(root)}")

@@ -8,7 +8,6 @@ import re
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +16,18 @@ from pathlib import Path
 from precice_lb.calibrate.evidence import reasons, without_banner
 from precice_lb.calibrate.launchers import Launcher, make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, cpus_of_nodes, is_heterogeneous
+from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
 from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, check_command, file_name
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
+from precice_lb.calibrate.schedulers.slurm import scontrol
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
 _THREADS = "OMP_NUM_THREADS"
-_ANSWER_SECONDS = 30
 # Lines at the end of a log that are looked at, without those of launchers, and shown.
 _READ, _SHOWN = 60, 8
 
@@ -219,7 +218,7 @@ def _without_mpi(launcher: Launcher, plan: RunPlan) -> list[str]:
     many = [task.participant for task in plan.tasks if task.ranks > 1]
     if not many or not isinstance(launcher, SrunLauncher) or launcher.options.mpi is not None:
         return []
-    if re.search(r"^MpiDefault\s*=\s*none\s*$", _scontrol("show", "config"), re.MULTILINE) is None:
+    if re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE) is None:
         return []
     return [
         f"{', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run of its own; "
@@ -237,7 +236,7 @@ def on_login_node() -> bool:
     """Whether this machine, outside of any job, belongs to a cluster: its Slurm has a controller, up or down."""
     if "SLURM_JOB_ID" in os.environ or shutil.which("sbatch") is None:
         return False
-    return "slurmctld" in _scontrol("ping").lower()
+    return "slurmctld" in scontrol("ping").lower()
 
 
 def write_allocated_hosts(path: Path) -> Path | None:
@@ -245,28 +244,12 @@ def write_allocated_hosts(path: Path) -> Path | None:
     if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
         return None
     listed, counts = (os.environ.get(f"SLURM_JOB_{key}", "") for key in ("NODELIST", "CPUS_PER_NODE"))
-    names, cpus = _scontrol("show", "hostnames", listed).split(), cpus_of_nodes(counts)
-    if not names or len(names) != len(cpus):
+    names, cores = scontrol("show", "hostnames", listed).split(), allocated_cores()
+    if not names or len(names) != len(cores):
         raise CalibrationError(
             f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs {counts!r}; name "
             "them in a host file"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cpus, strict=True)), encoding="utf-8")
+    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cores, strict=True)), encoding="utf-8")
     return path
-
-
-def _scontrol(*words: str) -> str:
-    """Return what Slurm answers; nothing where it does not."""
-    try:
-        done = subprocess.run(
-            ["scontrol", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout

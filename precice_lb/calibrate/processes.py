@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -31,6 +32,11 @@ _TERM_SECONDS = 3.0
 _KILL_SECONDS = 10.0
 #: Cores of other load from which on a run may have measured it too.
 NOTICEABLE = 0.25
+# Of srun; in a log with nothing else, or at its end.
+_NEVER_STARTED = re.compile(
+    r"^srun: error: (tasks? \S+ launch failed.*|Unable to create step for job .*)$", re.MULTILINE
+)
+_LAUNCHER_BYTES = 65_536
 # Below, the kernel's ticks are too coarse.
 _SHORTEST_SECONDS = 0.5
 
@@ -75,6 +81,7 @@ def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: 
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left.
     """
     started = time.monotonic()
+    logs = {task.participant: task.log for task in tasks}
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for task in tasks:
@@ -83,7 +90,7 @@ def run_processes(tasks: Sequence[Task], environment: Mapping[str, str], token: 
                 running[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
                 return Outcome(time.monotonic() - started, f"{name} could not be started: {error}", (name,))
-        return _watch(running, started, time_limit)
+        return _watch(running, logs, started, time_limit)
     finally:
         stop_processes(list(running.values()), token)
 
@@ -105,15 +112,18 @@ def start_process(
         )
 
 
-def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, time_limit: float) -> Outcome:
+def _watch(
+    processes: Mapping[str, subprocess.Popen[bytes]], logs: Mapping[str, Path], started: float, time_limit: float
+) -> Outcome:
     running = dict(processes)
     while True:
         codes = {name: process.poll() for name, process in running.items()}
+        codes |= {name: 1 for name, code in codes.items() if code == 0 and never_started(logs[name])}
         seconds = time.monotonic() - started
         running = {name: process for name, process in running.items() if codes[name] is None}
         if failed := {name: code for name, code in codes.items() if code}:
             _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
-            error = ", ".join(f"{name} {ending(code)}" for name, code in failed.items())
+            error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
             code = next(iter(failed.values()))
             return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code)
         if not running:
@@ -124,8 +134,16 @@ def _watch(processes: Mapping[str, subprocess.Popen[bytes]], started: float, tim
         time.sleep(_POLL_SECONDS)
 
 
-def ending(code: int) -> str:
+def never_started(log: Path) -> str | None:
+    """Return why ranks were never started, as their launcher says it in their log, perhaps with exit code 0."""
+    said = _NEVER_STARTED.search(end_of_log(log, _LAUNCHER_BYTES))
+    return None if said is None else said[1]
+
+
+def ending(code: int, log: Path | None = None) -> str:
     """Say in words how a process ended: exit codes below 0 are signals."""
+    if log is not None and (why := never_started(log)) is not None:
+        return f"never started: {why}"
     if code < 0:
         return f"was ended by signal {-code}"
     return f"ended with exit code {code}"

@@ -330,4 +330,4 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
             return (
                 chain.runs.launcher.run(plan, lambda number: None, record.job) if _FAULTS.intersection(states) else None
             )
-    return exits.outcome() if exits.ended else None
+    return exits.outcome(plan) if exits.ended else None

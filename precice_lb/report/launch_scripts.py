@@ -121,7 +121,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
     options = study.launcher_options
-    common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}"]
+    common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}", "--no-requeue"]
     header = job_header(resource_options(plan.tasks, options), common)
     setup = "".join(f"{line}\n" for line in options.setup)
     steps = [

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,10 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
         "--partition=main",
         "--ntasks=5",
         "--cpus-per-task=1",
+        "--threads-per-core=1",
     ]
-    step = f"{slurm}/srun --ntasks={{}} --cpus-per-task=1 --exact --kill-on-bad-exit=1 --export=ALL"
-    step += " --cpu-bind=cores --mpi=pmi2"
+    step = f"{slurm}/srun --nodes=1-{{0}} --ntasks={{0}} --cpus-per-task=1 --threads-per-core=1 --mem=0 --exact"
+    step += " --kill-on-bad-exit=1 --export=ALL --immediate=300 --cpu-bind=cores --mpi=pmi2"
     for name, ranks in (("A", 3), ("B", 2)):
         assert (
             f"start {name} {tmp_path}/{name} {tmp_path}/{name}.log \\\n  {step.format(ranks)} solve 'in put'\n"
@@ -97,7 +99,7 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
     ]
     script = made(options=("--account=a",)).script(plan_of(tmp_path, *tasks))
     assert sbatch_lines(script)[3:] == [
-        *("--time=2", "--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1"),
+        *("--time=2", "--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1", "--threads-per-core=1"),
         "hetjob",
         *(
             "--time=2",
@@ -107,6 +109,7 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
             "--nodes=3",
             "--ntasks-per-node=1",
             "--cpus-per-task=1",
+            "--threads-per-core=1",
         ),
     ]
     assert "srun --het-group=0 --nodes=2 --ntasks=6 --distribution=plane=4 " in script
@@ -114,21 +117,79 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
     assert "--relative" not in script
 
 
-def test_the_study_s_own_size_of_a_job_is_left_alone(tmp_path: Path, slurm: Path) -> None:
-    script = made(options=("--nodes=4", "--exclusive")).script(plan_of(tmp_path, task(tmp_path, "A", 6, per_node=4)))
-    assert sbatch_lines(script)[4:] == ["--nodes=4", "--exclusive"]
+SHARED = ["--ntasks=96", "--cpus-per-task=1", "--threads-per-core=1"]
+
+
+@pytest.mark.parametrize(
+    ("own", "per_node", "completed"),
+    [
+        ("--nodes=4 --exclusive", 48, ["--ntasks-per-node=48", *SHARED[1:]]),
+        ("--ntasks-per-core=1", None, SHARED),
+        ("--ntasks-per-node=48", None, SHARED),
+        ("--ntasks-per-socket=24", None, SHARED),
+        ("--nodes=2 --ntasks-per-node=48", None, SHARED),
+        ("-N2 -n 100", None, SHARED[1:]),
+        ("--nodes=2-3", None, SHARED),
+        ("--ntasks=48 --cpus-per-task=2", None, SHARED[2:]),
+        ("--hint=nomultithread", None, SHARED[:2]),
+        ("--mem=180G", None, SHARED),
+    ],
+)
+def test_the_user_s_own_size_of_a_job_is_completed(
+    tmp_path: Path, slurm: Path, own: str, per_node: int | None, completed: list[str]
+) -> None:
+    tasks = [task(tmp_path, "A", 80, per_node=per_node), task(tmp_path, "B", 16, per_node=per_node)]
+    options = tuple(re.split(" (?=-)", own))
+    script = made(options=options).script(plan_of(tmp_path, *tasks))
+    assert sbatch_lines(script)[4:] == [*options, *completed]
+    holder = made(options=options, allocation="campaign").holder(tasks, 96)
+    assert sbatch_lines(holder)[3:] == [*options, *completed]
+    # As options of a participant, in place of the study's.
+    alone = [task(tmp_path, "A", 80), task(tmp_path, "B", 96, per_node=per_node and 24, options=options)]
+    components = " ".join(sbatch_lines(made(options=("--mem=1G",)).script(plan_of(tmp_path, *alone)))).split("hetjob")
+    assert components[1].split() == [
+        "--time=2",
+        *([] if "--mem" in own else ["--mem=1G"]),
+        *own.split(" "),
+        *(option.replace("per-node=48", "per-node=24") for option in completed),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "per_node", "refused"),
+    [
+        (
+            "--nodes=2 --ntasks-per-node=40",
+            None,
+            r"96 cores, found .*--ntasks=96 --ntasks-per-node=40 .* 80 cores: ask",
+        ),
+        ("-n 95", None, r"96 cores, found --ntasks=95 --cpus-per-task=1, which is 95 cores"),
+        ("--nodes=1 --ntasks-per-node=96", 48, r"144 cores on 3 nodes, found --nodes=1 --ntasks-per-node=96 "),
+        ("--nodes=6 --ntasks-per-node=24", 48, r"144 cores on 3 nodes, found --nodes=6 --ntasks-per-node=24 "),
+        ("--ntasks-per-core=2", None, r"a core for each rank, found --ntasks-per-core=2: leave it out"),
+        ("--hint=multithread", None, r"a core for each rank, found --hint=multithread: leave it out"),
+        ("-O", None, r"a core for each rank, found --overcommit: leave it out"),
+    ],
+)
+def test_a_size_that_does_not_fit_is_refused(
+    tmp_path: Path, slurm: Path, own: str, per_node: int | None, refused: str
+) -> None:
+    tasks = [task(tmp_path, "A", 80, per_node=per_node), task(tmp_path, "B", 16, per_node=per_node)]
+    with pytest.raises(CalibrationError, match=refused) as caught:
+        made(options=tuple(re.split(" (?=-)", own))).check(tasks)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_allocation_for_all_runs_has_room_for_every_split(tmp_path: Path, slurm: Path) -> None:
     largest = [task(tmp_path, "A", 15), task(tmp_path, "B", 15)]
     holder = made(allocation="campaign", label="lb-1", options=("--time=60",)).holder(largest, 16)
     assert sbatch_lines(holder)[1:] == [
-        *("--output=/dev/null", "--no-requeue", "--time=60", "--ntasks=16", "--cpus-per-task=1")
+        *("--output=/dev/null", "--no-requeue", "--time=60", "--ntasks=16", *SHARED[1:])
     ]
     assert holder.endswith("\nexec sleep infinity\n")
     largest = [task(tmp_path, name, 15, per_node=4) for name in "AB"]
     holder = made(allocation="campaign").holder(largest, 16)
-    assert sbatch_lines(holder)[3:] == ["--nodes=5", "--ntasks-per-node=4", "--cpus-per-task=1"]
+    assert sbatch_lines(holder)[3:] == ["--nodes=5", "--ntasks-per-node=4", *SHARED[1:]]
     launcher = made(allocation="campaign")
     launcher.job = "7"
     line = list(launcher.starts(plan_of(tmp_path, task(tmp_path, "A", 3, per_node=4)))[0].command)
@@ -148,7 +209,7 @@ def test_exit_codes_of_a_job_are_read_whatever_is_missing(tmp_path: Path) -> Non
     file.write_text("begin 10.5\nexit 137 A 1\nexit 0 B\nend 12.0\nexit 1")
     exits = read_exits(file)
     assert (exits.codes, exits.begun, exits.seconds) == ({"A 1": 137, "B": 0}, True, 1.5)
-    assert exits.outcome().error == "A 1 was ended by signal 9"
+    assert exits.outcome(plan_of(tmp_path)).error == "A 1 was ended by signal 9"
     file.write_text("begin 10.5\nexit 0 A\nend 12")
     assert not read_exits(file).ended
 
@@ -345,3 +406,38 @@ def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
     # It does not wait for the 300 seconds of A.
     run_script(tmp_path, text)
     assert (tmp_path / "exits").read_text().splitlines() == ["exit 3 B", "exit 137 A", "status 3"]
+
+
+NOT_LAUNCHED = "srun: error: task 0 launch failed: Slurmd could not execve job"
+
+
+def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code_says(tmp_path: Path) -> None:
+    said = Task("A", ("echo", NOT_LAUNCHED), 1, tmp_path, tmp_path / "A.log")
+    waits = Task("B", ("sleep", "300"), 1, tmp_path, tmp_path / "B.log")
+    outcome = run_processes([said, waits], dict(os.environ), f"started-{tmp_path.name}", 60.0)
+    assert (outcome.error, outcome.participants, outcome.code) == (
+        "A never started: task 0 launch failed: Slurmd could not execve job",
+        ("A",),
+        1,
+    )
+
+
+def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
+    from precice_lb.calibrate.schedulers import body
+
+    # Of an earlier run, with the same words.
+    (tmp_path / "B.log").write_text(f"{NOT_LAUNCHED}\n")
+    lines = [
+        Task("A", ("echo", NOT_LAUNCHED), 1, Path(), Path("A.log")),
+        Task("B", ("sh", "-c", "echo well; sleep 1"), 1, Path(), Path("B.log")),
+        Task("C", ("sleep", "300"), 1, Path(), Path("C.log")),
+    ]
+    text = body(lines, exit_file=tmp_path / "exits", grace=2, kill_after=3) + 'echo "status $status" >>exits\n'
+    run_script(tmp_path, text)
+    assert (tmp_path / "exits").read_text().splitlines() == ["exit 1 A", "exit 0 B", "exit 143 C", "status 1"]
+    assert (tmp_path / "script.log").read_text().startswith("A never started: task 0 launch failed: Slurmd could not ")
+    plan = plan_of(tmp_path, *(replace(line, log=tmp_path / line.log) for line in lines))
+    (tmp_path / "exits").write_text("begin 1\nexit 1 A\nexit 0 B\nend 2\n")
+    assert read_exits(tmp_path / "exits").outcome(plan).error == (
+        "A never started: task 0 launch failed: Slurmd could not execve job"
+    )

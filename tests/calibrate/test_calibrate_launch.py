@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from precice_lb.calibrate import RunPlan, Task
-from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.launchers import make_launcher, slurm
 from precice_lb.calibrate.launchers.local import (
     MpiexecLauncher,
     MPIFamily,
@@ -21,7 +21,7 @@ from precice_lb.calibrate.launchers.local import (
     mpi_library,
     read_hosts,
 )
-from precice_lb.calibrate.launchers.slurm import cpus_of_nodes
+from precice_lb.calibrate.launchers.slurm import allocated_cores, cpus_of_nodes
 from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plugins import LAUNCHERS
@@ -336,30 +336,37 @@ def steps(directory: Path, options: LauncherOptions, per_node: int | None = None
     return {name: line[1:-2] for name, line in found.items()}
 
 
+LAST = ["--cpus-per-task=1", "--threads-per-core=1", "--mem=0", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
+
+
 def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    last = ["--cpus-per-task=1", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
+    last = [*LAST, "--immediate=300"]
     assert steps(tmp_path, LauncherOptions(), A=3, B=2) == {
-        "A": ["--job-name=token", "--ntasks=3", *last, "--cpu-bind=cores"],
-        "B": ["--job-name=token", "--ntasks=2", *last, "--cpu-bind=cores"],
+        "A": ["--job-name=token", "--nodes=1-3", "--ntasks=3", *last, "--cpu-bind=cores"],
+        "B": ["--job-name=token", "--nodes=1-2", "--ntasks=2", *last, "--cpu-bind=cores"],
     }
     found = steps(tmp_path, LauncherOptions(pin=False, mpi="pmi2", arguments=("-l",)), A=3)
-    assert found["A"] == ["--job-name=token", "--ntasks=3", *last, "--mpi=pmi2", "-l"]
+    assert found["A"] == ["--job-name=token", "--nodes=1-3", "--ntasks=3", *last, "--mpi=pmi2", "-l"]
+    # Whole names: what an argument stands for is left out, and what Slurm takes only one of.
+    found = steps(tmp_path, LauncherOptions(arguments=("--mem-per-cpu", "2G", "--hint=nomultithread", "-I9")), A=3)
+    assert not {"--mem=0", "--threads-per-core=1", "--immediate=300", "--cpu-bind=cores"}.intersection(found["A"])
+    assert "--cpus-per-task=1" in found["A"]
 
 
 def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     found = steps(tmp_path, LauncherOptions(), 4, A=6, B=3, C=8)
-    assert found["A"][1:-5] == [
+    assert found["A"][1:-8] == [
         "--nodes=2",
         "--relative=0",
         "--ntasks=6",
         "--distribution=plane=4",
     ]
-    assert found["B"][1:-5] == ["--nodes=1", "--relative=2", "--ntasks=3"]
-    assert found["C"][1:-5] == [
+    assert found["B"][1:-8] == ["--nodes=1", "--relative=2", "--ntasks=3"]
+    assert found["C"][1:-8] == [
         "--nodes=2",
         "--relative=3",
         "--ntasks=8",
@@ -376,16 +383,25 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
     tasks = plan_of(tmp_path, A=9, B=4).tasks
-    with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
+    with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
         make_launcher("srun").check(tasks)
     make_launcher("srun").check_ranks(12)
-    with pytest.raises(CalibrationError, match=r"13 ranks need as many CPUs; the allocation has 12"):
+    with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
         make_launcher("srun").check_ranks(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
         make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
         make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--mem=1G",)), tasks[0]])
     assert cpus_of_nodes("8(x2),4") == [8, 8, 4]
+    nodes = "NodeName=a CoresPerSocket=4 CPUTot=16 Sockets=2 X=1\nNodeName=b CoresPerSocket=4 CPUTot=4 Sockets=1\n"
+    monkeypatch.setattr(slurm, "scontrol", lambda *words: nodes)
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b")
+    # Two hardware threads are one core, unless Slurm was told to count cores.
+    assert allocated_cores() == [4, 4]
+    monkeypatch.setenv("SLURM_HINT", "nomultithread")
+    assert allocated_cores() == [8, 4]
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "16,4")
+    assert allocated_cores() == [8, 4]
     assert cpus_of_nodes("") == []
 
 

@@ -227,7 +227,7 @@ def test_threads_of_a_solver_without_mpi(tmp_path: Path, allocation: str, right:
     check_threads(tmp_path / "campaign")
     if allocation == "run":
         script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
-        assert "--ntasks=1 --cpus-per-task=2 --exact" in script
+        assert "--ntasks=1 --cpus-per-task=2 --threads-per-core=1" in script
         assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
@@ -21,31 +21,87 @@ from precice_lb.calibrate.schedulers.slurm import (
     cancel_steps,
     find_slurm,
     outside_of_jobs,
+    scontrol,
     without_slurm_options,
 )
 from precice_lb.exceptions import CalibrationError
+from precice_lb.plural import plural
 
 # Of a participant alone; the only ones that a step takes, too.
 GPU_OPTIONS = ("--gres", "--gpus", "-G")
-_PLACEMENT = re.compile(r"^(-[Nn]|--nodes\b|--ntasks\b|--ntasks-per-node\b)")
+# Seconds that a step may wait for cores before srun gives up: longer than a node needs to be rid of the run before.
+_LONGEST_WAIT = 300
+_OPTION = re.compile(r"--(?P<name>[\w-]+)(?:(?:=|\s+)(?P<value>.*))?|-(?P<letter>\w)\s*(?P<rest>.*)", re.DOTALL)
+_LETTERS = {"B": "extra-node-info", "c": "cpus-per-task", "G": "gpus", "I": "immediate", "m": "distribution"}
+_LETTERS |= {"N": "nodes", "n": "ntasks", "O": "overcommit"}
+# Options that Slurm refuses beside another one.
+_INSTEAD = {"hint": {"threads-per-core", "cpu-bind", "ntasks-per-core"}, "mem-per-cpu": {"mem"}, "mem-per-gpu": {"mem"}}
+# Options with which ranks may come to share a core, unless they have this value.
+_CROWDING = {"overcommit": None, "threads-per-core": "1", "ntasks-per-core": "1"}
+
+
+def named(options: Sequence[str]) -> dict[str, str]:
+    """Return the values of options by their whole names; of two alike the last counts, as it does for Slurm."""
+    parts = [part for text in options for part in re.split(r"\s+(?=--?[A-Za-z])", text)]
+    matches = [match for part in parts if (match := _OPTION.fullmatch(part))]
+    return {
+        match["name"] or _LETTERS.get(match["letter"], match["letter"]): match["value"] or match["rest"] or ""
+        for match in matches
+    }
+
+
+def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Return those of our options in whose place the user's ``own`` say nothing."""
+    said = set(named(own))
+    said = said.union(*(_INSTEAD.get(name, ()) for name in said))
+    return [option for option in ours if said.isdisjoint(named([option]))]
 
 
 def resource_options(tasks: Sequence[Task], options: LauncherOptions) -> list[list[str]]:
     """Return the options that ask for a run's nodes and tasks, one list per component of the job.
 
-    Where the study's own options name nodes or tasks, nothing is added to them.
+    The study's own are completed, and refused where a rank would not get a core.
     """
     if not is_heterogeneous(tasks):
         return [_placed(tasks, options.options)]
-    return [_placed([task], (*options.options, *task.options)) for task in tasks]
+    common = options.options
+    return [_placed([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
 
 
 def _placed(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
-    if any(_PLACEMENT.match(option) for option in own):
-        return list(own)
     block = _block(tasks)
     # A block may have cores left that are too few for another rank's threads.
-    return [*own, *_size(sum(-(-task.ranks // (block // task.threads)) for task in tasks), tasks, total_nodes(tasks))]
+    blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
+    return _completed(own, _size(blocks, tasks, total_nodes(tasks)))
+
+
+def _completed(own: Sequence[str], size: Sequence[str]) -> list[str]:
+    """Add what the user's own options leave open of a job's size; refuse what is smaller."""
+    options = [*own, *unless_said(size, own)]
+    said, needed = named(options), _room(named(size))
+    for name, value in said.items():
+        if (name in _CROWDING and value != _CROWDING[name]) or (name, value) == ("hint", "multithread"):
+            text = f"--{name}={value}" if value else f"--{name}"
+            raise CalibrationError(f"options of the job: expected a core for each rank, found {text}: leave it out")
+    if any(offered < wanted for offered, wanted in zip(_room(said), needed, strict=True)):
+        parts = [f"--{name}={said[name]}" for name in _SIZES if name in said]
+        wanted = plural(needed[-1], "core") + (f" on {plural(needed[0], 'node')}" if needed[0] else "")
+        raise CalibrationError(
+            f"options of the job: expected room for {wanted}, found {' '.join(parts)}, which is "
+            f"{plural(_room(said)[-1], 'core')}: ask for more, or leave it out"
+        )
+    return options
+
+
+_SIZES = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+
+
+def _room(said: Mapping[str, str]) -> tuple[int, int, int]:
+    """Return the nodes that options ask for, cores on each and cores in all; 0 where they do not say."""
+    sizes = [int((re.findall(r"\d+", said.get(name, "")) or ["0"])[-1]) for name in _SIZES]
+    nodes, tasks, on_node, cpus = sizes
+    tasks = min(filter(None, (tasks, nodes * on_node)), default=0)
+    return nodes, on_node * cpus, tasks * cpus
 
 
 def _block(tasks: Sequence[Task]) -> int:
@@ -68,19 +124,20 @@ def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> st
     lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in common)]
     for index, component in enumerate(components):
         lines += ["#SBATCH hetjob"] if index else []
-        lines += [f"#SBATCH {option}" for option in component]
+        # Else a hardware thread counts as a core.
+        lines += [f"#SBATCH {option}" for option in (*component, *unless_said(["--threads-per-core=1"], component))]
     return "\n".join(lines) + "\n"
 
 
 def holder_options(largest: Sequence[Task], cores: int, options: LauncherOptions) -> list[list[str]]:
     """Return the options of a job in which every split of so many cores finds its place, like `resource_options`."""
-    if is_heterogeneous(largest) or any(_PLACEMENT.match(option) for option in options.options):
+    if is_heterogeneous(largest):
         return resource_options(largest, options)
     nodes = total_nodes(largest)
     if nodes is not None:
         # Every participant but one may leave a node partly empty.
         nodes = min(-(-cores // min(task.ranks_per_node or 1 for task in largest)) + len(largest) - 1, nodes)
-    return [[*options.options, *_size(-(-cores // _block(largest)), largest, nodes)]]
+    return [_completed(options.options, _size(-(-cores // _block(largest)), largest, nodes))]
 
 
 def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
@@ -108,10 +165,12 @@ def step_tokens(
 
     With ranks per node, each participant has nodes of its own, counted from the allocation's first (``--relative``),
     and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact`` makes Slurm give each
-    step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end.
-    ``--overlap``, which lets steps share cores, is never used. Where any participant has options of its own, each is a
-    component of a heterogeneous job; in an allocation ``of_one`` kind, options for GPUs are the step's alone. Outside
-    of the allocation ``job`` is its number; ``name`` finds a step again.
+    step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end. So
+    it would without a range of nodes, since a step takes a core on every node of its job, and without ``--mem=0``,
+    since it takes all memory. ``--overlap``, which lets steps share cores, is never used. A step that waits all the
+    same ends by itself (``--immediate``), so that its partners do not wait for it until the time limit. Where any
+    participant has options of its own, each is a component of a heterogeneous job; in an allocation ``of_one`` kind,
+    options for GPUs are the step's alone. Outside of the allocation ``job`` is its number; ``name`` finds a step again.
     """
     has_groups = is_heterogeneous(tasks, of_one=of_one)
     place = tasks.index(task)
@@ -123,15 +182,18 @@ def step_tokens(
         line.append(f"--nodes={task.nodes}")
         if total_nodes(tasks) is not None and not has_groups:
             line.append(f"--relative={total_nodes(tasks[:place])}")
+    else:
+        line.append(f"--nodes=1-{task.ranks}")
     line.append(f"--ntasks={task.ranks}")
     if task.nodes is not None and task.nodes > 1:
         line.append(f"--distribution=plane={task.ranks_on_node}")
     # With --exact, a step gets no GPU that it does not ask for.
     line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
-    line += [f"--cpus-per-task={task.threads}", "--exact", "--kill-on-bad-exit=1", "--export=ALL"]
+    line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact", "--kill-on-bad-exit=1"]
+    line += ["--export=ALL", f"--immediate={_LONGEST_WAIT}"]
     line += ["--cpu-bind=cores"] if options.pin else []
     line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
-    return [*line, *options.arguments, *task.command]
+    return [*unless_said(line, options.arguments), *options.arguments, *task.command]
 
 
 _HOLD_POLL_SECONDS = 1.0
@@ -197,6 +259,10 @@ class SlurmLauncher(Launcher):
         """Return the script of the job that holds an allocation for runs of up to ``ranks`` ranks, or cores."""
         common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
         return f"{job_header(holder_options(largest, ranks, self.options), common)}\nexec sleep infinity\n"
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse options of the job in which a split has no room."""
+        resource_options(tasks, self.options)
 
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
         """Note how large the allocation for all runs has to be."""
@@ -295,10 +361,10 @@ class SrunLauncher(Launcher):
         self.check_ranks(sum(task.cores for task in tasks), unit)
 
     def check_ranks(self, ranks: int, unit: str = "rank") -> None:
-        """Refuse more ranks, or cores for their threads, than the allocation has processors."""
-        cpus = sum(cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
-        if 0 < cpus < ranks and "SLURM_HET_SIZE" not in os.environ:
-            raise CalibrationError(f"{ranks} {unit}s need as many CPUs; the allocation has {cpus}")
+        """Refuse more ranks, or cores for their threads, than the allocation has cores."""
+        cores = sum(allocated_cores())
+        if 0 < cores < ranks and "SLURM_HET_SIZE" not in os.environ:
+            raise CalibrationError(f"{ranks} {unit}s need as many cores; the allocation has {cores}")
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the ``srun`` line of a participant."""
@@ -312,6 +378,21 @@ class SrunLauncher(Launcher):
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
         cancel_steps(self.job, token)
+
+
+def allocated_cores() -> list[int]:
+    """Return the cores of each node of the surrounding allocation, whose CPUs may be their hardware threads."""
+    cpus = cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    listed = os.environ.get("SLURM_JOB_NODELIST", "")
+    text = scontrol("show", "nodes", listed, "--oneliner") if listed else ""
+    pairs = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in text.splitlines()]
+    nodes = [{name: int(number) for name, number in node.items()} for node in pairs if len(node) == 3]
+    if len(nodes) != len(cpus):
+        return cpus
+    of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
+    cores = [node["Sockets"] * node["CoresPerSocket"] for node in nodes]
+    threads = [1 if of_cores else max(node["CPUTot"] // here, 1) for node, here in zip(nodes, cores, strict=True)]
+    return [min(count // own, here) for count, own, here in zip(cpus, threads, cores, strict=True)]
 
 
 def cpus_of_nodes(text: str) -> list[int]:

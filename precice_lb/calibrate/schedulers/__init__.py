@@ -140,14 +140,15 @@ class Exits:
         """Whether the job's script came to its end."""
         return self.seconds is not None
 
-    def outcome(self) -> Outcome:
+    def outcome(self, plan: RunPlan) -> Outcome:
         """Say how the run ended; the first that failed is to blame."""
         failed = next(((name, code) for name, code in self.codes.items() if code), None)
         if failed is None:
             return Outcome(self.seconds or 0.0)
         # A shell tells of a signal as 128 and its number.
         code = 128 - failed[1] if failed[1] > 128 else failed[1]
-        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code)}", (failed[0],))
+        log = next((task.log for task in plan.tasks if task.participant == failed[0]), None)
+        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code, log)}", (failed[0],))
 
 
 def read_exits(path: Path) -> Exits:
@@ -214,7 +215,7 @@ def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], 
     end = time.monotonic() + _SETTLE_SECONDS
     while (answer := scheduler.poll(job)) is None or scheduler.live.intersection(answer):
         if time.monotonic() > end:
-            return exits.outcome()
+            return exits.outcome(plan)
         time.sleep(_FILE_POLL_SECONDS)
     return _ended(scheduler, plan, job, answer)
 
@@ -243,20 +244,21 @@ def _ended(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str])
         time.sleep(_FILE_POLL_SECONDS)
     bad = sorted(set(states) - scheduler.fine)
     if exits.ended and not bad:
-        return exits.outcome()
+        return exits.outcome(plan)
     blame = tuple(task.participant for task in plan.tasks)
     how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
     return Outcome(exits.seconds or 0.0, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad)
 
 
 _BODY = """\
-declare -A names
+declare -A names logs sizes
 status=0
 start() {{  # name, directory, log, command and its arguments
   local name=$1 directory=$2 log=$3
   shift 3
+  local size=$(cat "$log" 2>/dev/null | wc -c)
   (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
-  names[$!]=$name
+  names[$!]=$name logs[$!]=$log sizes[$!]=$size
 }}
 trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
 
@@ -269,6 +271,11 @@ while [ "${{#names[@]}}" -gt 0 ]; do
     case $running in *" $pid "*) continue ;; esac
     wait "$pid"
     code=$?
+    # Of ranks that srun has not started it may know nothing in its exit code.
+    if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
+      echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
+      [ "$code" -ne 0 ] || code=1
+    fi
     echo "exit $code ${{names[$pid]}}"{exits}
     unset "names[$pid]"
     if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
@@ -306,7 +313,8 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after)
+    never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to create step for job\)")
+    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after, never_started=never)
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:

@@ -36,6 +36,8 @@ _TEMPORARY = re.compile(
 )
 
 _COMMAND_SECONDS = 180.0
+# For questions without which it goes on.
+_ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = (2.0, 60.0)
 
 
@@ -63,7 +65,9 @@ def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
     } | {name: value for name, value in environment.items() if name in {"SLURM_CONF", "SLURM_CLUSTERS"}}
 
 
-def _ask(tokens: Sequence[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def _ask(
+    tokens: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             tokens,
@@ -71,11 +75,11 @@ def _ask(tokens: Sequence[str], environment: Mapping[str, str] | None = None) ->
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {_COMMAND_SECONDS:g} s")
+        return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {seconds:g} s")
 
 
 class SlurmScheduler(Scheduler):
@@ -143,6 +147,14 @@ class SlurmScheduler(Scheduler):
     def describe(self, job: str) -> str:
         """Return whose number it is."""
         return f"Slurm's job {job}"
+
+
+def scontrol(*words: str) -> str:
+    """Return what Slurm answers; nothing where it does not."""
+    try:
+        return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
+    except OSError:
+        return ""
 
 
 def cancel_steps(job: str, name: str) -> None:

@@ -1,0 +1,142 @@
+"""Steps that start together, each rank on a core of its own, on a real Slurm in both configurations."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import write_case
+from slurm_helpers import running_slurm
+
+from precice_lb.cli import main
+
+pytestmark = pytest.mark.slurm
+
+FULL = pytest.mark.slow("many jobs of a real Slurm")
+
+# Says where it is, and waits for all ranks of both participants: steps that wait for each other's end never get there.
+MEETS = """\
+mask=$(echo "$SLURM_CPU_BIND_LIST" | cut -d, -f$((SLURM_LOCALID + 1)))
+echo "rank $SLURM_PROCID on $SLURMD_NODENAME with $SLURM_CPUS_ON_NODE bound to ${mask:-none}"
+touch "$0.here.$1.$SLURM_PROCID"
+for try in $(seq 300); do
+  [ "$(ls "$0".here.* | wc -l)" -lt "$2" ] || exit 0
+  sleep 0.1
+done
+echo "only $(ls "$0".here.*) met"
+exit 3
+"""
+
+
+@pytest.fixture(scope="module", params=["A", "B"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The configuration of a Slurm of this file's own."""
+    root = Path(tempfile.mkdtemp(prefix="slurm-"))
+    try:
+        with running_slurm(root, threaded=request.param == "B"):
+            yield request.param
+    finally:
+        shutil.rmtree(root)
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    case = write_case(tmp_path)
+    text = (case / "precice-config.xml").read_text()
+    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    (case / "meets.sh").write_text(MEETS)
+    monkeypatch.chdir(case)
+    return case
+
+
+def commands(left: int, right: int) -> list[str]:
+    """The split's option, and the command of each participant behind it."""
+    meets = ["sh", "meets.sh"]
+    return ["--", *meets, "Left", str(left + right), ":", *meets, "Right", str(left + right)]
+
+
+def submitted(case: Path, script: Path) -> str:
+    done = subprocess.run(
+        ["sbatch", "--wait", "--time=2", str(script)],
+        cwd=case, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    logs = "\n".join(path.read_text() for path in sorted(case.glob("*.log")))
+    assert done.returncode == 0, f"{done.stderr}{logs}"
+    return logs
+
+
+def check_cores(cluster: str, case: Path, left: int, right: int) -> None:
+    """Both participants have all their ranks, and no core has two."""
+    nodes: dict[str, list[int]] = {}
+    steps: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, ranks in (("Left", left), ("Right", right)):
+        lines = [line.split() for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank ")]
+        assert sorted(int(line[1]) for line in lines) == list(range(ranks))
+        for line in lines:
+            if cluster == "B":
+                nodes.setdefault(line[3], []).append(int(line[8], 16))
+            steps[line[3], name] = (steps.get((line[3], name), (0, 0))[0] + 1, int(line[5]))
+    for (node, _), (ranks, processors) in steps.items():
+        assert processors == ranks * (2 if cluster == "B" else 1), steps
+        assert sum(own for (other, _), (_, own) in steps.items() if other == node) <= 8, steps
+    assert all(mask for masks in nodes.values() for mask in masks)
+    # Two hardware threads of a core are neighbours in a mask.
+    whole = {node: [mask | (mask & 0x55) << 1 | (mask & 0xAA) >> 1 for mask in masks] for node, masks in nodes.items()}
+    assert not any(one & other for masks in whole.values() for one, other in combinations(masks, 2)), nodes
+
+
+@pytest.mark.parametrize(("left", "right"), [pytest.param(3, 1, marks=FULL), (5, 4), (3, 2)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("", "mem=2500", "hint=nomultithread", "Right:comment=x"),
+        *(pytest.param(option, marks=FULL) for option in ("ntasks-per-core=1", "mem-per-cpu=100")),
+    ],
+)
+def test_a_job_starts_its_participants_together(cluster: str, case: Path, options: str, left: int, right: int) -> None:
+    asked = ["--slurm", options] if options else []
+    split = f"Left={left},Right={right}"
+    assert main(["launch", "--split", split, "--launcher", "slurm", *asked, *commands(left, right)]) == 0
+    submitted(case, case / "launch" / "job.sbatch")
+    check_cores(cluster, case, left, right)
+
+
+@pytest.mark.usefixtures("activated")
+@pytest.mark.parametrize("options", ["--nodes=2 --exclusive --mem=2500", "--ntasks=8 --hint=nomultithread"])
+def test_steps_of_an_allocation_start_together(cluster: str, case: Path, options: str) -> None:
+    script = case.parent / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --output={case.parent}/job.log\n#SBATCH {options}\n"
+        f"{sys.executable} -m precice_lb launch --split Left=5,Right=3 {' '.join(commands(5, 3))}\n"
+    )
+    submitted(case, script)
+    check_cores(cluster, case, 5, 3)
+
+
+@pytest.mark.usefixtures("activated")
+def test_a_step_that_waits_beside_a_running_one_ends_the_run(cluster: str, case: Path) -> None:
+    script = case.parent / "job.sh"
+    log = case.parent / "job.log"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --output={log}\n#SBATCH --ntasks=4 --nodes=1 --threads-per-core=1\n"
+        "srun --ntasks=1 --exact --mem=0 sleep 100 &\n"
+        'while [ -z "$(squeue --steps --noheader --format=%j | grep sleep)" ]; do sleep 0.1; done\n'
+        f"{sys.executable} -m precice_lb launch --split Left=2,Right=2 --arguments=--immediate=2 "
+        f"{' '.join(commands(2, 2))}\n"
+        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j | grep -v "batch\\|sleep")"\nkill %1\n'
+    )
+    submitted(case, script)
+    said = log.read_text()
+    # Either of them may come first.
+    waits = (
+        r"^precice-lb: (Left|Right) never started: Unable to create step for job \d+: Requested nodes are busy after "
+    )
+    assert re.search(waits, said, re.MULTILINE), said
+    assert "exit code 1; steps: \n" in said
