@@ -136,6 +136,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         },
         recorded_versions=tuple(versions for _, versions in recorded),
         layouts=measured_layouts(layouts),
+        incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
     )
 
 
