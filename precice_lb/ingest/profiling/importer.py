@@ -135,7 +135,7 @@ def import_profiling(
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
-        notes += [each.note for each in done if each.note is not None]
+        notes += [line for each in done if each.note is not None for line in each.note.split("\n")]
         stores = [each.path for each in done if each.path is not None]
         if not stores:
             raise DataError(notes[-1])
@@ -269,6 +269,8 @@ def _import_file(task: _Task) -> _Done:
     except BaseException:
         writer.path.unlink(missing_ok=True)
         raise
+    if not waits:
+        note = "\n".join(filter(None, (note, f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")))
     return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
