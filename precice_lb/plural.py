@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-__all__ = ["counts_text", "plural"]
+__all__ = ["counts_text", "numbered", "plural"]
+
+_MOST_NAMED = 8
 
 
 def plural(count: float, noun: str, form: str = "") -> str:
@@ -39,3 +41,21 @@ def counts_text(counts: Mapping[str, int]) -> str:
     str
     """
     return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def numbered(numbers: Sequence[int], noun: str = "rank") -> str:
+    """Name things by their numbers, of many the first ones: ranks 1, 3.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        Of each.
+    noun : str
+        Of one.
+
+    Returns
+    -------
+    str
+    """
+    shown = ", ".join(map(str, numbers[:_MOST_NAMED])) + (", …" if len(numbers) > _MOST_NAMED else "")
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {shown}"

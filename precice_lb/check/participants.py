@@ -98,6 +98,13 @@ class Health:
     version: str = ""
     # Of its windows, as many as end together with the longest of any participant.
     windows_per_period: int = 1
+    # How many of its ranks there are records of.
+    recorded_ranks: int = 0
+
+    @property
+    def ranks_text(self) -> str:
+        """Its layout, and of how many ranks there are records where that is not all."""
+        return str(self.layout) if self.recorded_ranks in (0, self.ranks) else f"{self.recorded_ranks} of {self.layout}"
 
     @property
     def layout(self) -> Layout:
@@ -246,6 +253,7 @@ def check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]
         threads=part.threads,
         version=part.version,
         windows_per_period=run.time.of(name),
+        recorded_ranks=part.ranks - len(part.missing_ranks),
     )
     if part.negligible:
         return health, []

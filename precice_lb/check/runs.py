@@ -19,7 +19,7 @@ from precice_lb.check.participants import (
     percent,
 )
 from precice_lb.dataset import CoupledRun
-from precice_lb.dataset.runs import missing, unfinished
+from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of
 from precice_lb.layout import Layout
 
@@ -63,6 +63,11 @@ def _whole(run: CoupledRun) -> Iterator[Finding]:
         )
         windows = max(len(part.windows) for part in run.participants.values())
         yield Finding("not finished", run.name, "", end, remedy, -windows)
+    if run.incomplete:
+        text = f"there are {run.incomplete}: the slowest may be missing"
+        yield Finding("missing ranks", run.name, "", text, "give the files of all ranks")
+    if cut := cut_short(run):
+        yield Finding("cut short", run.name, "", cut, "copy the file of that rank anew, or record again")
     absent, remedy = missing(run)
     if absent:
         yield Finding("missing", run.name, "", absent, remedy)

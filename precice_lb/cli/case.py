@@ -74,6 +74,8 @@ class Case:
         Parameters of the learner: ridge=0.1,folds=3 (for pmnf), or a JSON object.
     seed
         Seed of whatever is random in the models.
+    accept_missing_ranks
+        Learn also from runs of which ranks are missing, perhaps the slowest.
     """
 
     coupling: str | None = None
@@ -90,6 +92,7 @@ class Case:
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}.")] = None
     learner_parameters: list[str] | None = None
     seed: int = 0
+    accept_missing_ranks: bool = False
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Read the texts for these participants, as arguments of `recommend`, without those not given."""
@@ -104,6 +107,7 @@ class Case:
             "learner_parameters": learner_values(self.learner_parameters or []) or None,
             "prefer": preference(self.prefer) if self.prefer else None,
             "within": share(self.within, "--within"),
+            "accept_missing_ranks": self.accept_missing_ranks or None,
         }
         given = {key: value for key, value in words.items() if value is not None}
         return given | {"level": self.level, "random_state": self.seed}

@@ -80,6 +80,8 @@ class ParticipantTimes:
     def problems(self) -> dict[str, int]:
         """Why something was not measured, with the number of ranks that say so; their files' names count as one."""
         found: Counter[str] = Counter()
+        if not _knows_waits(self.group):
+            found[RANK_0_MISSING] = len(self.group)
         for store in self.group:
             data = store.metadata
             if "timing_problem" in data:
@@ -145,6 +147,8 @@ class ParticipantTimes:
             rank_vertices=vertices_of(self.group),
             rank_mpi=mpi_of(self.group, layout.windows[layout.windows > self.warmup]),
             rank_cpu=cpu_of(self.group, layout.windows[layout.windows > self.warmup]),
+            recorded_ranks=tuple(int(store.metadata["rank"]) for store in self.group),
+            rank_calls=layout.calls,
             threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
         )
 
@@ -165,6 +169,8 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     iterations_after = _of_windows_after(layout, warmup)
     least_overhead = np.nan
     for block in blocks(units):
+        if not _knows_waits(group):
+            block.wait[:] = np.nan
         overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
         waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
         first = _first_waits(block)
@@ -191,6 +197,16 @@ def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool =
     return ParticipantTimes(
         group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second
     )
+
+
+RANK_0_MISSING = "rank 0 is missing, and what others wait for may be that; give its file too"
+"""What to say of a participant whose primary rank, the one that is connected to its partners, was not recorded."""
+
+
+def _knows_waits(group: Sequence[RankStore]) -> bool:
+    """Whether waits that preCICE's profiling files tell are for partners: secondary ranks wait for the primary one."""
+    metadata = group[0].metadata
+    return metadata["rank"] == 0 or "timing_source" not in metadata
 
 
 @dataclass(eq=False)

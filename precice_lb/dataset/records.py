@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.layout import Layout, Layouts
+from precice_lb.plural import numbered, plural
 from precice_lb.store.records import RankStore
 
 Places: TypeAlias = Mapping[str, tuple[int, int]]
@@ -86,6 +87,10 @@ class ParticipantRun:
         Mean seconds per window after warm-up in MPI within the solve time; NaN where not recorded.
     rank_cpu : ndarray, shape (ranks,)
         Mean CPU seconds per window after warm-up within the solve time, of all threads; NaN where not recorded.
+    recorded_ranks : tuple of int
+        Those of its ranks that there are records of, rising.
+    rank_calls : ndarray of int64
+        Calls of ``advance`` that each of these recorded.
     threads : int
         Threads that each rank was told to use.
     """
@@ -118,6 +123,8 @@ class ParticipantRun:
     rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     rank_cpu: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    recorded_ranks: tuple[int, ...] | None = None
+    rank_calls: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     threads: int = 1
 
     def per_period(self, windows: int) -> ParticipantRun:
@@ -146,6 +153,12 @@ class ParticipantRun:
     def layout(self) -> Layout:
         """Its ranks and their threads."""
         return Layout(self.ranks, self.threads)
+
+    @property
+    def missing_ranks(self) -> tuple[int, ...]:
+        """Its ranks that there are no records of, rising."""
+        recorded = self.recorded_ranks
+        return () if recorded is None else tuple(sorted(set(range(self.ranks)).difference(recorded)))
 
     @property
     def cores(self) -> int:
@@ -240,6 +253,23 @@ class CoupledRun:
     grouping: str = ""
     time: CoupledTime = field(default_factory=CoupledTime)
 
+    @property
+    def incomplete(self) -> str:
+        """Of which ranks there are no records, in words; empty where there are of all."""
+        return ", ".join(
+            f"{part.ranks - len(part.missing_ranks)} of {plural(part.ranks, 'rank')} of {name} "
+            f"(without {numbered(part.missing_ranks)})"
+            for name, part in self.participants.items()
+            if part.missing_ranks
+        )
+
+    @property
+    def not_compared(self) -> str:
+        """Why its participants cannot be compared; empty where they can."""
+        if self.incomplete:
+            return f"there are {self.incomplete}, and the slowest may be missing; give the files of all ranks"
+        return self.time.problem
+
     def warmup_of(self, participant: str) -> int:
         """Count the windows of a participant that are left out.
 
@@ -299,7 +329,7 @@ class CoupledRun:
             self.time.of(name) * mean_known(part.compute_seconds[self.steady(name)])
             for name, part in self.participants.items()
         ]
-        return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.time.problem else math.nan
+        return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.not_compared else math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,6 +397,8 @@ class Measurements:
         versions by ``name:version``.
     origins : dict of str to ndarray of str, shape (n,)
         Where known, what each row was read from: a file and its line, or a run.
+    incomplete : str
+        Runs of which ranks are missing, with these, in words; empty where none is.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -385,6 +417,7 @@ class Measurements:
     versions: dict[str, NDArray[np.str_]] = field(default_factory=dict)
     recorded_versions: tuple[dict[str, str], ...] = ()
     layouts: dict[str, Layouts] = field(default_factory=dict)
+    incomplete: str = ""
     origins: dict[str, NDArray[np.str_]] = field(default_factory=dict)
 
     def origin(self, name: str, row: int) -> str:

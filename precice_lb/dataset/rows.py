@@ -33,6 +33,8 @@ class Layout:
     iteration_numbers: NDArray[np.int64]
     # Rows per rank.
     rows: int
+    # Calls that each rank recorded, of those that there are records of.
+    calls: NDArray[np.int64]
 
     @property
     def iterations(self) -> NDArray[np.float64]:
@@ -79,7 +81,8 @@ class Unit:
 
 def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[Unit]]:
     """Find the windows that all ranks of a participant completed with the same number of calls."""
-    found = list(_alike(group))
+    alike = list(_alike(group))
+    found = [(stores, calls) for stores, calls, _ in alike]
     window, iteration, complete = found[0][1]
     windows, counts = _completed(window, complete)
     for _, (other_window, _, other_complete) in found[1:]:
@@ -95,7 +98,8 @@ def layout_of(group: Sequence[RankStore]) -> tuple[Layout, list[Unit]]:
     window_starts = np.searchsorted(iteration_starts, np.flatnonzero(first_of_window))
     sizes = np.diff(window_starts, append=len(iteration_starts))
     numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
-    return Layout(windows, window_starts, iteration_starts, numbers, len(window)), units
+    calls = np.concatenate([rows for _, _, rows in alike])
+    return Layout(windows, window_starts, iteration_starts, numbers, len(window), calls), units
 
 
 def blocks(units: Sequence[Unit]) -> Iterator[Block]:
@@ -119,18 +123,21 @@ def blocks(units: Sequence[Unit]) -> Iterator[Block]:
 _Calls: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]
 
 
-def _alike(group: Sequence[RankStore]) -> Iterator[tuple[Sequence[RankStore], _Calls]]:
-    """Split ranks into blocks that made the same calls; a block with different ones into single ranks."""
+def _alike(group: Sequence[RankStore]) -> Iterator[tuple[Sequence[RankStore], _Calls, NDArray[np.int64]]]:
+    """Split ranks into blocks that made the same calls; a block with different ones into single ranks.
+
+    The last is how many calls each rank recorded.
+    """
     step = max(1, _BLOCK_VALUES // max(len(group[0].advances), 1))
     for begin in range(0, len(group), step):
         together = group[begin : begin + step]
         columns = aligned_columns(together, ())
         if columns is not None:
-            yield together, (columns.window, columns.iteration, columns.window_complete)
+            yield together, (columns.window, columns.iteration, columns.window_complete), columns.rows
             continue
         for store in together:
             rows = store.advances
-            yield [store], (rows["window"], rows["iteration"], rows["window_complete"])
+            yield [store], (rows["window"], rows["iteration"], rows["window_complete"]), np.array([len(rows)])
 
 
 def _completed(window: NDArray[np.int64], complete: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:

@@ -33,6 +33,8 @@ DEFAULT_WARMUP_WINDOWS = 1
 
 # Work that sums to more than a serial iteration by less than this share is noise and transfer.
 _HIDDEN_SHARE = 0.02
+# Ranks that are killed together differ by less, as they write what they have recorded at times of their own.
+_FEW_CALLS, _FEW_SHARE = 2, 0.1
 # Longer directories are no help in a table.
 _LONGEST = 40
 
@@ -305,6 +307,16 @@ def missing(run: CoupledRun) -> tuple[str, str]:
     )
 
 
+def cut_short(run: CoupledRun) -> str:
+    """Say whose records end far earlier on one rank than on others, more than a kill explains; empty where none do."""
+    return "; ".join(
+        f"the records of rank {(part.recorded_ranks or [0])[int(part.rank_calls.argmin())]} of {name} end after "
+        f"{part.rank_calls.min()} of {part.rank_calls.max()} calls of advance, and with them what is used"
+        for name, part in run.participants.items()
+        if part.rank_calls.min() + _FEW_CALLS < (1 - _FEW_SHARE) * part.rank_calls.max()
+    )
+
+
 def remarks(runs: Sequence[CoupledRun]) -> tuple[str, ...]:
     """Say of each run what speaks against it as a sample, in one sentence each."""
     return tuple(text for run in runs for text in _of_run(run))
@@ -323,6 +335,10 @@ def _of_run(run: CoupledRun) -> Iterator[str]:
         yield f"Run {run.name}: {end}; what was recorded is used."
     if not run.time.windows and run.time.unit != WINDOW:
         yield f"Run {run.name}: its time windows are not known; what is called one here is a {run.time.unit}."
+    if run.incomplete:
+        yield f"Run {run.name}: {run.incomplete} are known; the slowest may be missing."
+    if cut := cut_short(run):
+        yield f"Run {run.name}: {cut}."
     if run.grouping:
         yield f"Run {run.name}: {run.grouping}."
     absent, remedy = missing(run)

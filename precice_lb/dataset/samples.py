@@ -138,6 +138,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         recorded_versions=tuple(versions for _, versions in recorded),
         layouts=measured_layouts(layouts),
         origins={name: np.array([row[6] for row in entries]) for name, entries in rows.items()},
+        incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
     )
 
 

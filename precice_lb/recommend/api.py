@@ -93,6 +93,7 @@ def recommend_split(
     prefer: Prefer | None = None,
     within: float | None = None,
     failed: Sequence[Mapping[str, int] | FailedSplit] = (),
+    accept_missing_ranks: bool = False,
     **words: Any,
 ) -> Recommendation:
     """Learn a model for each participant and recommend the split with the shortest expected time window.
@@ -133,6 +134,8 @@ def recommend_split(
     failed : sequence of mapping from participant to int, or of FailedSplit
         Splits that must not be chosen; with some participants alone, all in which these have so many ranks. A
         participant that failed beside any others gets no ranks beyond those with which it did, either.
+    accept_missing_ranks : bool
+        Whether to learn also from runs of which ranks are missing, perhaps the slowest.
     **words
         Fields of `Machine`, such as ``nodes=12, cores_per_node=48``; and earlier names: ``measurements``,
         ``total_ranks``, ``random_state``, ``parameters``, ``schedule`` and ``constraints`` of ``data``, ``budget``,

@@ -203,5 +203,6 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         versions,
         tuple(ran for part in parts for ran in (part.recorded_versions or ({},) * len(part.recorded))),
         {key: each for key, each in measured_layouts(layouts).items() if each != Layouts() or key not in unknown},
+        "; ".join(part.incomplete for part in parts if part.incomplete),
         origins,
     )

@@ -44,6 +44,11 @@ def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Reco
         given.pop("words", None)
         data = given.pop("data", None)
         measurements = without_stragglers(measurements_given(given.pop("measurements", data)))
+        if not given.pop("accept_missing_ranks", False) and measurements.incomplete:
+            raise DataError(
+                f"expected records of all ranks, found that {measurements.incomplete}: the slowest may be missing; "
+                "give the files of all, or say that what is there is enough (--accept-missing-ranks)"
+            )
         one: Callable[..., Recommendation] = recommend
         if not measurements.versions:
             return one(measurements, **given)

@@ -33,7 +33,7 @@ def health_blocks(
         (
             runs.get(each.run, each.run),
             names.get(each.participant, each.participant),
-            str(each.layout),
+            each.ranks_text,
             str(each.windows),
             f"{each.warmup_found} ({each.warmup_left_out} left out)",
             unit.number(each.seconds) if math.isfinite(each.seconds) else "unknown",

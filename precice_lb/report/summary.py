@@ -17,7 +17,7 @@ from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.records import load_imbalance
-from precice_lb.dataset.runs import missing, unfinished
+from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
 from precice_lb.plain import plain
@@ -33,7 +33,7 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
         "run": run.name,
         "warmup_windows": run.warmup_windows,
         "seconds_per": run.time.unit,
-        "not_compared": run.time.problem or None,
+        "not_compared": run.not_compared or None,
         "ranks": run.ranks,
         "remarks": dict(run.remarks),
         "imbalance": run.imbalance,
@@ -52,6 +52,7 @@ def summary_dict(run: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
 def _participant_dict(run: RunSummary, each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {
         "ranks": each.ranks,
+        "missing_ranks": list(each.missing_ranks),
         "threads": each.threads,
         "windows": each.windows,
         "windows_per_period": run.time.of(each.participant),
@@ -251,11 +252,19 @@ class ParticipantSummary:
     recorded: bool
     # Of each rank.
     threads: int = 1
+    # Ranks that there are no records of.
+    missing_ranks: tuple[int, ...] = ()
 
     @property
     def layout(self) -> Layout:
         """Ranks and their threads."""
         return Layout(self.ranks, self.threads)
+
+    @property
+    def words(self) -> str:
+        """Its layout, and of how many ranks there are records where that is not all."""
+        known = self.ranks - len(self.missing_ranks)
+        return f"{known} of {self.layout.words}" if self.missing_ranks else self.layout.words
 
     @property
     def not_measured(self) -> tuple[str, ...]:
@@ -280,6 +289,9 @@ class RunSummary:
     predictors: tuple[Predictor, ...] = ()
     # In which unit participants are compared: what is called a window here is one period of it.
     time: CoupledTime = field(default_factory=CoupledTime)
+    # Of which ranks there are no records, and why participants are not compared, in words.
+    incomplete: str = ""
+    not_compared: str = ""
 
     @property
     def ranks(self) -> int:
@@ -293,7 +305,7 @@ class RunSummary:
 
     def faster_than_slowest(self, participant: ParticipantSummary) -> float:
         """1 - compute time / that of the slowest participant; NaN where unknown."""
-        if self.time.problem:
+        if self.not_compared:
             return math.nan
         slowest = float(np.max([each.compute_seconds for each in self.participants]))
         return 1 - participant.compute_seconds / (slowest or math.nan)
@@ -324,6 +336,8 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
             run.guess,
             run.predictors,
             run.time,
+            run.incomplete,
+            run.not_compared,
         )
         for run in runs
     ]
@@ -334,6 +348,7 @@ def _remarks(run: CoupledRun) -> Iterator[tuple[str, str]]:
         ("not finished", unfinished(run)),
         ("uncertain grouping", run.grouping),
         ("missing", "; ".join(filter(None, missing(run)))),
+        ("cut short", cut_short(run)),
         ("shared cores", run.crowding),
     ):
         if text:
@@ -407,6 +422,7 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
         timing_problems=part.timing_problems,
         recorded="python_version" in part.metadata,
         threads=part.threads,
+        missing_ranks=part.missing_ranks,
     )
 
 

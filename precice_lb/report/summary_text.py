@@ -51,8 +51,8 @@ def run_blocks(run: RunSummary, names: Mapping[str, str], *, per_rank: bool = Fa
 
 def statement(run: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
     """Say who waits and how much, and how unequal the participants are, or why that cannot be said."""
-    if run.time.problem:
-        yield Paragraph(f"Run {run.name}: its participants are not compared: {run.time.problem}.", "lead")
+    if run.not_compared:
+        yield Paragraph(f"Run {run.name}: its participants are not compared: {run.not_compared}.", "lead")
         return
     if not all(math.isfinite(each.wait_seconds + each.compute_seconds) for each in run.participants):
         if text := _without_waits(run, names):
@@ -105,7 +105,7 @@ def run_table(run: RunSummary, names: Mapping[str, str]) -> Table:
     unit = _unit(run)
     rows: list[tuple[str, ...]] = []
     for each in run.participants:
-        who = f"{names[each.participant]}, {each.layout.words}"
+        who = f"{names[each.participant]}, {each.words}"
         rows.append((who, "window", unit.number(each.window_seconds), "", "", ""))
         quantities = {LABELS[name]: quantity for name, quantity in each.quantities.items()}
         if not quantities[LABELS["overhead"]].measured:
@@ -199,7 +199,7 @@ def notes(run: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]
     if len(run.participants) == 1:
         between = "only one participant was recorded"
     elif math.isnan(run.imbalance):
-        between = "not compared" if run.time.problem else _NOT_MEASURED
+        between = "not compared" if run.not_compared else _NOT_MEASURED
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in run.participants)
         between = f"{percent(run.imbalance)} (mean compute time: {own})"

@@ -267,6 +267,8 @@ class RankColumns:
     window_complete: NDArray[np.bool_]
     # Further columns by name, shape (R, N); nanoseconds, -1 where not measured.
     values: dict[str, NDArray[np.int64]]
+    # Rows that each of the ranks has, shape (R,).
+    rows: NDArray[np.int64]
 
 
 def aligned_columns(
@@ -276,7 +278,8 @@ def aligned_columns(
     merged = _merged(group, "advances")
     tables = [store.advances for store in group] if merged is None else []
     ranks = np.array([store.read.position for store in group if isinstance(store.read, MergedRank)], dtype=np.int64)
-    count = min(map(len, tables), default=0) if merged is None else int(merged.index["rows"][ranks].min())
+    rows = np.array([len(table) for table in tables]) if merged is None else merged.index["rows"][ranks].astype(int)
+    count = int(rows.min()) if len(rows) else 0
 
     def column(name: str) -> NDArray[Any]:
         if merged is not None:
@@ -292,7 +295,7 @@ def aligned_columns(
     if merged is not None:
         with told_damage(merged.path):
             check_calls(window, iteration, complete)
-    return RankColumns(window, iteration, complete, {name: column(name) for name in names})
+    return RankColumns(window, iteration, complete, {name: column(name) for name in names}, rows)
 
 
 def aligned_meshes(group: Sequence[RankStore]) -> RecordedMeshes:

@@ -103,7 +103,8 @@ def test_mode_all_of_precice_3_1_tells_no_waits_where_convergence_is_waited_for(
     )
     (tmp_path / "precice-config.xml").write_text(text)
     write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
-    import_profiling([tmp_path], tmp_path / "store")
+    notes = import_profiling([tmp_path], tmp_path / "store").notes
+    assert any("B: waits are not in these files" in note for note in notes)
     store = imported(tmp_path / "store")["B-0"]
     assert set(store.advances["wait_ns"]) == {NOT_MEASURED}
     # Without a measure of convergence the configuration says how many iterations a window has.

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -43,6 +42,8 @@ class ProfiledParticipant:
     configuration_path: Path | None
     #: Its text, empty where there is none.
     configuration: str
+    #: SHA-256 of its bytes.
+    digest: str
     #: What it says about profiling.
     case: ProfiledCase
     #: Iterations logs, ``precice-<Participant>-iterations.log``: its own first, then those of its partners in an
@@ -52,7 +53,7 @@ class ProfiledParticipant:
     def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Metadata of a store of one rank."""
         path = self.configuration_path
-        origin = {} if path is None else {"configuration_path": str(path.resolve()), "configuration_hash": digest(path)}
+        origin = {"configuration_path": str(path.resolve()), "configuration_hash": self.digest} if path else {}
         return {
             "participant": header.participant,
             "rank": header.rank,
@@ -67,12 +68,6 @@ class ProfiledParticipant:
             **origin,
             **(more or {}),
         }
-
-
-@lru_cache(maxsize=64)
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def profiled_participant(
@@ -99,14 +94,15 @@ def profiled_participant(
         Whether files without a configuration, as somebody sends them, are taken as well.
     """
     path = given if given is not None else find_configuration(header.directory, roots)
-    case, text = ProfiledCase(None), ""
+    case, content, text = ProfiledCase(None), b"", ""
     if path is not None:
         try:
-            text = text_of(path.read_bytes())
+            content = path.read_bytes()
         except OSError as error:
             raise DataError(
                 f"{path}: expected a preCICE configuration, found none that can be read ({error})"
             ) from None
+        text = text_of(content)
         case = ProfiledCase.of(text)
         if case.configuration is not None and header.participant not in case.configuration.participants:
             if not alone or given is not None:
@@ -120,10 +116,10 @@ def profiled_participant(
         raise DataError(
             f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
         )
-    names = {header.participant: None, **dict.fromkeys(other.participant for other in others)}
     partners = case.iterates_with(header.participant)
     if partners is None:
-        partners = tuple(names)[1:] if len(names) == 2 else ()
+        names = {other.participant for other in others} - {header.participant}
+        partners = tuple(names) if len(names) == 1 else ()
     logs = []
     for name in (header.participant, *partners):
         places = {other.directory for other in others if other.participant == name}
@@ -131,7 +127,8 @@ def profiled_participant(
         # Beside a database that was merged from several folders it is somewhere below.
         start = header.directory if name == header.participant or not nearest else nearest[0]
         logs.append(find_table(f"precice-{name}-iterations.log", start, [*roots, header.directory]))
-    return ProfiledParticipant(path, text, case, tuple(log for log in logs if log is not None))
+    digest = hashlib.sha256(content).hexdigest()
+    return ProfiledParticipant(path, text, digest, case, tuple(log for log in logs if log is not None))
 
 
 def advance_rows(

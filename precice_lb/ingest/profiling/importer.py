@@ -32,6 +32,7 @@ from precice_lb.ingest.profiling.calls import (
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
+from precice_lb.plural import numbered, plural
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankStore
 from precice_lb.store.schema import store_filename
@@ -134,11 +135,11 @@ def import_profiling(
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
-        notes += [each.note for each in done if each.note is not None]
+        notes += [line for each in done if each.note is not None for line in each.note.split("\n")]
         stores = [each.path for each in done if each.path is not None]
         if not stores:
             raise DataError(notes[-1])
-        return ImportResult(stores, list(dict.fromkeys([*notes, *_stopped(tasks, done)])))
+        return ImportResult(stores, list(dict.fromkeys([*_missing(tasks, done), *notes, *_stopped(tasks, done)])))
     except BaseException:
         for each in done:
             if each.path is not None:
@@ -268,6 +269,8 @@ def _import_file(task: _Task) -> _Done:
     except BaseException:
         writer.path.unlink(missing_ok=True)
         raise
+    if not waits:
+        note = "\n".join(filter(None, (note, f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")))
     return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
@@ -343,6 +346,20 @@ def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
     calls = calls.copy()
     calls["exchanges"] = (np.arange(len(calls)) + 1) % (len(calls) // count) == 0
     return calls
+
+
+def _missing(tasks: Sequence[_Task], done: Sequence[_Done]) -> Iterator[str]:
+    """Say who has ranks of which there is no file, or none that can be used."""
+    known: dict[tuple[Path, str], set[int]] = {}
+    for task, each in zip(tasks, done, strict=True):
+        known.setdefault(task.header.group, set()).update({task.header.rank} if each.path is not None else ())
+    sizes = {task.header.group: task.header.size for task in tasks}
+    for (folder, name), ranks in known.items():
+        if absent := sorted(set(range(sizes[folder, name])) - ranks):
+            yield (
+                f"{folder}: expected files of all {plural(sizes[folder, name], 'rank')} of {name}, found "
+                f"{len(ranks)} of {sizes[folder, name]} ranks, without {numbered(absent)}"
+            )
 
 
 def _stopped(tasks: Sequence[_Task], done: Sequence[_Done]) -> list[str]:
