@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["counts_text", "numbered", "plural"]
+__all__ = ["counts_text", "numbered", "plural", "span"]
 
 _MOST_NAMED = 8
 
@@ -26,6 +26,23 @@ def plural(count: float, noun: str, form: str = "") -> str:
     str
     """
     return f"{count:{form}} {noun}{'' if count == 1 else 's'}"
+
+
+def span(low: int, high: int, noun: str) -> str:
+    """Write a range of counts with their noun: 2 to 4 ranks, or 2 ranks where both ends are one.
+
+    Parameters
+    ----------
+    low, high : int
+        Its ends.
+    noun : str
+        Of one thing.
+
+    Returns
+    -------
+    str
+    """
+    return plural(high, noun) if low == high else f"{low} to {plural(high, noun)}"
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import precice_lb
-from precice_lb.plural import plural
+from precice_lb.plural import plural, span
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,9 @@ def test_nothing_else_takes_an_s_by_hand() -> None:
     package = Path(precice_lb.__file__).parent
     found = [str(path) for path in package.rglob("*.py") if by_hand.search(path.read_text(encoding="utf-8"))]
     assert [Path(path).name for path in found] == ["plural.py"]
+
+
+def test_a_range_of_one_count_is_that_count() -> None:
+    assert span(2, 2, "rank") == "2 ranks"
+    assert span(1, 1, "rank") == "1 rank"
+    assert span(1, 4, "core") == "1 to 4 cores"

@@ -22,6 +22,7 @@ from precice_lb.recommend.plan import FailedSplit
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
 _STORES = "stores/**/*"
 _PROFILES = "case/**/precice-profiling/*"
+_PROFILES_HERE = "precice-profiling/*"
 # Read of a log: behind the reason, every rank may print a backtrace.
 _LONGEST = 4 * 2**20
 # Lines of a log that are kept.
@@ -58,21 +59,37 @@ _BANNER = re.compile(
     r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
     r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
 )
+# What a program says that the launcher of another MPI has started, or one that lacks its protocol.
+_OTHER_MPI = re.compile(
+    r"OMPI was not built with SLURM|direct launched using \"?srun|PMI_Init returned -1|MPIR_pmi_init|MPIR_pmi_barrier"
+    r"|pmi_version=1|PMI2?_(?:Init|Job_GetId|KVS_Get)\b.*(?:fail|error)|PMI server not found|PMI_FD|orte_init failed"
+    r"|ompi_rte_init failed|PMIX ERROR: (?:UNREACHABLE|NOT-FOUND|PMIX_ERR_NOT_FOUND)",
+    re.IGNORECASE,
+)
+_MPI_REMEDY = (
+    'use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
+)
 # Lines of a split's logs that are shown.
 _SHOWN = 4
 
 
-def wrong_size(run: Path, layouts: Mapping[str, Layout]) -> str | None:
-    """Say which participant's MPI saw another number of ranks than the split says."""
-    sizes = _sizes(run)
+def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) -> str | None:
+    """Say which participant's MPI saw another number of ranks than the split says, by files not older than a time."""
+    sizes = _sizes(run, since)
     for name, layout in layouts.items():
         if name in sizes and sizes[name] != {ranks := layout.ranks}:
             seen = " and ".join(map(str, sorted(sizes[name])))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
-                'the launcher; use the one that belongs to it, or for srun launcher.mpi, such as "pmi2" or "pmix"'
+                f"the launcher; {_MPI_REMEDY}"
             )
     return None
+
+
+def other_mpi(log: Path) -> str | None:
+    """Say that a program was started by the launcher of another MPI, where its log shows that."""
+    found = _OTHER_MPI.search(end_of_log(log, _LONGEST))
+    return f"its MPI does not understand the launcher ({found[0]}); {_MPI_REMEDY}" if found else None
 
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
@@ -110,12 +127,12 @@ def import_profiles(
     return None
 
 
-def _sizes(run: Path) -> dict[str, set[int]]:
+def _sizes(run: Path, since: float = 0.0) -> dict[str, set[int]]:
     """Return the numbers of ranks in the names of a run's stores and profiling files, by participant."""
     found: dict[str, set[int]] = {}
-    for pattern in (_STORES, _PROFILES):
+    for pattern in (_STORES, _PROFILES, _PROFILES_HERE):
         for path in run.glob(pattern):
-            if match := _RANK_FILE.match(path.name):
+            if (match := _RANK_FILE.match(path.name)) and path.stat().st_mtime >= since:
                 found.setdefault(match["who"], set()).add(int(match["size"]))
     return found
 
@@ -131,7 +148,8 @@ def explain(record: RunRecord, run: Path, outcome: Outcome) -> None:
         lines = reasons(log)
         if name not in outcome.participants:
             lines = [line for line in lines if not lost_partner(line)]
-        said[name] = lines
+        # The cause, before what it led to.
+        said[name] = [*filter(None, [other_mpi(log)]), *lines]
     record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
     # The fault first.
     for name in sorted(said, key=lambda name: name not in record.blamed):

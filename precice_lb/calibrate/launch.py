@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.evidence import reasons, without_banner
+from precice_lb.calibrate.evidence import other_mpi, reasons, without_banner, wrong_size
 from precice_lb.calibrate.launchers import Launcher, make_launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
@@ -24,6 +24,7 @@ from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers.slurm import scontrol
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.layout import Layout
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
@@ -226,10 +227,16 @@ def _without_mpi(launcher: Launcher, plan: RunPlan) -> list[str]:
     ]
 
 
-def last_words(study: Study, participant: str) -> list[str]:
-    """Return what a participant's log says of its failure, else its end without what the launcher says."""
+def last_words(study: Study, participant: str, layout: Layout, since: float) -> list[str]:
+    """Return what a participant's log says of its failure, else its end without what the launcher says.
+
+    First of all that it was started by the launcher of another MPI, where its log or files since then show that.
+    """
     log = study.case_directory / f"{file_name(participant)}.log"
-    return reasons(log) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
+    place = study.case_directory / next(p.directory for p in study.participants if p.name == participant)
+    cause = other_mpi(log) or wrong_size(place, {participant: layout}, since=since)
+    words = reasons(log) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
+    return [*filter(None, [cause]), *words]
 
 
 def on_login_node() -> bool:

@@ -30,7 +30,7 @@ from precice_lb.calibrate.versions import constraints_of, identity_of, machine_o
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices, close_match
-from precice_lb.plural import plural
+from precice_lb.plural import plural, span
 from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
 from precice_lb.split import Constraints
 
@@ -242,7 +242,7 @@ class Study(Section):
             unit = "core" if name in self.layouts else "rank"
             if not least <= split[name] <= most:
                 raise StudyError(
-                    f"expected {least} to {plural(most, unit)} for {name!r}, found {split[name]}; change the split, "
+                    f"expected {span(least, most, unit)} for {name!r}, found {split[name]}; change the split, "
                     f"or the bounds of {name!r} or the budget"
                 )
             if name in self.layouts and not self.layouts[name].allowed(split[name], split[name]):

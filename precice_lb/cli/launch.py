@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +17,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import name_files
 from precice_lb.cli.options import by_participant, named_values
 from precice_lb.cli.recommend import split_values
+from precice_lb.cli.typed import as_typed
 from precice_lb.exceptions import DataError
 from precice_lb.layout import layout_from
 from precice_lb.names import say
@@ -216,12 +218,14 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     def warn(text: str) -> None:
         say(f"precice-lb: {text}", sys.stderr)
 
+    # Of files no second is cut off.
+    since = time.time() - 1.0
     outcome = start_split(study, split, folder, say, warn)
     if outcome.error is None:
         say(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
         return 0
     warn(f"{outcome.error} after {outcome.seconds:.1f} s")
     for name in outcome.participants:
-        for line in last_words(study, name):
-            say(f"{name}: {line}", sys.stderr)
+        for line in last_words(study, name, study.layout(name, split[name]), since):
+            say(f"{name}: {as_typed(line, app, ['launch'])}", sys.stderr)
     return outcome.code or 1

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import App, Parameter
 
@@ -18,6 +18,9 @@ from precice_lb.exceptions import DataError
 from precice_lb.names import say
 from precice_lb.plugins import READERS, close_match
 from precice_lb.plural import plural
+
+if TYPE_CHECKING:
+    from precice_lb.dataset import CoupledRun
 
 _NAMES = {"perfetto": "trace.json", "csv": "runs.csv"}
 _TABLE = Path("measurements.csv")
@@ -60,13 +63,32 @@ def summary(
         A table to read, or JSON or CSV for scripts; by default as --output ends, else a table.
     """
     from precice_lb.chain.document import read_chain
+    from precice_lb.report.chain_view import chain_blocks
+    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
+    from precice_lb.report.summary_text import summary_blocks
+
+    found = _runs(directories, warmup, config)
+    runs = summarise(found)
+    chains = [chain for source in directories if (chain := read_chain(source)) is not None]
+    print_result(
+        format,
+        lambda: [
+            *(block for chain in chains for block in chain_blocks(chain)),
+            *summary_blocks(runs, per_rank=per_rank),
+        ],
+        lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
+        lambda: rank_csv(runs) if per_rank else summary_csv(runs),
+        unit=unit,
+        output=output,
+    )
+
+
+def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None = None) -> list[CoupledRun]:
+    """Read recorded runs and profiling files, of the current directory where none is named."""
     from precice_lb.dataset import load_runs
     from precice_lb.ingest.profiling import enrich
     from precice_lb.ingest.profiling.find import later_runs, profiles_below
     from precice_lb.ingest.profiling.importer import profiled_runs
-    from precice_lb.report.chain_view import chain_blocks
-    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
-    from precice_lb.report.summary_text import summary_blocks
     from precice_lb.store.reader import stores_below
     from precice_lb.store.schema import is_store_name
 
@@ -96,19 +118,7 @@ def summary(
         found += profiled
         for note in notes:
             say(note, sys.stderr)
-    runs = summarise(found)
-    chains = [chain for source in directories if (chain := read_chain(source)) is not None]
-    print_result(
-        format,
-        lambda: [
-            *(block for chain in chains for block in chain_blocks(chain)),
-            *summary_blocks(runs, per_rank=per_rank),
-        ],
-        lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
-        lambda: rank_csv(runs) if per_rank else summary_csv(runs),
-        unit=unit,
-        output=output,
-    )
+    return found
 
 
 def _no_run(source: Path) -> DataError:
@@ -128,7 +138,7 @@ def _no_run(source: Path) -> DataError:
 
 @app.command
 def check(
-    *directories: Stores,
+    *directories: Path,
     warmup: Warmup = None,
     format: Literal["table", "json"] | None = None,
     output: ResultFile = None,
@@ -145,17 +155,16 @@ def check(
 
     Parameters
     ----------
+    directories
+        Directories of runs, with stores or preCICE's profiling files, or these files; by default the current directory.
     format
         A table to read, with the same finding of several runs in one line, or JSON with each of its own; by default as
         --output ends, else a table.
     """
     from precice_lb.check import check_runs
-    from precice_lb.dataset import load_runs
-    from precice_lb.ingest.profiling import enrich
     from precice_lb.report.check_view import check_blocks
 
-    runs = load_runs(required(directories, "directory of stores"), warmup=warmup, complete=enrich)
-    result = check_runs(runs)
+    result = check_runs(_runs(directories, warmup))
     print_result(format, lambda: check_blocks(result), result.to_dict, unit=unit, output=output, whole_lines=True)
     return 1 if result.findings else 0
 

@@ -23,6 +23,7 @@ from precice_lb.recommend.limits import accepted_remarks, known_bounds, limits_o
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
+    alike_names,
     check_participants,
     measured_under,
     measurements_given,
@@ -218,6 +219,12 @@ def recommend_split(
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
     others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, given)
+    if len(names) == 1:
+        others = {kind: other for kind, other in others.items() if kind == "present"}
+        left_out = [
+            *left_out,
+            f"{names[0]} is the only participant: nothing to split; give measurements of its partners.",
+        ]
     gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     others = {kind: other for kind, other in others.items() if kind not in gone}
     is_model = decision.basis == "model"
@@ -253,7 +260,7 @@ def recommend_split(
         expected=problem.expected,
         parameters=case.values,
         alternatives=alternatives,
-        warnings=(*measurements.remarks, *case.warnings, *decision.warnings, *doubts, *remarks),
+        warnings=(*measurements.remarks, *alike_names(names), *case.warnings, *decision.warnings, *doubts, *remarks),
         critical=explain(schedule, compute_seconds),
         unit=constraints.unit,
         used=used,

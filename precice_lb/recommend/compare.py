@@ -273,7 +273,7 @@ def caveats(
         low, high = valid[name]
         if split[name] == low > limits.lowest[name] or split[name] == high < limits.highest[name]:
             found.append(
-                f"{name}: its model is valid from {low} to {limits.plural(name, high)} only (elsewhere it is not "
+                f"{name}: its model is valid for {limits.span(name, low, high)} only (elsewhere it is not "
                 "positive or bends as no run time does), and that bound decided; measure beyond it or choose another "
                 "learner."
             )

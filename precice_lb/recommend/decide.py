@@ -248,7 +248,7 @@ def _beyond_runs(decision: Decision, comparisons: Sequence[Comparison]) -> str |
     """Say which participant has ranks beyond those of all recorded runs; None where none has, or nothing ran."""
     for name, ranks in decision.split.items() if comparisons else ():
         if known := outside(ranks, [each.split[name] for each in comparisons]):
-            return f"{name} ran on {known[0]} to {decision.problem.limits.plural(name, known[1])}"
+            return f"{name} ran on {decision.problem.limits.span(name, *known)}"
     return None
 
 

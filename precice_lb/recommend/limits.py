@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, count_text, split_text
-from precice_lb.plural import plural
+from precice_lb.plural import plural, span
 from precice_lb.precice_xml import accepted_ranks, parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
@@ -63,6 +63,10 @@ class Limits:
         """Write a number of its ranks, or of its cores where the split counts those."""
         return plural(count, "core" if name in self.layouts else "rank")
 
+    def span(self, name: str, low: int, high: int) -> str:
+        """Write a range of its ranks or cores."""
+        return span(low, high, "core" if name in self.layouts else "rank")
+
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split."""
         return split_text(split, self.layouts)
@@ -79,9 +83,10 @@ class Limits:
         remedy = "measure at the rank counts in question or choose another learner"
         for name in first:
             if first[name] > last[name]:
+                bounds = self.span(name, self.lowest[name], self.highest[name])
                 raise InfeasibleError(
-                    f"the model of {name} is valid from {first[name]} to {self.plural(name, last[name])} only, "
-                    f"which leaves no choice within its bounds; {remedy}"
+                    f"the model of {name} is valid for {self.span(name, *ranges[name])} only, which leaves no choice "
+                    f"within its bounds of {bounds}; {remedy}"
                 )
         if self.is_free and sum(first.values()) > self.budget:
             raised = [f"{n} from {self.plural(n, first[n])}" for n in first if first[n] > self.lowest[n]]

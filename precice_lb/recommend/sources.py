@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,13 +105,27 @@ def measurements_given(given: Any) -> Measurements:
     return measurements_from_arrays(given)
 
 
+def alike_names(names: Iterable[str]) -> list[str]:
+    """Say which names differ by case alone."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(name.casefold(), []).append(name)
+    return [
+        f"{' and '.join(group)} differ by case alone and count as {len(group)} participants; write one name if they "
+        "are one."
+        for group in groups.values()
+        if len(group) > 1
+    ]
+
+
 def check_participants(measurements: Measurements, names: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
     if not set(names) <= set(measurements.samples):
         missing = ", ".join(name for name in names if name not in measurements.samples)
+        remarks = (*measurements.remarks, *alike_names(dict.fromkeys([*names, *measurements.samples])))
         raise DataError(
             f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
-            + "".join(f". {remark.rstrip('.')}" for remark in dict.fromkeys(measurements.remarks))
+            + "".join(f". {remark.rstrip('.')}" for remark in dict.fromkeys(remarks))
         )
     unknown = [name for name in measurements.samples if name not in names]
     if unknown:

@@ -402,6 +402,8 @@ def _participant_summary(part: ParticipantRun, steady: NDArray[np.bool_]) -> Par
             for number, (windows, compute_seconds, wait_seconds) in enumerate(
                 zip(part.iteration_windows, part.iteration_compute, part.iteration_wait, strict=True), start=1
             )
+            # One that only windows of the warm-up had.
+            if windows
         ),
         quantities={name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()},
         advance=_quantity(part.rank_advance, window),

@@ -44,6 +44,11 @@ def answer(recommendation: Recommendation, names: Mapping[str, str]) -> str:
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
     case = f" for {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
     says = "should take" if recommendation.basis == "model" else "was measured to take"
+    if len(recommendation.split) == 1:
+        return (
+            f"Nothing to split, as there is one participant alone: with {split}{case} one time window {says} "
+            f"{unit.text(recommendation.window_seconds)} in the mean ({certainty})."
+        )
     return (
         f"Give {split}{case}: one time window {says} {unit.text(recommendation.window_seconds)} in the mean "
         f"({certainty}) at a load imbalance of {percent(recommendation.imbalance)}."

@@ -195,7 +195,7 @@ def _pays(better: Rebalance, snapshot: Snapshot) -> str:
     if math.isinf(better.windows_to_pay):
         return f"never pays ({cost})"
     windows = int(better.windows_to_pay)
-    text = f"pays after {windows} more windows ({cost})"
+    text = f"pays after {plural(windows, 'more window')} ({cost})"
     left = snapshot.windows_left
     if left is None or not snapshot.is_running:
         return text

@@ -61,7 +61,8 @@ def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dic
         else:
             raise ScheduleError(
                 f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
-                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them"
+                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them: "
+                "give a column iterations, or record runs"
             )
         if not 1 <= counts[index] < math.inf:
             raise ScheduleError(

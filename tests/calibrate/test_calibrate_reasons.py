@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.calibrate.evidence import lost_partner, reasons
+from precice_lb.calibrate.evidence import lost_partner, other_mpi, reasons, wrong_size
+from precice_lb.layout import Layout
 
 OPENFOAM = """\
 trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).
@@ -157,3 +158,36 @@ def test_who_only_lost_its_partner_is_not_to_blame() -> None:
     )
     assert lost_partner('precice_lb.exceptions.BackendError: partner "Solid" is gone: "Fluid" lost its connection')
     assert not lost_partner("--> FOAM FATAL ERROR:")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        'The application appears to have been direct launched using "srun",\nbut OMPI was not built with SLURM\n',
+        "Fatal error in internal_Init: error stack:\nMPIR_pmi_init(141).......: PMI_Init returned -1\n",
+        "[cli_0]: write_line error; fd=9 buf=:cmd=init pmi_version=1 pmi_subversion=1\n:\n",
+        "It looks like orte_init failed for some reason; your parallel process is likely to abort.\n",
+        "[n1:01234] PMIX ERROR: UNREACHABLE in file src/mca/ptl/tcp/ptl_tcp.c at line 790\n",
+    ],
+)
+def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path, log: str) -> None:
+    path = tmp_path / "log"
+    path.write_text("starting\n" + log + "ERROR: aborted\n")
+    cause = str(other_mpi(path))
+    assert "its MPI does not understand the launcher" in cause
+    assert "launcher.program" in cause
+    assert 'launcher.mpi, such as "pmi2" or "pmix"' in cause
+
+
+def test_other_failures_are_not_laid_to_the_launcher(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("MPI_ABORT was invoked on rank 0\nmpiexec noticed that process rank 1 exited\nERROR: no licence\n")
+    assert other_mpi(path) is None
+
+
+def test_files_of_an_earlier_run_say_nothing_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "precice-profiling").mkdir()
+    path = tmp_path / "precice-profiling" / "Right-0-1.txt"
+    path.touch()
+    assert "its MPI says 1" in str(wrong_size(tmp_path, {"Right": Layout(8)}))
+    assert wrong_size(tmp_path, {"Right": Layout(8)}, since=path.stat().st_mtime + 1) is None

@@ -151,7 +151,7 @@ def test_a_coupling_that_is_named_needs_no_configuration_that_can_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_campaign(tmp_path / "stores", SPLITS, text=configuration("another"))
-    assert "kind serial-explicit" in refused(capsys, "recommend", tmp_path / "stores", "--ranks", "12")
+    assert 'did you mean "coupling-scheme:' in refused(capsys, "recommend", tmp_path / "stores", "--ranks", "12")
     assert main(["recommend", str(tmp_path / "stores"), "--ranks", "12", "--coupling", "parallel"]) == 0
 
 

@@ -317,17 +317,17 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
             "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
             "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
         ),
-        ("--split Left=1,Right=1 --launcher mpiexec --mpi pmix -- true : true", "launcher: mpi: the launcher mpiexec "),
-        ('--split Left=1,Right=1 --arguments=\\" -- true : true', "launcher.arguments: expected a command "),
-        ("--split Left=1,Right=1 --launcher srun -- true : true", "launcher.name: srun needs a Slurm allocation"),
+        ("--split Left=1,Right=1 --launcher mpiexec --mpi pmix -- true : true", "--mpi: the launcher mpiexec "),
+        ('--split Left=1,Right=1 --arguments=\\" -- true : true', "--arguments: expected a command "),
+        ("--split Left=1,Right=1 --launcher srun -- true : true", "--launcher: srun needs a Slurm allocation"),
         (
             "--split Left=1,Right=1 --slurm Rihgt:partition=gpu -- true : true",
             "--slurm: expected an option such as partition=cpu, or one of Left, Right before it, found "
             "'Rihgt:partition=gpu'; did you mean 'Right'?",
         ),
         ("--split Left=1,Right=1 --config none.xml -- true : true", "--config: expected the precice-config.xml of "),
-        ("--split Left=1,Right=1 --hostfile none -- true : true", "launcher.hostfile: {case}/none cannot be read: "),
-        ("--split Left=3,Right=1 --hostfile hosts -- true : true", "the 2 hosts of launcher.hostfile are too few: "),
+        ("--split Left=1,Right=1 --hostfile none -- true : true", "--hostfile: {case}/none cannot be read: "),
+        ("--split Left=3,Right=1 --hostfile hosts -- true : true", "the 2 hosts of --hostfile are too few: "),
         ("--split Left=1,Right=1 --hostfile hosts -- true : true", "precice-config.xml, line 22: expected network= "),
     ],
 )
@@ -344,3 +344,15 @@ def test_wrong_input_is_refused_in_one_line(
     expected = message.format(case=case, cores=plural(len(CORES), "rank"))
     assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
     assert not list(case.glob("*.log"))
+
+
+def test_a_launcher_of_another_mpi_is_named_with_the_option_that_mends_it(
+    case: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "import sys; sys.exit('MPIR_pmi_init(141): PMI_Init returned -1')"
+    command = ["python3", "-c", program]
+    assert main(["launch", "--split", "Left=1,Right=1", "--oversubscribe", "--", *command, ":", *command]) != 0
+    assert (
+        "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (--program)"
+        in (capsys.readouterr().err)
+    )

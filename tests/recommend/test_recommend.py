@@ -103,7 +103,7 @@ def test_a_formula_that_dives_beyond_its_data_is_not_followed(
     assert 300 <= found.split["Inner"] <= 420
     assert found.window_seconds > 0.1
     if found.split["Inner"] == 350:
-        assert any("is valid from" in warning for warning in found.warnings)
+        assert any("is valid for" in warning for warning in found.warnings)
 
 
 def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
