@@ -69,6 +69,7 @@ def run_campaign(
         raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
     launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
     tell = logged(report or print_event, directory)
+    launcher.warn = lambda text: tell(Event("waiting", text))
     with campaign_lock(directory), signals_interrupt():
         state = CampaignState.load(directory) or CampaignState(study.identity())
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)
@@ -92,11 +93,15 @@ def run_campaign(
                 number = len(state.finished) + len(failed) + 1
                 run = _try(runs, proposal, tell, number, design.total)
                 if run.outcome != "finished":
+                    refused = bool(failed) and not run.seconds and run.error == failed[-1].error
                     failed.append(run)
                     if study.runs.on_failure == "stop":
                         raise CalibrationError(
                             f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
                         )
+                    # What no split gets past is not asked for each of them.
+                    if refused and not state.finished:
+                        break
             if design.conclusion is not None:
                 ended = plural(len(state.finished), "finished run")
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
@@ -142,7 +147,7 @@ class Event:
 
     Attributes
     ----------
-    kind : {"started", "resumed", "run started", "run finished", "ended"}
+    kind : {"started", "resumed", "waiting", "run started", "run finished", "ended"}
         What has happened.
     text : str
         That in one line, which is also the event as text.
@@ -158,7 +163,7 @@ class Event:
         Of a run that ended: whether there is more to say than that it ended well.
     """
 
-    kind: Literal["started", "resumed", "run started", "run finished", "ended"]
+    kind: Literal["started", "resumed", "waiting", "run started", "run finished", "ended"]
     text: str
     run: RunRecord | None = None
     number: int = 0

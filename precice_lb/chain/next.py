@@ -60,6 +60,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     with open_chain(study, directory, decider) as chain:
         directory = chain.directory
         tell = logged(report or print_event, directory)
+        chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
         chain.runs.reserve()
         cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
         chain.state.save(directory)

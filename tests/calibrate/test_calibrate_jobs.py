@@ -203,6 +203,46 @@ def test_a_submitted_job_inherits_nothing_of_the_job_around_it() -> None:
     assert outside_of_jobs(environment) == {"SLURM_CONF": "/c", "HOME": "/"}
 
 
+def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precice_lb.calibrate.schedulers._SETTLE_SECONDS", 0.1)
+    answers = ["PENDING (None)", "PENDING Resources", *["PENDING PartitionTimeLimit"] * 2, "CANCELLED None"]
+    (tmp_path / "answers").write_text("\n".join(answers))
+    (slurm / "sbatch").write_text("#!/bin/sh\necho 4711\n")
+    (slurm / "squeue").write_text(
+        f"#!/bin/sh\necho >>{tmp_path}/asked\nsed -n $(wc -l <{tmp_path}/asked)p {tmp_path}/answers\n"
+    )
+    launcher, said = made(), []
+    launcher.warn = said.append
+    for name in "AB":
+        (tmp_path / "asked").unlink(missing_ok=True)
+        outcome = launcher.run(plan_of(tmp_path, task(tmp_path, name, 1)), lambda job: None)
+        assert outcome.error == "Slurm's job 4711 ended as CANCELLED"
+    assert said == [
+        "Slurm's job 4711 waits and does not start by itself: PartitionTimeLimit; change the options of the job, or "
+        "ask the site"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        *((reason, True) for reason in ("PartitionInactive", "BadConstraints", "QOSMaxCpuPerJobLimit", "JobHeldUser")),
+        *(
+            (reason, False)
+            for reason in ("None", "Priority", "QOSMaxJobsPerUserLimit", "ReqNodeNotAvail", "Dependency")
+        ),
+    ],
+)
+def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, reason: str, never: bool) -> None:
+    scheduler = made().slurm
+    (slurm / "squeue").write_text(f"#!/bin/sh\necho 'PENDING {reason}'\n")
+    assert scheduler.poll("1") == ["PENDING"]
+    assert scheduler.why_never("1") == (reason if never else None)
+    (slurm / "squeue").write_text(f"#!/bin/sh\necho 'RUNNING {reason}'\n")
+    assert scheduler.poll("1") == ["RUNNING"]
+    assert scheduler.why_never("1") is None
+
+
 def test_exit_codes_of_a_job_are_read_whatever_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "exits"
     assert not read_exits(file).ended
@@ -212,6 +252,22 @@ def test_exit_codes_of_a_job_are_read_whatever_is_missing(tmp_path: Path) -> Non
     assert exits.outcome(plan_of(tmp_path)).error == "A 1 was ended by signal 9"
     file.write_text("begin 10.5\nexit 0 A\nend 12")
     assert not read_exits(file).ended
+
+
+def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: Path, slurm: Path) -> None:
+    write_case(tmp_path)
+    (slurm / "sbatch").write_text(
+        f"#!/bin/sh\necho >>{tmp_path}/asked\necho 'sbatch: error: Invalid account or partition' >&2\nexit 1\n"
+    )
+    path = write_study(
+        tmp_path,
+        runs="splits = [{Left=2, Right=1}, {Left=1, Right=2}, {Left=1, Right=1}]",
+        launcher='name = "slurm"',
+        case='network = "lo"',
+    )
+    with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*Invalid account"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert (tmp_path / "asked").read_text() == "\n\n"
 
 
 SCRIPT = """\
@@ -307,9 +363,15 @@ def test_a_submission_that_does_not_wait_is_told_so(tmp_path: Path, monkeypatch:
         ("4711.server\n", "4711.server"),
         ("qsub: project p0042\n4711[].server\n", "4711[].server"),
         ("p0042: 3 jobs waiting\nJob <4711> is submitted to queue <normal>.\n", "4711"),
+        ("4711;cluster\n", "4711"),
+        # Said of other jobs, or beside the number: none of them may be cancelled.
+        ("this project's first job 17 of 300 has ended\n", None),
+        ("project p0042: Job <17> is submitted before yours\n", None),
+        ("waiting for job 17 to release its licence\n", None),
+        ("files left:\n42\nSubmitted batch job 4711\n", None),
+        ("Submitted batch job 4711\nSubmitted batch job 4711\n", "4711"),
         ('Your job 4711 ("x") has been submitted', "4711"),
         ("queue 7\nSubmitted batch job 4711.\n", "4711"),
-        ("qsub: project p0042\nqsub: waiting for job 4711.server to start\n", "4711.server"),
         ("qsub: project p0042, 16 cores, since 2026-01-01\n", None),
         ("", None),
     ],
@@ -321,6 +383,7 @@ def test_the_number_of_a_job_is_no_other_number_of_its_log(said: str, number: st
 def test_a_pattern_of_the_study_finds_the_number() -> None:
     assert job_number("run 17 as f23\n", r"as (f\d+)$") == "f23"
     assert job_number("run 17 as 23\n", r"as (f\d+)$") is None
+    assert job_number("run 17 as f23\nrun 18 as f24\n", r"as (f\d+)$") is None
 
 
 SLOW = SOLVER + "import time\ntime.sleep(300)\n"
@@ -329,7 +392,7 @@ SLOW = SOLVER + "import time\ntime.sleep(300)\n"
 @pytest.mark.parametrize(
     ("said", "more", "number"),
     [
-        ("project p0042: Job <4711> is submitted", "", "4711"),
+        ("Job <4711> is submitted", "", "4711"),
         ("project p0042: f4711", "\njob_number = ': (f[0-9]+)$'", "f4711"),
         ("project p0042", "", None),
     ],

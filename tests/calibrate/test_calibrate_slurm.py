@@ -365,6 +365,33 @@ def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> 
         run_campaign(study, tmp_path / "campaign", report=quiet)
 
 
+@pytest.mark.parametrize(
+    ("allocation", "setting", "told"),
+    [
+        (
+            "run",
+            "state=down",
+            "waits and does not start by itself: PartitionDown; change the options of the job, or ask",
+        ),
+        ("run", "state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
+        pytest.param("campaign", "maxtime=1", "waits and does not start by itself: PartitionTimeLimit; ", marks=FULL),
+    ],
+)
+def test_why_nothing_starts_is_told_once(tmp_path: Path, allocation: str, setting: str, told: str) -> None:
+    write_case(tmp_path)
+    launcher = f'name = "slurm"\noptions = ["--time=9"]\nallocation = "{allocation}"'
+    runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
+    log = tmp_path / "campaign" / "campaign.log"
+    ask("scontrol", "update", "partitionname=main", setting)
+    try:
+        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs), tmp_path / "campaign")
+        wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
+    finally:
+        ask("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
+    assert [run.outcome for run in campaign.end().runs] == ["finished", "finished"]
+    assert log.read_text().count(told) == 1
+
+
 @pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL)])
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, WAITS_FIRST)

@@ -111,7 +111,7 @@ def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **
 
 
 # Returns at once, as sbatch and qsub do, and says the number of what it has started.
-SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted job $!"\n'
+SUBMIT = 'setsid bash "$1" >"${1%/*}/output.txt" 2>&1 </dev/null &\necho "Submitted batch job $!"\n'
 
 
 def write_template(directory: Path, *, submit: str = "", **more: str) -> Path:

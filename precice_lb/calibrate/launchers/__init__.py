@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome, run_processes
 from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
 from precice_lb.exceptions import CalibrationError
+from precice_lb.names import say
 from precice_lb.plugins import LAUNCHERS
 
 __all__ = ["Launcher", "launcher_class", "make_launcher"]
@@ -66,6 +68,9 @@ class Launcher:
         self.label = f"precice-lb-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}"
         #: Takes runs as jobs; None where they are processes of this machine.
         self.scheduler: Scheduler | None = None
+        #: Is told what somebody has to do while a run waits.
+        self.warn: Callable[[str], None] = lambda text: say(f"precice-lb: {text}", sys.stderr)
+        self._warned: set[str] = set()
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant, as tokens.
@@ -241,7 +246,7 @@ class Launcher:
         try:
             if job is None:
                 job = submitted = scheduler.submit(plan, self._script(plan))
-            return follow(scheduler, plan, job, note)
+            return follow(scheduler, plan, job, note, lambda job: self._warn_of(scheduler, job))
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
             if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
@@ -250,6 +255,18 @@ class Launcher:
         finally:
             if submitted is not None:
                 scheduler.close(submitted)
+
+    def _warn_of(self, scheduler: Scheduler, job: str) -> None:
+        """Tell why a job will never start."""
+        if (why := scheduler.why_never(job)) is not None:
+            what = f"{scheduler.describe(job)} waits and does not start by itself"
+            self._warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
+
+    def _warn_once(self, text: str, reason: str) -> None:
+        """Tell a reason once, whichever run it keeps waiting."""
+        if reason not in self._warned:
+            self._warned.add(reason)
+            self.warn(text)
 
     def _script(self, plan: RunPlan) -> Path:
         return plan.directory / "job.sh"

@@ -224,7 +224,7 @@ class SlurmLauncher(Launcher):
     def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
         super().__init__(options, directory)
         self.srun = find_slurm("srun", options.program)
-        self.slurm = SlurmScheduler(options.submit_retry_seconds)
+        self.slurm = SlurmScheduler(options.submit_retry_seconds, self._warn_once)
         self.scheduler = self.slurm if options.allocation == "run" else None
         if options.allocation == "campaign" and options.setup:
             raise CalibrationError(
@@ -311,6 +311,7 @@ class SlurmLauncher(Launcher):
         while "RUNNING" not in (states := self.slurm.poll(self.job) or ["PENDING"]):
             if not live.intersection(states):
                 raise CalibrationError(f"the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}")
+            self._warn_of(self.slurm, self.job)
             time.sleep(_HOLD_POLL_SECONDS)
 
 

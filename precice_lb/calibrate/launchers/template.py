@@ -39,8 +39,13 @@ JOB_PLACEHOLDERS = frozenset(
 """What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
 ``participant:first node:nodes`` for each of them."""
 
-# A line that is nothing else, as qsub's, or what follows "job": "Job <7> is submitted", "Submitted batch job 7".
-_NUMBER = re.compile(r"^\s*(\d[\w.\[\]-]*)\s*$|\bjob(?:\s+id)?[:\s]\s*<?(\d[\w.\[\]-]*)", re.IGNORECASE | re.MULTILINE)
+# Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
+_NUMBERS = (
+    r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
+    r"^Submitted batch job (\d+)\b",
+    r"^Job <(\d+)> is submitted(?: to|\W*$)",
+    r"^Your job(?:-array)? (\d+)\b.* has been submitted",
+)
 
 
 class TemplateLauncher(Launcher):
@@ -49,8 +54,8 @@ class TemplateLauncher(Launcher):
     ``participant`` says how ranks are started, such as ``flux run -n {ranks} {command}``. With ``script`` and
     ``submit`` a run is a job: ``{participants}`` in the script becomes the lines that start all participants and wait
     for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
-    ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or behind
-    "job", or what the group of the regular expression ``job_number`` finds there.
+    ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or says as
+    batch systems do, or what the group of the regular expression ``job_number`` finds there; none where these are many.
     """
 
     keys = frozenset({"participant", "script", "submit", "cancel", "job_number", "ranks_per_node", "setup"})
@@ -160,9 +165,13 @@ def _check_pattern(text: str) -> None:
 
 
 def job_number(said: str, pattern: str | None = None) -> str | None:
-    """Return the number of a job in what a submission said: by the user's own pattern, or as batch systems say it."""
-    found = (_NUMBER if pattern is None else re.compile(pattern, re.MULTILINE)).search(said)
-    return None if found is None else next((group.rstrip(".") for group in found.groups() if group), None)
+    """Return the number of a job in what a submission said: by the user's own pattern, or as batch systems say it.
+
+    None where several are said, since another job could be cancelled by it.
+    """
+    patterns = _NUMBERS if pattern is None else (pattern,)
+    numbers = {match[1] for text in patterns for match in re.finditer(text, said, re.MULTILINE)} - {None}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 class SubmitCommand(Scheduler):

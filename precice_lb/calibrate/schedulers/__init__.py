@@ -97,6 +97,16 @@ class Scheduler:
         """
         return None
 
+    def why_never(self, job: str) -> str | None:
+        """Return why a job that waits will not start by itself; None where it will, or that is not known.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it; `poll` has been asked of it.
+        """
+        return None
+
     def number(self, job: str) -> str | None:
         """Return the number by which the batch system knows a job, None as long as it has not been told.
 
@@ -172,10 +182,12 @@ def read_exits(path: Path) -> Exits:
     return Exits(codes, begin is not None, seconds)
 
 
-def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None]) -> Outcome:
+def follow(
+    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], asked_of: Callable[[str], None]
+) -> Outcome:
     """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
 
-    ``note`` is called with the job's number as soon as there is one.
+    ``note`` is called with the job's number as soon as there is one, ``asked_of`` each time that the job is alive.
     """
     path = plan.directory / EXIT_FILE
     pause = _FIRST_PAUSE_SECONDS
@@ -199,6 +211,7 @@ def follow(scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], 
                 heard = now
                 if not scheduler.live.intersection(answer):
                     return _ended(scheduler, plan, job, answer)
+                asked_of(job)
             elif now - heard > _SILENCE_SECONDS:
                 text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
                 return Outcome(0.0, text + _cancelled(scheduler, plan, job))
@@ -227,8 +240,8 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     try:
         if (number := scheduler.number(job)) is None:
             raise CalibrationError(
-                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none; "
-                "launcher.job_number may say how to find it"
+                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or "
+                "several; launcher.job_number may say how to find it"
             )
         scheduler.cancel(number)
     except CalibrationError as error:

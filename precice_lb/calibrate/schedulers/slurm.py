@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.plan import RunPlan
@@ -33,6 +33,12 @@ _TEMPORARY = re.compile(
     "temporarily|job limit|submit limit|MaxSubmit|MaxJob|queue full|Unable to contact|Connection refused|timed out"
     "|inactive|down|try again",
     re.IGNORECASE,
+)
+
+# Why a job waits that will not start unless somebody changes it, the partition or an account's limits.
+_NEVER = re.compile(
+    r"Partition(?:TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|Invalid(?:Account|QOS)|JobHeld|NotAllowed"
+    r"|DependencyNeverSatisfied|(?:QOS|Assoc)\w*PerJob|ReservationDeleted"
 )
 
 _COMMAND_SECONDS = 180.0
@@ -83,12 +89,19 @@ def _ask(
 
 
 class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``."""
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``.
+
+    ``refused`` gets what to tell of such a refusal, and Slurm's words.
+    """
 
     live = frozenset(_LIVE_STATES.split())
 
-    def __init__(self, retry_seconds: float = 3600.0) -> None:
+    def __init__(
+        self, retry_seconds: float = 3600.0, refused: Callable[[str, str], None] = lambda text, words: None
+    ) -> None:
         self._retry_seconds = retry_seconds
+        self._refused = refused
+        self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
     def submission(self, script: Path) -> list[str]:
@@ -120,15 +133,23 @@ class SlurmScheduler(Scheduler):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
             if time.monotonic() + pause > end:
                 raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")
+            self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
 
     def poll(self, job: str) -> list[str] | None:
         """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
-        done = _ask([self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T"])
-        if done.returncode == 0:
-            return done.stdout.split()
-        return [] if "Invalid job id" in done.stderr else None
+        done = _ask([self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r"])
+        if done.returncode != 0:
+            return [] if "Invalid job id" in done.stderr else None
+        pairs = [line.partition(" ") for line in done.stdout.splitlines() if line]
+        reasons = (reason.strip() for state, _, reason in pairs if state == "PENDING" and _NEVER.match(reason))
+        self._why_never[job] = next(reasons, None)
+        return [state for state, _, _ in pairs]
+
+    def why_never(self, job: str) -> str | None:
+        """Return the reason that Slurm gave for a waiting job when `poll` asked, where it will not pass."""
+        return self._why_never.get(job)
 
     def cancel(self, job: str) -> None:
         """Cancel a job; one that has ended is none."""
