@@ -482,7 +482,7 @@ def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) ->
         ({"learner": "magic"}, ModelError, "found 'magic'"),
         ({"learner": 3}, ModelError, "name of a learner"),
         ({"learner": PMNFRegressor(n_terms=3, folds=2)}, ModelError, "model of Fluid: .* measure more"),
-        ({"random_state": -1}, InfeasibleError, "random_state"),
+        ({"random_state": -1}, InfeasibleError, "seed as a whole number"),
     ],
 )
 def test_bad_input_is_refused_with_one_clear_error(
