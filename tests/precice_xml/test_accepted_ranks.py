@@ -145,7 +145,7 @@ def test_a_report_names_the_bound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--present", "Flow=4,Shell=1"], "present split: expected at least 2 ranks of Shell, found 1, with "),
+        (["--present", "Flow=4,Shell=1"], "--present: expected at least 2 ranks of Shell, found 1, with "),
         (["--maximum-ranks", "Shell=1"], "expected at least 2 ranks, needed for two-level initialisation of Flow"),
         (["--fixed", "Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
         (["--allow", "Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
