@@ -92,7 +92,7 @@ class Case:
     learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}.")] = None
     learner_parameters: list[str] | None = None
     seed: int = 0
-    accept_missing_ranks: bool = False
+    accept_missing_ranks: Annotated[bool, Parameter(negative=())] = False
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
         """Read the texts for these participants, as arguments of `recommend`, without those not given."""

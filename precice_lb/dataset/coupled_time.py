@@ -49,8 +49,9 @@ def coupled_time(configuration: str, stores: Mapping[str, RankStore]) -> Coupled
     units = {name: str(store.metadata.get("window_unit", WINDOW)) for name, store in stores.items()}
     time = _periods(configuration, stores)
     if set(units.values()) <= {WINDOW}:
-        return time if configuration else _by_counts(time, stores)
-    if len(set(units.values())) == 1 and not time.windows:
+        return time
+    # Schemes iterate each for itself.
+    if len(set(units.values())) == 1 and not time.windows and not _by_counts(stores).problem:
         return dataclasses.replace(time, unit=next(iter(units.values())))
     named = {unit: [name for name in units if units[name] == unit] for unit in dict.fromkeys(units.values())}
     counted = ", ".join(f"{' and '.join(names)} by {_PLURALS.get(unit, unit)}" for unit, names in named.items())
@@ -64,15 +65,14 @@ def _periods(configuration: str, stores: Mapping[str, RankStore]) -> CoupledTime
     try:
         period = period_of(parse_configuration(configuration))
     except PreciceLBError:
-        return _by_lengths({name: _length(store) for name, store in stores.items()})
+        lengths = {name: _length(store) for name, store in stores.items()}
+        return _by_lengths(lengths) if all(length > 0 for length in lengths.values()) else _by_counts(stores)
     counts = {name: len(period.steps[name]) for name in stores if name in period.steps}
     return _of(counts, period.length)
 
 
 def _by_lengths(lengths: Mapping[str, float]) -> CoupledTime:
-    longest = max(lengths.values(), default=math.nan)
-    if not all(length > 0 for length in lengths.values()) or math.isnan(longest):
-        return CoupledTime()
+    longest = max(lengths.values())
     counts = {name: longest / length for name, length in lengths.items()}
     if all(abs(count - round(count)) < 0.01 * count for count in counts.values()):
         return _of({name: round(count) for name, count in counts.items()}, longest)
@@ -97,10 +97,10 @@ def _of(counts: Mapping[str, int], length: float) -> CoupledTime:
     return CoupledTime(counts, "period" if math.isnan(length) else f"{length:.6g} of coupled time")
 
 
-def _by_counts(time: CoupledTime, stores: Mapping[str, RankStore]) -> CoupledTime:
-    """Without a configuration: whoever came to the end with others has as many windows if these are alike."""
+def _by_counts(stores: Mapping[str, RankStore]) -> CoupledTime:
+    """Without a configuration: whoever came to the end together has as many windows, if these are alike."""
     ends = {name: int(s.advances["window"].max(initial=0)) for name, s in stores.items() if s.metadata["finished"]}
-    if time.windows or time.problem or len(ends) < len(stores) or len(set(ends.values())) <= 1:
-        return time
+    if len(ends) < len(stores) or len(set(ends.values())) <= 1:
+        return CoupledTime()
     told = ", ".join(f"{plural(count, 'window')} of {name}" for name, count in ends.items())
     return CoupledTime(problem=f"there are {told}, which are not alike; give the precice-config.xml (--config)")
