@@ -12,7 +12,7 @@ from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
-from precice_lb.exceptions import PreciceLBError, TooFewRunsError
+from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
@@ -167,6 +167,8 @@ def measured_runs(sources: Sequence[Path]) -> tuple[list[CoupledRun], list[str]]
         try:
             found = load_runs([source], complete=enrich)
             for run in found:
+                if run.incomplete:
+                    raise DataError(f"run {run.name}: {run.not_compared}")
                 measurements_of([run])
             runs += found
         except PreciceLBError as error:
@@ -175,10 +177,15 @@ def measured_runs(sources: Sequence[Path]) -> tuple[list[CoupledRun], list[str]]
 
 
 def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
-    """Reduce runs to samples; only numbers that all of them state as parameters become columns."""
-    table = measurements_from_runs(runs, iterations)
+    """Reduce runs to samples, without those that lack ranks where others do not.
+
+    Only numbers that all of them state as parameters become columns.
+    """
+    whole = [run for run in runs if not run.incomplete] or runs
+    lacking = [f"Run {run.name} is not used: {run.not_compared}." for run in runs if run not in whole]
+    table = measurements_from_runs(whole, iterations)
     numbers = {
         name: {key: values for key, values in columns.items() if values.dtype.kind == "f"}
         for name, columns in table.parameters.items()
     }
-    return dataclasses.replace(table, parameters=numbers)
+    return dataclasses.replace(table, parameters=numbers, remarks=(*table.remarks, *lacking))

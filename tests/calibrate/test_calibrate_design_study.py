@@ -107,6 +107,20 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
     assert lost(study, measurements) <= 0.02
 
 
+def test_a_run_that_lacks_a_rank_is_left_out_and_said(tmp_path: Path) -> None:
+    play(study_of(tmp_path), tmp_path / "campaign")
+    state = state_of(tmp_path / "campaign")
+    result = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0)
+    before = result.measurements()
+    stores = sorted((result.stores[0]).rglob("Left-*.h5"))
+    assert len(stores) > 1
+    stores[-1].unlink()
+    after = result.measurements()
+    assert len(after.samples["Left"]) == len(before.samples["Left"]) - 1
+    assert any("is not used" in text and "the slowest may be missing" in text for text in after.remarks)
+    assert recommend(after, 32).split
+
+
 def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:
     study = study_of(tmp_path, "maximum = 4\ntarget_regret = 0")
     directory = tmp_path / "campaign"
