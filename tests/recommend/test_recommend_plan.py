@@ -265,7 +265,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--nodes", "12"], "cores_per_node"),
+        (["--nodes", "12"], "--cores-per-node"),
         (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
         ([], "--ranks, --cores, --nodes"),
         (["--cores", "64", "--multiple", "Inner"], "--multiple: expected participant="),
