@@ -30,6 +30,9 @@ def without_stragglers(measurements: Measurements) -> Measurements:
     kept = {name: np.ones(len(rows), dtype=np.bool_) for name, rows in measurements.samples.items()}
     remarks: list[str] = []
     for name, rows in measurements.samples.items():
+        # What is refused behind here has no logarithm.
+        if not (rows[:, 1] > 0).all():
+            continue
         cases = _cases(measurements, name)
         logs = np.log(rows[:, 1])
         errors = np.nan_to_num(measurements.errors(name) / rows[:, 1])

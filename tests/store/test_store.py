@@ -514,7 +514,7 @@ def test_nobody_is_asked_to_delete_what_cannot_be_read(tmp_path: Path, capsys: p
     database.close()
     said = refused(capsys, "summary", path)
     assert f"{path}: expected a database of precice-profiling" in said
-    said += refused(capsys, "check", path)
+    said += refused(capsys, "export", path)
     assert "leave it out, or import it first" in said
     assert "remove" not in said
 
