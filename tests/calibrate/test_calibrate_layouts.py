@@ -249,7 +249,9 @@ def test_slurm_is_asked_for_cores_of_threads() -> None:
     assert holder_options(tasks((24, 1), (1, 8)), 32, options) == [["--ntasks=4", "--cpus-per-task=8"]]
     assert holder_options(tasks((3, 1), (1, 2)), 5, options) == [["--ntasks=3", "--cpus-per-task=2"]]
     both = tasks((24, 1), (1, 8))
-    assert "--nodes=1-1 --ntasks=1 --cpus-per-task=8 " in " ".join(step_tokens("srun", both, both[1], options))
+    assert "--nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 --cpus-per-task=8 " in " ".join(
+        step_tokens("srun", both, both[1], options)
+    )
 
 
 def test_only_participants_with_threads_find_them_in_their_environment(

@@ -108,6 +108,16 @@ def test_a_job_starts_its_participants_together(cluster: str, case: Path, option
     check_cores(cluster, case, left, right)
 
 
+@pytest.mark.usefixtures("cluster")
+def test_a_rank_with_threads_finds_room_beside_many_without(case: Path) -> None:
+    assert main(["launch", "--split", "Left=3,Right=1x3", "--launcher", "slurm", *commands(3, 1)]) == 0
+    for _ in range(3):
+        # The step that comes first is another one each time.
+        submitted(case, case / "launch" / "job.sbatch")
+        for path in case.glob("meets.sh.here.*"):
+            path.unlink()
+
+
 @pytest.mark.usefixtures("activated")
 @pytest.mark.parametrize("options", ["--nodes=2 --exclusive --mem=2500", "--ntasks=8 --hint=nomultithread"])
 def test_steps_of_an_allocation_start_together(cluster: str, case: Path, options: str) -> None:

@@ -184,6 +184,8 @@ def step_tokens(
             line.append(f"--relative={total_nodes(tasks[:place])}")
     else:
         line.append(f"--nodes=1-{task.ranks}")
+        # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
+        line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
     line.append(f"--ntasks={task.ranks}")
     if task.nodes is not None and task.nodes > 1:
         line.append(f"--distribution=plane={task.ranks_on_node}")
