@@ -98,8 +98,8 @@ def solver(name: str, ranks: int, mode: str, module: str) -> None:
                 memory.append(_memory())
         elif mode != "plain":
             times.append(end - begin)
-            if recorder is not None and recorder._window != following:
-                following = recorder._window
+            if recorder is not None and recorder._taken.window != following:
+                following = recorder._taken.window
                 flushed.append(window)
     result = {"times": times, "chosen": chosen[:window], "flushed": flushed, "memory": memory}
     Path(f"{name}-{rank}.json").write_text(json.dumps(result))
