@@ -24,8 +24,8 @@ from precice_lb.plural import plural
 from precice_lb.precice_xml.elements import is_true
 from precice_lb.precice_xml.reader import root_children
 from precice_lb.precice_xml.records import Element
-from precice_lb.store.grouping import uncertain_partners
-from precice_lb.store.reader import read_runs
+from precice_lb.store.grouping import group_ranks, runs_with_doubts
+from precice_lb.store.reader import read_stores
 from precice_lb.store.records import Complete, RankStore
 
 DEFAULT_WARMUP_WINDOWS = 1
@@ -68,13 +68,12 @@ def load_runs(
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    grouped = read_runs(sources)
-    runs = [_coupled_run(run, warmup, complete) for run in grouped]
+    grouped = runs_with_doubts(group_ranks(read_stores(sources)))
+    runs = [_coupled_run(run, warmup, complete) for run, _ in grouped]
     names = distinct_names([run.name for run in runs], [run.directory for run in runs])
-    doubts = uncertain_partners(grouped)
     return [
         dataclasses.replace(run, name=name, grouping=doubt)
-        for run, name, doubt in zip(runs, names, doubts, strict=True)
+        for run, name, (_, doubt) in zip(runs, names, grouped, strict=True)
     ]
 
 

@@ -7,7 +7,6 @@ import hashlib
 import os
 import sys
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def launch_id(metadata: Mapping[str, Any], directory: Path, communicator: Any) -
     named after what only one coupling at a time can have.
     """
     rank, size = metadata["rank"], metadata["size"]
-    made = uuid.uuid4().hex if rank == 0 else None
+    made = os.urandom(_BYTES // 2).hex() if rank == 0 else None
     if size == 1:
         return made, lambda: made
     shared = _common_communicator(communicator, rank, size)

@@ -171,8 +171,6 @@ def recording_class(backend: Backend) -> type:
             base.__init__(self, *args, **_checked(backend, args, kwargs))
             recorder = _start_recorder(backend, args, kwargs, metadata, self._precice_lb_guess_mode)
             if recorder is not None:
-                from precice_lb.record.participant import timed_advance
-
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)

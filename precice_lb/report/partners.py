@@ -243,8 +243,6 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     """Write partners.json, partners.h5 and two pictures per received mesh into a directory."""
-    from precice_lb.report.partners import link_charts
-
     contents = {"partners.json": json_text(report.to_dict()).encode()}
     for found in report.links:
         for chart in link_charts(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")):

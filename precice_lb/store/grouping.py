@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
@@ -18,6 +18,10 @@ Group = Sequence[RankStore]
 # Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
 # so much of the shorter one's time, those that share less came before or after it.
 _TOGETHER = 0.25
+_BY_TIME = (
+    "which ranks and participants belong together is taken from when they ran: the stores say no launch, being of an "
+    "earlier version or imported"
+)
 
 
 def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
@@ -53,25 +57,31 @@ def _lacks(launch: Group, store: RankStore) -> bool:
 
 
 def group_runs(participants: Iterable[Group]) -> list[list[Group]]:
-    """Group participants to coupled runs, in the order they started; a participant occurs once in each.
+    """Group participants to coupled runs, in the order they started; see `runs_with_doubts`."""
+    return [run for run, _ in runs_with_doubts(participants)]
+
+
+def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], str]]:
+    """Group participants to coupled runs, each with why it is uncertain who belongs to it, in the order they started.
 
     Of one case and name of the run, launches were coupled that name the same exchange directory and ran from
-    ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible
-    (`uncertain_partners`), none is chosen. Without ids those that ran at the same time are grouped, and told apart by
-    the directory of their stores and the attempt.
+    ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible none is
+    chosen. Without ids those that ran at the same time are grouped, and told apart by the directory of their stores and
+    the attempt. A participant occurs once in each run.
     """
 
     def key(group: Group) -> Hashable:
         return group[0].metadata["case"], group[0].metadata.get("run")
 
-    runs: list[list[Group]] = []
     groups = list(participants)
-    for launches in _by((group for group in groups if has_launch(group)), key):
-        runs.extend(_joined(launches))
+    runs = [run for launches in _by(filter(has_launch, groups), key) for run in _joined(launches)]
+    rest: list[list[Group]] = []
     for cluster in _overlapping((group for group in groups if not has_launch(group)), key, group_interval):
         names = [group[0].metadata["participant"] for group in cluster]
-        runs.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
-    return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run))
+        rest.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
+    counts = Counter(map(_signature, rest))
+    runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
+    return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
 
 
 def has_launch(group: Group) -> bool:
@@ -79,36 +89,50 @@ def has_launch(group: Group) -> bool:
     return any("launch" in store.metadata for store in group)
 
 
-def _joined(launches: Sequence[Group]) -> list[list[Group]]:
-    """Join launches of one case that were coupled, as far as there is one possibility only."""
-    partners = _partners(launches)
-    joined = [{number} for number in range(len(launches))]
-    changed = True
-    while changed:
-        changed = False
-        for number, by_name in enumerate(partners):
-            for possible in by_name.values():
-                if len(possible) != 1 or possible <= joined[number]:
-                    continue
-                (other,) = possible
-                both = joined[number] | joined[other]
-                if len({_name(launches[member]) for member in both}) < len(both):
-                    continue
-                for member in both:
-                    joined[member] = both
-                # Whoever has found a partner is none for another launch of the same name.
-                for taken, free in ((other, number), (number, other)):
-                    for rival, theirs in enumerate(partners):
-                        if rival != free and _name(launches[rival]) == _name(launches[free]):
-                            theirs.get(_name(launches[taken]), set()).discard(taken)
-                changed = True
-    seen: set[int] = set()
-    runs = []
-    for number, members in enumerate(joined):
-        if number not in seen:
-            seen |= members
-            runs.append([launches[member] for member in sorted(members)])
-    return runs
+def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
+    """Join launches of one case that were coupled, as far as there is one possibility only, each run with its doubt."""
+    names = [_name(launch) for launch in launches]
+    possible = _partners(launches)
+    free = [{name: set(known) for name, known in by_name.items()} for by_name in possible]
+    runs = [{number} for number in range(len(launches))]
+    while pair := _only_pair(free, runs, names):
+        both = runs[pair[0]] | runs[pair[1]]
+        for member in both:
+            runs[member] = both
+        # Whoever has found a partner is none for another launch of the same name.
+        for taken, partner in (pair, pair[::-1]):
+            for rival in (n for n, name in enumerate(names) if name == names[partner] and n != partner):
+                free[rival].get(names[taken], set()).discard(taken)
+    distinct = {min(members): sorted(members) for members in runs}
+    return [
+        ([launches[member] for member in members], _doubt(members, names, possible)) for members in distinct.values()
+    ]
+
+
+def _only_pair(
+    free: Sequence[Mapping[str, set[int]]], runs: Sequence[set[int]], names: Sequence[str]
+) -> tuple[int, int] | None:
+    """Find two launches that are not joined yet, of which one has no other partner of that name."""
+    for number, by_name in enumerate(free):
+        for other in (next(iter(left)) for left in by_name.values() if len(left) == 1):
+            both = runs[number] | runs[other]
+            if other not in runs[number] and len({names[member] for member in both}) == len(both):
+                return number, other
+    return None
+
+
+def _doubt(run: Sequence[int], names: Sequence[str], possible: Sequence[Mapping[str, set[int]]]) -> str:
+    """Say which partners a launch of a run had that may have been several; empty where none."""
+    here = {names[member] for member in run}
+    for member in reversed(run):
+        unknown = sorted(name for name, known in possible[member].items() if known and name not in here)
+        if unknown:
+            return (
+                f"it cannot be told which launch of {' and '.join(unknown)} this launch of {names[member]} was "
+                "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
+                'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own'
+            )
+    return ""
 
 
 def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
@@ -132,31 +156,6 @@ def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
                     partners[number][name].discard(brief)
                     partners[brief][_name(launches[number])].discard(number)
     return partners
-
-
-def uncertain_partners(runs: Sequence[Sequence[Group]]) -> list[str]:
-    """Say of each run why it is uncertain which launches belong to it; empty where it is not."""
-    doubts = [""] * len(runs)
-    places = [(number, group) for number, run in enumerate(runs) for group in run if has_launch(group)]
-    for alike in _by(places, lambda place: (place[1][0].metadata["case"], place[1][0].metadata.get("run"))):
-        partners = _partners([group for _, group in alike])
-        for (number, group), by_name in zip(alike, partners, strict=True):
-            names = {_name(other) for other in runs[number]}
-            open_names = sorted(name for name, possible in by_name.items() if possible and name not in names)
-            if open_names:
-                doubts[number] = (
-                    f"it cannot be told which launch of {' and '.join(open_names)} this launch of {_name(group)} was "
-                    "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
-                    'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own'
-                )
-    counts = Counter(_signature(run) for run in runs if not any(map(has_launch, run)))
-    for number, run in enumerate(runs):
-        if not any(map(has_launch, run)) and counts[_signature(run)] > 1:
-            doubts[number] = (
-                "which ranks and participants belong together is taken from when they ran: the stores say no launch, "
-                "being of an earlier version or imported"
-            )
-    return doubts
 
 
 def _signature(run: Sequence[Group]) -> Hashable:
