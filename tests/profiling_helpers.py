@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from precice_lb.cli import main
 from precice_lb.store.reader import RankStore, find_stores, read_store
 
 DATA = Path(__file__).parent / "data" / "profiling"
@@ -47,3 +52,11 @@ def imported(directory: Path) -> dict[str, RankStore]:
     """The stores below a directory by participant and rank."""
     stores = map(read_store, find_stores([directory]))
     return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
+
+
+def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What `summary` says of the one run there, as JSON."""
+    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import case, report
+from profiling_helpers import case, report, summed_up
 from report_helpers import refused
 from store_helpers import row, write_store
 
@@ -23,13 +22,6 @@ def first_lines(capsys: pytest.CaptureFixture[str], *arguments: object, code: in
     """What a command prints first, in one line."""
     assert main(list(map(str, arguments))) == code
     return " ".join(capsys.readouterr().out.split())[:400]
-
-
-def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert isinstance(found, dict)
-    return found
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import report
+from profiling_helpers import report, summed_up
 from report_helpers import refused
 from store_helpers import rows, write_store
 
@@ -17,13 +15,6 @@ from precice_lb.cli import main
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.report.summary import summarise
-
-
-def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert isinstance(found, dict)
-    return found
 
 
 def headline(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
