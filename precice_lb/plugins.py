@@ -118,7 +118,7 @@ READERS = Registry(
 LEARNERS = Registry(
     "precice_lb.learners",
     {
-        "bayes": "precice_lb.models.bayes:BayesRegressor",
+        "bayes": "precice_lb.models.posterior:BayesRegressor",
         "pmnf": "precice_lb.models.pmnf:PMNFRegressor",
         "epmnf": "precice_lb.models.epmnf:EPMNFRegressor",
         "piecewise": "precice_lb.models.piecewise:PiecewiseRegressor",
