@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.design import Allow, allowed_splits
 from precice_lb.models import make_learner
-from precice_lb.models.interpolation import interpolated
 from precice_lb.models.measurements import widened_errors
+from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.schedule import Schedule
 
@@ -69,7 +69,7 @@ def _learned(
 ) -> tuple[Curves, float]:
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
-    model = make_learner("bayes", **({"noise": NOISE, "noise_scale": NOISE_SCALE} if usual_noise else {}))
+    model = make_learner("bayes")
     errors = rows[:, 2] if varying else widened_errors(rows[:, 0], rows[:, 1], rows[:, 2])
     model.fit(rows[:, [0, *(3 + at for at in varying)]], rows[:, 1], standard_error=errors)
     drawn = model.draw(draws, np.random.default_rng(list(seed)))
@@ -78,7 +78,7 @@ def _learned(
         at = np.column_stack([ranks, np.tile(values, (len(ranks), 1))]) if values else ranks
         return np.asarray(drawn(at), dtype=np.float64)
 
-    return curves, float(np.sqrt(np.mean(model.noise_**2)))
+    return curves, model.noise_
 
 
 def _within_runs(rows: Array) -> float:
@@ -206,7 +206,7 @@ class Beliefs:
                 fastest = np.array([self.tables[name].fastest.max() for name in self.names])
                 trimmed = np.maximum(np.minimum(splits, fastest), least)
                 return np.asarray(np.unique(np.vstack([splits, trimmed]), axis=0))
-        found = best_ranks(self.tables, self.schedule, self.lowest, self.lowest, room, self.highest)
+        found = best_ranks(self.tables, self.schedule, self.budget, self.lowest, self.highest)
         splits = np.column_stack([found[name] for name in self.names]).astype(np.int64)
         splits = np.unique(np.minimum(np.maximum(splits, self.low), self.high), axis=0)
         splits = _within(splits, self.low, self.budget)

@@ -1,12 +1,12 @@
 """A posterior over curves of run times that bends where the readings bend, and knows what a node is.
 
-The logarithm of a solver's seconds is a Gaussian process over x, the logarithm of its ranks over somewhat fewer than the
-fewest measured ones (Rasmussen and Williams 2006, ch. 2)::
+The logarithm of a solver's seconds is a Gaussian process over x, the logarithm of its ranks over somewhat fewer than
+the fewest measured ones (Rasmussen and Williams 2006, ch. 2)::
 
     f(x) = a + b x + d x²/2 + ln(1 + exp(r (x - x_t))) + σ ∫∫ dW₁ + τ W₂ + ν ε
 
-a level a; a slope b that is nearly -1, as run times fall like 1/p; a drift d by which curves lose their slope; a turn at
-x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there is
+a level a; a slope b that is nearly -1, as run times fall like 1/p; a drift d by which curves lose their slope; a turn
+at x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there is
 one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the level
 (τ), and readings err (ν, beside what is known of each). The covariances of both are, to either side of the origin by
 itself,
@@ -16,7 +16,7 @@ itself,
 Beyond a full node, where its cores are known, new memory comes with every node: there both begin afresh, with a slope
 near -1 and a small jump.
 
-Given a *cell*, that is (σ, τ, ν) and (b's mean, d, x_t, r), everything is exact. Cells are weighed by prior and marginal
+Given a *cell*, (σ, τ, ν) and (b's mean, d, x_t, r), everything is exact. Cells are weighed by prior and marginal
 likelihood; so is, in each, that one of the readings is an outlier. Curves are drawn by Matheron's rule (Journel and
 Huijbregts 1978; Wilson et al. 2020): a draw of the prior, moved by what its own noisy readings miss of the measured
 ones. They are drawn at no more than `KNOTS` rank counts beside the measured ones, and straight between them in
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,13 +112,13 @@ class _Places:
 
     def covariances(self, other: _Places) -> tuple[Array, Array]:
         """Covariances with other points of the twice integrated white noise, and of the Wiener process."""
-        twice, once = 0.0, 0.0
+        twice, once = np.zeros((2, len(self.columns), len(other.columns)))
         for s, t in zip(self.axes, other.axes, strict=True):
             a, b = np.abs(s)[:, None], np.abs(t)
             low, high = np.minimum(a, b), np.maximum(a, b)
             low = np.where(s[:, None] * t > 0, low, 0.0)
             twice, once = twice + low**2 * (3 * high - low) / 6, once + low
-        return np.asarray(twice), np.asarray(once)
+        return twice, once
 
     def paths(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draw both, shape (n, points) each."""
@@ -248,11 +248,11 @@ class _Fit:
         twice, once = there.covariances(self.here)
         moved = (solved @ self.here.columns * self.sd**2) @ there.columns.T
         moved += sigma**2 * (solved @ twice.T) + tau**2 * (solved @ once.T)
-        return values[:, m:] + moved
+        return np.asarray(values[:, m:] + moved)
 
 
 def _merged(x: Array, steps: Array, y: Array, variance: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Put readings together in bins of ranks, those of each case by themselves; and how likely they are within these."""
+    """Put readings together in bins of ranks, each case by itself; and how likely they are within these."""
     cases, case = np.unique(steps, axis=0, return_inverse=True)
     bins = max(MOST_READINGS // len(cases), 1)
     at = np.floor((x - x.min()) / max(np.ptp(x), 1e-9) * bins * (1 - 1e-9))
@@ -428,7 +428,7 @@ class BayesRegressor(Learner):
         return np.random.default_rng(self.random_state)
 
     def _n_columns(self) -> int:
-        return self._n
+        return int(self._n)
 
 
 def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:

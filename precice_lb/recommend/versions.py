@@ -156,8 +156,6 @@ def _extrapolates(choice: VersionChoice) -> bool:
 
 def _faster(best: Recommendation, other: Recommendation) -> float:
     """Probability that the best one is faster, over the same draws; NaN where there are none."""
-    if best.basis != "model" or other.basis != "model":
-        return math.nan
     own, theirs = (each.expected.window(each.split) for each in (best, other))
     return float(np.mean(own < theirs)) if len(own) == len(theirs) > 1 else math.nan
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import Formula, Term, valid_range
-from precice_lb.models.hypotheses import factorize, mape, mse, smape, solve_nonnegative
+from precice_lb.models.published.hypotheses import factorize, mape, mse, smape, solve_nonnegative
 
 FORMULA = Formula((Term(0.5), Term(-31.25, -0.75, 0.0), Term(2e-5, 0.5, 2.0), Term(3.0, 1.0, 1.0)))
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.hypotheses import smape
-from precice_lb.models.neural import NeuralRegressor
+from precice_lb.models.published.hypotheses import smape
+from precice_lb.models.published.neural import NeuralRegressor
 
 Array = NDArray[np.float64]
 RANKS = np.array([28.0, 56, 84, 112, 140, 196, 224, 294, 350, 420, 504])

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.decision import NOISE, Beliefs, Curves
 from precice_lb.layout import count_text
-from precice_lb.recommend.case import learner_name
 from precice_lb.recommend.limits import rank_bounds
-from precice_lb.recommend.posterior import curves_within_interval
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.recommendation import NO_TRADEOFF, near_tables, opening, plan_facts, tradeoff_table
+from precice_lb.report.recommendation import near_tables, opening, plan_facts, tradeoff_table
 from precice_lb.report.text import listed, percent, seconds_unit
 from precice_lb.report.versions import versioned, versions_tables
 from precice_lb.split import optimize_split
@@ -121,7 +119,6 @@ def budget_section(evidence: Evidence) -> Iterator[Block]:
     recommendation = evidence.recommendation
     if recommendation.plan is None:
         text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
-        text = text if recommendation.models_trusted else NO_TRADEOFF
         yield Paragraph(text, "missing")
         return
     yield from (CHARTS["budget"](recommendation), CHARTS["cost"](recommendation))
@@ -134,6 +131,8 @@ _JUDGED, _LISTED = 12, 5
 _SOLVED = 32
 # Below this expected regret `precice_lb.calibrate.CalibrationDesign` stops by default.
 TARGET_REGRET = 0.002
+# Nor does another run pay that is expected to lower the regret by less: the answer is stable.
+STABLE_REGRET = 0.0002
 
 
 @dataclass(frozen=True)
@@ -153,40 +152,35 @@ class Prospects:
     """What further runs are worth."""
 
     # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
-    # gives neither curves nor intervals.
+    # draws no curves.
     regret: float
     # Those that save most per core-second, best first.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
-    # A learner that draws no curves, so that its intervals say so.
-    intervals_of: str = ""
+    # A learner that draws no curves, so that nothing is known.
+    learner: str = ""
+    # The most that one of the runs is expected to lower the regret by.
+    saved: float = math.inf
 
     @property
     def is_worth_it(self) -> bool:
         """Whether calibration would go on."""
-        return self.regret > self.target_regret
+        return self.regret > self.target_regret and self.saved >= STABLE_REGRET
 
 
 def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
     """Judge further runs by the regret that they are expected to remove.
 
-    The curves are those that the recommendation was decided on; where its learner draws none, they are drawn as far off
-    as its intervals say, and as runs usually differ. `precice_lb.calibrate.decision` has the method. Without demands of
-    a machine it looks at splits of the ranks that the recommended one has in all, within the bounds; with them at those
+    The curves are those that the recommendation was decided on. `precice_lb.calibrate.decision` has the method.
+    Without demands of a machine it looks at splits of the ranks that the recommended one has in all, within the bounds; with them at those
     of the whole budget that meet them.
     """
     expected, limits = recommendation.expected, recommendation.limits
     schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
-    curves, intervals_of = dict(expected.curves), ""
-    for index, (who, model) in enumerate(recommendation.models.items()):
-        if hasattr(model, "draw"):
-            continue
-        if not hasattr(model, "predict_interval"):
-            return Prospects(math.nan, (), target_regret, learner_name(model))
-        # Formulas through a few points have intervals of no width: nothing is known better than runs repeat.
-        curves[who] = curves_within_interval(model, curves[who], NOISE, [seed, index])
-        intervals_of = learner_name(model)
+    curves = dict(expected.curves)
+    if not expected.is_uncertain:
+        return Prospects(math.nan, (), target_regret, recommendation.learner)
     noise = {who: _noise(recommendation, who) for who in names}
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
     total = int(chosen.sum())
@@ -210,7 +204,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
         for at in best
         if saved[at] > 0
     )
-    return Prospects(regret, tuple(runs), target_regret, intervals_of)
+    return Prospects(regret, tuple(runs), target_regret, saved=float(saved.max()))
 
 
 def _possible(
@@ -241,7 +235,7 @@ def _looked_up(counts: NDArray[np.int64], seconds: NDArray[np.float64], ranks: N
 def _noise(recommendation: Recommendation, who: str) -> float:
     """Relative standard deviation of a run's seconds, from how far the model misses them; at least what is usual."""
     seconds = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 1]
-    missed = np.log(seconds / recommendation.predicted(who))
+    missed = np.log(seconds / recommendation.predicted_again(who))
     return max(float(np.sqrt(np.mean(missed**2))), NOISE)
 
 

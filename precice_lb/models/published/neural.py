@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPRegressor
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
-from precice_lb.models.formula import Expression, names_of
+from precice_lb.models.published.formula import Expression, names_of
 
 Array = NDArray[np.float64]
 
