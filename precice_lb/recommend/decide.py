@@ -71,11 +71,12 @@ def decide(question: Question, prototype: Any) -> Decision:
         name: curves_of(models[name], case.columns[name], [question.seed, at], reach[name])
         for at, name in enumerate(names)
     }
-    times = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
+    means = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
+    times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements
     expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, question.seed)
-    problem = SplitProblem(times, curves, expected, limits)
+    problem = SplitProblem(times, spread, curves, expected, limits)
     tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
     chosen = None if tradeoff is None else tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
@@ -99,12 +100,11 @@ def node_ranks(case: Case, name: str, limits: Limits) -> float | None:
 
 
 def _mean(curve: Curves, highest: int, *, exact: bool) -> Array:
-    """Mean curve at 1 … highest ranks; of many drawn ones on a grid."""
-    if exact:
-        return np.asarray(geometric_mean(curve(np.arange(1, highest + 1))))
-    grid = grid_of_ranks(highest)
-    logs = np.log(curve(grid)).mean(axis=0)
-    return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, logs[None])[0]))
+    """Mean curve at 1 … highest ranks, and the factor of a standard deviation; of many drawn ones on a grid."""
+    grid = np.arange(1, highest + 1) if exact else grid_of_ranks(highest)
+    logs = np.log(curve(grid))
+    both = np.array([logs.mean(axis=0), logs.std(axis=0)])
+    return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, both)))
 
 
 def _slowed(curve: Curves, factor: float) -> Curves:

@@ -40,6 +40,8 @@ DRAWS = 256
 # Windows of a replay, those at its beginning that do not count, and of how many drawn curves one searches by replay.
 WINDOWS, SETTLING = 256, 32
 _THINNING = 8
+# With more participants than this only the best splits for cautious curves are compared, so many deviations too slow.
+MOST_DESCENDED, CAUTIOUS = 8, (0.5, 1.0)
 # Seconds per window in place of such that are not positive.
 NEVER = 1e12
 
@@ -91,7 +93,7 @@ class ExpectedWindowTime:
 
     def own(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Compute seconds per window of each participant, one for each drawn curve."""
-        return {name: seconds[:, 0] for name, seconds in self._costs(self._counts([split])).items()}
+        return {name: seconds[:, 0] for name, seconds in self._costs(self.counts([split])).items()}
 
     @cached_property
     def residuals(self) -> dict[str, Array] | None:
@@ -136,15 +138,15 @@ class ExpectedWindowTime:
 
     def window(self, split: Mapping[str, int]) -> Array:
         """Seconds per window, one for each drawn set of curves."""
-        return np.asarray(self.windows(self._counts([split]))[:, 0])
+        return np.asarray(self.windows(self.counts([split]))[:, 0])
 
     def expected(self, splits: Sequence[Mapping[str, int]]) -> Array:
         """Seconds per window of some splits: geometric means over the drawn curves, shape (splits,)."""
-        return np.asarray(geometric_mean(self.windows(self._counts(splits))))
+        return np.asarray(geometric_mean(self.windows(self.counts(splits))))
 
     def waits(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Share of a window that each participant waits, for each drawn curve."""
-        own, windows = self.own(split), self.modelled(self._counts([split]))[:, 0]
+        own, windows = self.own(split), self.modelled(self.counts([split]))[:, 0]
         own = self.mean_own(own)
         steady = self.schedule.window_seconds(own)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
@@ -156,7 +158,8 @@ class ExpectedWindowTime:
             for name, wait in waits.items()
         }
 
-    def _counts(self, splits: Sequence[Mapping[str, int]]) -> Integers:
+    def counts(self, splits: Sequence[Mapping[str, int]]) -> Integers:
+        """Give splits as ranks, shape (splits, participants)."""
         return np.array([[split[name] for name in self.names] for split in splits], dtype=np.int64)
 
     def _costs(self, counts: Integers) -> dict[str, Array]:
@@ -193,6 +196,8 @@ class SplitProblem:
 
     # Mean seconds per window of each participant at 1, 2, … ranks, shape (most ranks,).
     times: dict[str, Array]
+    # By what factor one standard deviation of the curves is above that, shape (most ranks,).
+    spread: dict[str, Array]
     # The drawn curves of each participant, without what sharing cores costs.
     curves: dict[str, Curves]
     # Them with it, and the schedule.
@@ -219,8 +224,18 @@ class SplitProblem:
         if not searches:
             return dict(start)
         starts = [each.split for each in self.expected.comparisons if self.fits(each.split, budget)]
-        starts = [each for each in starts if not self._excluded(self.expected._counts([each]))[0]]
-        best = [dict(start), *starts][int(np.argmin(self.expected.expected([start, *starts])))]
+        many = len(start) > MOST_DESCENDED and self.expected.is_uncertain
+        if many:
+            # The best for curves that are all as much too slow, so that who is uncertain gets more.
+            starts += [
+                optimize_split({name: times * self.spread[name] ** z for name, times in self.times.items()}, budget,
+                               **self.words).split
+                for z in CAUTIOUS
+            ]  # fmt: skip
+        starts = [dict(start), *(each for each in starts if not self._excluded(self.expected.counts([each]))[0])]
+        best = starts[int(np.argmin(self.expected.expected(starts)))]
+        if many:
+            return best
         found = self._descended(best, budget, searches)
         return [found, best][int(np.argmin(self.expected.expected([found, best])))]
 
