@@ -98,7 +98,9 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def formula(self) -> Expression:
         """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
         self._require_fitted()
-        formula: Expression = self.formula_
+        formula: Expression | None = getattr(self, "formula_", None)
+        if formula is None:
+            raise ModelError(f"expected a learner that is a formula, found {self.learner_name}")
         return formula
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:

@@ -307,9 +307,7 @@ class BayesRegressor(Learner):
         self._cores = np.inf if cores is None else float(cores)
         return super().fit(X, y, standard_error)
 
-    def draw(
-        self, n: int, random_state: int | np.random.Generator | None = None, highest: float | None = None
-    ) -> Callable[[ArrayLike], Array]:
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
         """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
 
         Parameters
@@ -318,8 +316,6 @@ class BayesRegressor(Learner):
             How many.
         random_state : int, generator or None
             Seed.
-        highest : float, optional
-            Most ranks that they will be asked for.
 
         Returns
         -------
@@ -329,7 +325,7 @@ class BayesRegressor(Learner):
         self._require_fitted()
         seed = np.random.default_rng(random_state).integers(2**31)
         low = min(self.ranks_.min(), max(self.ranks_.min() / BEYOND, 1.0))
-        knots = np.geomspace(low, max(highest or 0.0, self.ranks_.max() * (1.0 if highest else BEYOND), low + 1), KNOTS)
+        knots = np.geomspace(low, BEYOND * self.ranks_.max(), KNOTS)
         if low < self._cores < knots[-1]:
             knots = np.append(knots, [self._cores, self._cores + 1])
         # What was measured closely is drawn closely.

@@ -46,7 +46,7 @@ class Decision:
     # The best split, and the budget that it was sought for.
     split: dict[str, int]
     budget: int
-    # Optimum for the mean curves, with its proof, and by what share the split may be above the best one for these.
+    # Optimum for the mean curves, with its proof, and by what share the split may be above the best one.
     found: SplitResult
     gap: float
     # Where asked for, with the chosen point.
@@ -67,10 +67,7 @@ def decide(question: Question, prototype: Any) -> Decision:
     schedule, limits, reach, prefer = question.schedule, question.limits, question.reach, question.prefer
     names, case = schedule.participants, question.case
     models = {name: fit_model(case, name, prototype, node_ranks(case, name, limits)) for name in names}
-    curves = {
-        name: curves_of(models[name], case.columns[name], [question.seed, at], reach[name])
-        for at, name in enumerate(names)
-    }
+    curves = {name: curves_of(models[name], [question.seed, at], case.columns[name]) for at, name in enumerate(names)}
     means = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
@@ -85,8 +82,9 @@ def decide(question: Question, prototype: Any) -> Decision:
     split = problem.improved(found.split, budget)
     windows = expected.window(split)
     interval = window_interval(models, problem, split, windows, question.level, case.columns)
-    own = {name: times[name][split[name] - 1] * (1.0 + limits.constraints.overhead(name)) for name in names}
-    gap = max(float(schedule.window_seconds(own)) * (1 + found.gap) / found.window_seconds - 1, 0.0)
+    # The logarithm of a window is convex in those of the times: the optimum for their means is below every split's.
+    steady = geometric_mean(schedule.window_seconds(expected.own(split)))
+    gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
     return Decision(models, problem, split, budget, found, gap, priced, windows, interval)
 

@@ -46,14 +46,14 @@ MOST_DESCENDED, CAUTIOUS = 8, (0.5, 1.0)
 NEVER = 1e12
 
 
-def curves_of(model: Any, columns: Mapping[str, float], seed: list[int], highest: int) -> Curves:
+def curves_of(model: Any, seed: list[int], columns: Mapping[str, float] | None = None) -> Curves:
     """Get the curves of a fitted model of a case: drawn ones where it can draw, else the one that it predicts."""
     if hasattr(model, "draw"):
-        drawn = model.draw(DRAWS, np.random.default_rng(seed), highest=highest)
-        return lambda ranks: np.asarray(drawn(rows_at(ranks, columns)), dtype=np.float64)
+        drawn = model.draw(DRAWS, np.random.default_rng(seed))
+        return lambda ranks: np.asarray(drawn(rows_at(ranks, columns or {})), dtype=np.float64)
 
     def curve(ranks: Integers) -> Array:
-        seconds = np.asarray(model.predict(rows_at(ranks, columns)), dtype=np.float64)[None]
+        seconds = np.asarray(model.predict(rows_at(ranks, columns or {})), dtype=np.float64)[None]
         # What is no time at all is never best.
         return np.where(np.isfinite(seconds) & (seconds > 0), seconds, NEVER)
 

@@ -82,8 +82,8 @@ class Recommendation:
     used : dict of str to int
         Ranks, and where it matters cores and nodes, that the split occupies.
     gap : float
-        By what share the split is above the least possible window time for the mean curves, at most. The best split
-        over all curves need not be the best for their mean.
+        By what share of the least possible window time this one is above it, at most. The optimum for the mean curves
+        is below the expected window time of any split (its logarithm is convex), so it proves that.
     proof : str
         What proves that optimum, in words.
     plan : Plan or None

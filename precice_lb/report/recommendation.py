@@ -116,9 +116,9 @@ def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
     if recommendation.critical:
         yield "critical", recommendation.critical
     if recommendation.proof and not math.isnan(recommendation.gap):
-        text = f"at most {percent(recommendation.gap)} above the least window time of the mean curves"
+        text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
         if recommendation.gap < 5e-4:
-            text = "no split has a shorter window time for the mean curves"
+            text = "no split has a shorter mean window time"
         yield "optimum", f"{text} ({recommendation.proof})"
     if recommendation.plan is not None:
         curve, unit = recommendation.plan.tradeoff, recommendation.counted

@@ -278,6 +278,6 @@ def _budget(recommendation: Recommendation) -> str:
 def _formula(model: Any) -> str:
     formula = formula_of(model)
     if formula is None:
-        return type(model).__name__
+        return str(getattr(model, "learner_name", type(model).__name__))
     text, short = formula.text(), formula.brief()
     return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
