@@ -6,8 +6,8 @@ the fewest measured ones (Rasmussen and Williams 2006, ch. 2)::
     f(x) = a + b x + d x²/2 + ln(1 + exp(r (x - x_t))) + σ ∫∫ dW₁ + τ W₂ + ν ε
 
 a level a; a slope b that is nearly -1, as run times fall like 1/p; a drift d by which curves lose their slope; a turn
-at x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there is
-one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the level
+at x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there
+is one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the level
 (τ), and readings err (ν, beside what is known of each). The covariances of both are, to either side of the origin by
 itself,
 

@@ -5,8 +5,8 @@ Everything that is said later of a recommendation goes by these curves: nothing 
 A window is a maximum of sums, so its mean under uncertainty lies above the window of the mean curves, and the best
 split for the one is not that for the other: a participant whose curve is uncertain should get some ranks more. Draws
 have heavy tails, in which means of seconds are those of a few of them. So it is the *logarithm* whose mean counts: the
-split with the least of it has the least expected loss E[ln(window / best window of the draw)], as the latter is the same
-for all splits.
+split with the least of it has the least expected loss E[ln(window / best window of the draw)], as the latter is the
+same for all splits.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.layout import Layout, Layouts
-from precice_lb.models.published.formula import Expression, formula_of
+from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
 from precice_lb.recommend.case import measured_rows, rows_at, rows_of_case
 from precice_lb.recommend.limits import Limits
@@ -22,9 +22,6 @@ from precice_lb.recommend.posterior import ExpectedWindowTime
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
-
-# Characters of an expression that a program may want to evaluate; those of neural networks have a hundred thousand.
-_LONGEST_EXPRESSION = 8_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +189,7 @@ class Recommendation:
         return np.asarray(self.models[name].predict(rows), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types (times in seconds; null where something is not known, or a formula too long)."""
+        """Give plain JSON types (times in seconds; null where something is not known)."""
         found: dict[str, Any] = plain(
             {
                 "format": "precice-lb-recommendation",
@@ -309,14 +306,4 @@ def _describe(model: Any) -> dict[str, Any]:
     formula = formula_of(model)
     if formula is None:
         return {"estimator": kind}
-    return {"estimator": kind, "formula": formula.to_dict(), **_printed(formula)}
-
-
-def _printed(formula: Expression) -> dict[str, str | None]:
-    """Print a formula in each language; None for an expression that only a machine would read to its end."""
-    python = formula.python()
-    return {
-        "text": formula.text(),
-        "latex": formula.latex(),
-        "python": python if len(python) <= _LONGEST_EXPRESSION else None,
-    }
+    return {"estimator": kind, "formula": formula.to_dict(), "text": formula.text()}

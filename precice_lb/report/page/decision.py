@@ -173,8 +173,8 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     """Judge further runs by the regret that they are expected to remove.
 
     The curves are those that the recommendation was decided on. `precice_lb.calibrate.decision` has the method.
-    Without demands of a machine it looks at splits of the ranks that the recommended one has in all, within the bounds; with them at those
-    of the whole budget that meet them.
+    Without demands of a machine it looks at splits of the ranks that the recommended one has in all, within the bounds;
+    with them at those of the whole budget that meet them.
     """
     expected, limits = recommendation.expected, recommendation.limits
     schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
