@@ -7,9 +7,9 @@ the fewest measured ones (Rasmussen and Williams 2006, ch. 2)::
 
 a level a; a slope b that is nearly -1, as run times fall like 1/p; a drift d by which curves lose their slope; a turn
 at x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there
-is one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the level
-(τ), and readings err (ν, beside what is known of each). The covariances of both are, to either side of the origin by
-itself,
+is one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the
+level (τ), and readings err (ν, beside what is known of each). The covariances of both are, to either side of the
+origin by itself,
 
     <∫∫dW ∫∫dW'> = s² (3t - s) / 6,    <W W'> = s,    s = min(x, x'), t = max(x, x').
 
@@ -29,7 +29,8 @@ little. The exponents γ are cells around those of a plane through the readings;
 logarithm is for the evidence to say. So cheap runs on small meshes inform the large one (Totounferoush 2022,
 section 3.4, scales a model by the ratio of the sizes and corrects it by a few runs).
 
-The numbers of `Prior` were settled by published curves, whole sources left out (`benchmarks/settle_prior.py`).
+The numbers of `Prior` were settled by published curves, whole sources left out (`benchmarks/real_curves.py` with the
+learner ``bayes-chosen``), and by random families.
 """
 
 from __future__ import annotations
@@ -141,11 +142,14 @@ class _Axes:
     def __init__(self, x: Array, steps: Array, growth: Array, cores: float, prior: Prior) -> None:
         self.growth = growth
         part = x - steps @ growth
-        self.origin, self.last = float(x.min()) - prior.before, float(part.max())
-        self.part_origin = float(part.min()) - prior.before
+        self.origin, self.part_origin = float(x.min()) - prior.before, float(part.min()) - prior.before
         node = np.log(cores) - self.origin
         # Beyond a node alone, nothing is known of what is within it.
         self.node = float(node) if len(growth) == 0 and node > prior.before else np.inf
+        #: Whether all readings are within one node.
+        self.within = float(x.max()) - self.origin <= self.node
+        #: Where the readings end, from where on turns are counted.
+        self.last = float(self.places(x, steps).bent.max())
 
     def places(self, x: Array, steps: Array) -> _Places:
         ones = np.ones(len(x))
@@ -155,7 +159,12 @@ class _Axes:
             return _Places((part, x - self.origin), np.column_stack([ones, part, size]), part)
         s = x - self.origin
         inner, outer = np.minimum(s, self.node), np.maximum(s - self.node, 0.0)
-        return _Places((inner, outer), np.column_stack([ones, inner, outer > 0, outer]), s)
+        columns = np.column_stack([ones, inner, outer > 0, outer])
+        return _Places((inner,), columns, inner) if self.within else _Places((inner, outer), columns, outer)
+
+    def beyond(self, x: Array) -> Array:
+        """Places beyond a full node."""
+        return np.maximum(x - self.origin - self.node, 0.0)
 
 
 class _Fit:
@@ -185,6 +194,7 @@ class _Fit:
         none = 1.0 - np.exp(turn_weight).sum()
         pairs = (tuple(range(len(turn_weight) + 1)), (*np.exp(turn_weight), max(none, 1e-9)))
         (self.slope, self.drift, pair), mean_weight = _grid(slopes, prior.drift, pairs)
+        self.mean_share = np.exp(mean_weight) / np.exp(mean_weight).sum()
         self.turn, self.rise = (
             np.append(each, last)[pair.astype(int)] for each, last in zip(turns, (99, 1), strict=True)
         )
@@ -220,11 +230,23 @@ class _Fit:
         means[:, 1] = self.slope[cells]
         if not len(self.axes.growth):
             means[:, 3] = prior.node_slope
-        last = self.axes.last - (self.axes.part_origin if len(self.axes.growth) else self.axes.origin)
+        return np.asarray(means @ places.columns.T + self._bend(places.bent, cells, self.axes.last))
+
+    def _bend(self, places: Array, cells: Integers, last: float) -> Array:
+        """By what curves of some cells drift and turn, shape (cells, places)."""
         rise, turn = self.rise[cells, None], last + np.log(2.0) * self.turn[cells, None]
-        bent = np.logaddexp(0.0, rise * (places.bent - turn)) - np.logaddexp(0.0, -rise * turn)
-        drift = self.drift[cells, None] * np.maximum(places.bent, 0.0) ** 2 / 2
-        return np.asarray(means @ places.columns.T + bent + drift)
+        turned = np.logaddexp(0.0, rise * (places - turn)) - np.logaddexp(0.0, -rise * turn)
+        return np.asarray(turned + self.drift[cells, None] * np.maximum(places, 0.0) ** 2 / 2)
+
+    def _beyond(self, places: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draw what happens beyond the node that all readings are within, of which they say nothing."""
+        prior = self.prior
+        sigma, tau = (rng.choice(each[0], n, p=np.divide(each[1], np.sum(each[1])))[:, None]
+                      for each in (prior.sigma, prior.tau))  # fmt: skip
+        cells = rng.choice(len(self.slope), n, p=self.mean_share)
+        twice, once = _Places((places,), places[:, None], places).paths(n, rng)
+        # The first two octaves of nodes are like those that anybody measures.
+        return np.asarray(sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0)))
 
     def draw(self, x: Array, steps: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw logarithms of seconds at points, shape (n, points)."""
@@ -239,6 +261,8 @@ class _Fit:
         twice, once = both.paths(n, rng)
         values = self._means(both, mean) + sigma * twice + tau * once
         values += self.sd * rng.standard_normal((n, len(self.sd))) @ both.columns.T
+        if self.axes.within and self.axes.node < np.inf:
+            values[:, m:] += self._beyond(self.axes.beyond(x), n, rng)
         variance, odd, late = self.variance[self.level[cell]], off * (out > 0), np.maximum(out - 1, 0)
         variance[rows, late] += odd
         missed = self.y - values[:, :m] - np.sqrt(variance) * rng.standard_normal((n, m))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.repeats import without_stragglers
@@ -50,9 +51,9 @@ def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Reco
                 "give the files of all, or say that what is there is enough (--accept-missing-ranks)"
             )
         one: Callable[..., Recommendation] = recommend
-        if not measurements.versions:
-            return one(measurements, **given)
-        return _best(one, measurements, given)
+        # With more threads, many small matrices take longer, on busy cores several times as long.
+        with threadpool_limits(1):
+            return _best(one, measurements, given) if measurements.versions else one(measurements, **given)
 
     return decide
 
