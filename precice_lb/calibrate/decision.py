@@ -20,18 +20,15 @@ from precice_lb.models import make_learner
 from precice_lb.models.measurements import widened_errors
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
+from precice_lb.recommend.posterior import DRAWS, geometric_mean
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Curves = Callable[[Integers], Array]
 
-# What is usual between runs, and its standard deviation in logarithms. Two to five runs do not tell their noise: with
-# the learner's own prior, which is nearly flat, the stated regret was half as large again as the true one. But splits
-# that were chosen under it lost less (`benchmarks/campaigns.py`).
+# What is usual between runs, and its standard deviation in logarithms.
 NOISE, NOISE_SCALE = 0.04, 0.8
-# Curves drawn per participant.
-DRAWS = 512
 # Two participants: as many ways to divide the ranks are compared one by one; beyond, those best for some curves.
 ALL_SPLITS = 1024
 # Splits among which a decision after another run is made.
@@ -47,7 +44,6 @@ def learned(
     parameters: Sequence[float],
     seed: int,
     *,
-    usual_noise: bool,
     draws: int = DRAWS,
     within: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Curves], dict[str, float]]:
@@ -59,14 +55,12 @@ def learned(
     """
     curves, noise = {}, {}
     for index, (name, rows) in enumerate(tables.items()):
-        curves[name], between = _learned(rows, parameters, [seed, index], draws, usual_noise=usual_noise)
-        noise[name] = float(np.hypot(between, _within_runs(rows) if within is None else within[name]))
+        curves[name], between = _learned(rows, parameters, [seed, index], draws)
+        noise[name] = float(np.hypot(between, within_runs(rows[:, 1], rows[:, 2]) if within is None else within[name]))
     return curves, noise
 
 
-def _learned(
-    rows: Array, parameters: Sequence[float], seed: Sequence[int], draws: int, *, usual_noise: bool
-) -> tuple[Curves, float]:
+def _learned(rows: Array, parameters: Sequence[float], seed: Sequence[int], draws: int) -> tuple[Curves, float]:
     varying = [at for at in range(len(parameters)) if len(np.unique(rows[:, 3 + at])) > 1]
     values = [parameters[at] for at in varying]
     model = make_learner("bayes")
@@ -81,9 +75,10 @@ def _learned(
     return curves, model.noise_
 
 
-def _within_runs(rows: Array) -> float:
-    known = rows[np.isfinite(rows[:, 2])]
-    return float(np.median(known[:, 2] / known[:, 1])) if len(known) else 0.0
+def within_runs(seconds: Array, errors: Array) -> float:
+    """Tell what the windows of a run leave open, relative: the median of standard errors that are known."""
+    known = np.isfinite(errors)
+    return float(np.median(errors[known] / seconds[known])) if known.any() else 0.0
 
 
 class Beliefs:
@@ -122,7 +117,8 @@ class Beliefs:
         self.drawn = windows = self.windows(self.splits)
         #: What each would lose for each set of curves, relative, shape (curves, k).
         self.regrets = windows / windows.min(axis=1, keepdims=True) - 1.0
-        self.expected_windows = windows.mean(axis=0)
+        #: Geometric means over the curves, by which splits are recommended too.
+        self.expected_windows = np.asarray(geometric_mean(windows))
         #: Index of the recommended split.
         self.best = int(np.argmin(self.expected_windows))
 
@@ -130,6 +126,12 @@ class Beliefs:
     def expected_regret(self) -> float:
         """Of the recommended split: its window time over that of the best split, minus 1, in the mean."""
         return float(self.regrets[:, self.best].mean())
+
+    def next_run(self, free: Integers) -> tuple[int, Array, Array]:
+        """Which of some splits saves most regret per core-second, and what each of them saves and costs."""
+        saved, cost = self.expected_value_of_information(free), self.core_seconds(free)
+        # Where none saves anything, the cheapest: it is near the recommended one.
+        return int(np.argmax(saved / cost) if saved.max() > 0 else np.argmin(cost)), saved, cost
 
     @property
     def recommended(self) -> Integers:

@@ -124,9 +124,9 @@ class CalibrationDesign:
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
         self._skipped: list[Split] = []
-        # What follows from what was told: the answer, and the prior of the noise.
+        # What follows from what was told.
         self._answer: tuple[Split | None, ...] = ()
-        self._beliefs: dict[bool, Beliefs] = {}
+        self._beliefs: Beliefs | None = None
 
     @property
     def runs(self) -> int:
@@ -144,12 +144,12 @@ class CalibrationDesign:
 
         NaN before the first run.
         """
-        return self._belief(usual_noise=True).expected_regret if self.runs else math.nan
+        return self._belief().expected_regret if self.runs else math.nan
 
     @property
     def recommended_windows(self) -> NDArray[np.float64]:
         """Seconds per window of the recommended split, one for each drawn set of curves; after the first run."""
-        beliefs = self._belief(usual_noise=True)
+        beliefs = self._belief()
         return np.asarray(beliefs.drawn[:, beliefs.best], dtype=np.float64)
 
     def tell(
@@ -267,14 +267,11 @@ class CalibrationDesign:
         enough = self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
-        beliefs = self._belief(usual_noise=False)
+        beliefs = self._belief()
         splits = self._candidates(beliefs)
         if not len(splits):
             return self._stop("every split that comes into question failed")
-        saved = beliefs.expected_value_of_information(splits)
-        cost = beliefs.core_seconds(splits)
-        # Where none saves anything, the cheapest: it is near the recommended one.
-        best = int(np.argmax(saved / cost) if saved.max() > 0 else np.argmin(cost))
+        best, saved, _ = beliefs.next_run(splits)
         if saved[best] < self.stable_regret and enough:
             return self._stop(
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
@@ -315,15 +312,14 @@ class CalibrationDesign:
                 new &= ~np.isin(ranks, list(measured))
         return np.asarray(splits[new] if new.any() else splits)
 
-    def _belief(self, *, usual_noise: bool) -> Beliefs:
-        if usual_noise not in self._beliefs:
-            values = self._values(self.parameter)
-            curves, noise = learned(self._tables(), values, self.seed, usual_noise=usual_noise)
+    def _belief(self) -> Beliefs:
+        if self._beliefs is None:
+            curves, noise = learned(self._tables(), self._values(self.parameter), self.seed)
             bounds = (self.budget, self.lowest, self.highest)
-            self._beliefs[usual_noise] = Beliefs(
+            self._beliefs = Beliefs(
                 curves, noise, self.schedule, *bounds, self.seed, failed=self._skipped, allow=self.allow
             )
-        return self._beliefs[usual_noise]
+        return self._beliefs
 
     def _values(self, parameter: Mapping[str, float]) -> tuple[float, ...]:
         return tuple(float(parameter[key]) for key in self.parameter)
@@ -339,7 +335,7 @@ class CalibrationDesign:
         return min(gaps, default=0.0)
 
     def _forget(self) -> None:
-        self._answer, self._beliefs = (), {}
+        self._answer, self._beliefs = (), None
 
     def _split(self, ranks: Integers) -> Split:
         return {name: int(count) for name, count in zip(self.names, ranks, strict=True)}

@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
+from precice_lb.calibrate.decision import Beliefs, learned
 from precice_lb.calibrate.design import allowed_counts, space_filling_splits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
+from precice_lb.recommend.posterior import DRAWS
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
@@ -197,7 +198,7 @@ class _Choice:
         tables = {name: each.rows for name, each in brought.items()}
         within = {name: each.error for name, each in brought.items()}
         draws = DRAWS if len(tables) == 2 else DRAWS_OF_MANY
-        curves, noise = learned(tables, (), question.seed, usual_noise=True, draws=draws, within=within)
+        curves, noise = learned(tables, (), question.seed, draws=draws, within=within)
         lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
         self.beliefs = Beliefs(
             curves, noise, question.schedule, question.budget, lowest, highest, question.seed,

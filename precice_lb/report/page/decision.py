@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import NOISE, Beliefs, Curves
+from precice_lb.calibrate.decision import NOISE, Beliefs, Curves, within_runs
 from precice_lb.layout import count_text
-from precice_lb.recommend.limits import rank_bounds
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
 from precice_lb.report.charts import CHARTS
@@ -125,8 +124,8 @@ def budget_section(evidence: Evidence) -> Iterator[Block]:
     yield tradeoff_table(recommendation)
 
 
-# Splits that are judged, and of which the best are listed.
-_JUDGED, _LISTED = 12, 5
+# Splits that are listed, of those that are judged.
+_LISTED = 5
 # Drawn curves for which the best split that a machine allows is found.
 _SOLVED = 32
 # Below this expected regret `precice_lb.calibrate.CalibrationDesign` stops by default.
@@ -173,8 +172,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     """Judge further runs by the regret that they are expected to remove.
 
     The curves are those that the recommendation was decided on. `precice_lb.calibrate.decision` has the method.
-    Without demands of a machine it looks at splits of the ranks that the recommended one has in all, within the bounds;
-    with them at those of the whole budget that meet them.
+    With demands of a machine it looks at splits that meet them.
     """
     expected, limits = recommendation.expected, recommendation.limits
     schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
@@ -183,18 +181,14 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
         return Prospects(math.nan, (), target_regret, recommendation.learner)
     noise = {who: _noise(recommendation, who) for who in names}
     chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
-    total = int(chosen.sum())
     if not limits.is_free:
         possible = np.unique(np.vstack([chosen, _possible(curves, limits, constraints, schedule)]), axis=0)
         lowest, highest = _columns(names, possible.min(axis=0)), _columns(names, possible.max(axis=0))
         beliefs = Beliefs(curves, noise, schedule, int(possible.sum(axis=1).max()), lowest, highest, seed, possible)
     else:
-        most = {who: max(limits.highest[who], limits.lowest[who]) for who in names}
-        beliefs = Beliefs(curves, noise, schedule, total, *rank_bounds(names, total, dict(limits.lowest), most), seed)
-    order = np.argsort(beliefs.splits[:, 0], kind="stable")
-    every = order[np.linspace(0, len(order) - 1, _JUDGED).round().astype(np.intp)]
-    splits = beliefs.splits[np.unique([*every, beliefs.best])]
-    saved, cost = np.maximum(beliefs.expected_value_of_information(splits), 0.0), beliefs.core_seconds(splits)
+        beliefs = Beliefs(curves, noise, schedule, limits.budget, limits.lowest, limits.highest, seed)
+    splits = beliefs.splits[beliefs.candidates()]
+    first, saved, cost = beliefs.next_run(splits)
     best = np.argsort(-saved / cost, kind="stable")[:_LISTED]
     # Of the split that was recommended, which these curves need not find the best.
     windows = beliefs.windows(np.vstack([chosen, beliefs.splits]))
@@ -204,7 +198,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
         for at in best
         if saved[at] > 0
     )
-    return Prospects(regret, tuple(runs), target_regret, saved=float(saved.max()))
+    return Prospects(regret, tuple(runs), target_regret, saved=float(saved[first]))
 
 
 def _possible(
@@ -233,10 +227,10 @@ def _looked_up(counts: NDArray[np.int64], seconds: NDArray[np.float64], ranks: N
 
 
 def _noise(recommendation: Recommendation, who: str) -> float:
-    """Relative standard deviation of a run's seconds, from how far the model misses them; at least what is usual."""
-    seconds = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 1]
-    missed = np.log(seconds / recommendation.predicted_again(who))
-    return max(float(np.sqrt(np.mean(missed**2))), NOISE)
+    """Relative standard deviation of a run's seconds, as campaigns take it."""
+    learned = getattr(recommendation.models[who], "noise_", NOISE)
+    rows = np.asarray(recommendation.measurements.samples[who], dtype=float)
+    return float(np.hypot(learned, within_runs(rows[:, 1], recommendation.measurements.errors(who))))
 
 
 def _columns(names: tuple[str, ...], ranks: np.ndarray) -> dict[str, int]:
