@@ -78,7 +78,10 @@ class Prior:
     drift: Cells = ((0.0, 0.1), (0.7, 0.3))
     # Octaves from the most measured ranks to a turn, and the steepness of what then counts; with what is left of the
     # probability there is none.
-    turn: Cells = ((-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0), (0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12))
+    turn: Cells = (
+        (-10.0, -6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0),
+        (0.01, 0.02, 0.02, 0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12),
+    )
     rise: Cells = ((1.0, 1.7, 3.0), (0.5, 0.3, 0.2))
     sigma: Cells = ((0.03, 0.1, 0.25, 0.6, 1.5), (0.3, 0.3, 0.22, 0.13, 0.05))
     tau: Cells = ((0.005, 0.03, 0.1, 0.3), (0.4, 0.35, 0.2, 0.05))
