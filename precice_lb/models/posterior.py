@@ -70,9 +70,9 @@ class Prior:
     level_sd: float = 3.0
     slope: Cells = ((-0.9, -1.0), (0.4, 0.6))
     slope_sd: float = 0.1
-    # Where there is one number of ranks only.
-    slope_of_one: Cells = ((-0.6, -0.7, -0.8, -0.9, -1.0), (0.2, 0.2, 0.2, 0.2, 0.2))
-    slope_of_one_sd: float = 0.3
+    # Where there is one number of ranks only, with no turn and no drift: it stands for what is to both sides of it.
+    slope_of_one: Cells = ((-0.7, -0.8), (0.5, 0.5))
+    slope_of_one_sd: float = 0.2
     # The origin is so much, in logarithms, below the fewest measured ranks.
     before: float = 0.7
     drift: Cells = ((0.0, 0.1), (0.7, 0.3))
@@ -196,7 +196,9 @@ class _Fit:
         turns, turn_weight = _grid(prior.turn, prior.rise)
         none = 1.0 - np.exp(turn_weight).sum()
         pairs = (tuple(range(len(turn_weight) + 1)), (*np.exp(turn_weight), max(none, 1e-9)))
-        (self.slope, self.drift, pair), mean_weight = _grid(slopes, prior.drift, pairs)
+        (self.slope, self.drift, pair), mean_weight = _grid(
+            slopes, *(((0.0,), (1.0,)), ((len(turn_weight),), (1.0,))) if one else (prior.drift, pairs)
+        )
         self.mean_share = np.exp(mean_weight) / np.exp(mean_weight).sum()
         self.turn, self.rise = (
             np.append(each, last)[pair.astype(int)] for each, last in zip(turns, (99, 1), strict=True)
