@@ -119,8 +119,8 @@ LEARNERS = Registry(
     "precice_lb.learners",
     {
         "bayes": "precice_lb.models.posterior:BayesRegressor",
-        "pmnf": "precice_lb.models.published.pmnf:PMNFRegressor",
-        "epmnf": "precice_lb.models.published.epmnf:EPMNFRegressor",
+        "pmnf": "precice_lb.models.published.normal_form:PMNFRegressor",
+        "epmnf": "precice_lb.models.published.normal_form:EPMNFRegressor",
         "neural": "precice_lb.models.published.neural:NeuralRegressor",
         "factorized": "precice_lb.models.published.factorized:FactorizedRegressor",
     },

@@ -237,7 +237,7 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs; of a long formula the number of its terms."""
+    """List what the recommendation rests on, as (key, text) pairs."""
     if recommendation.parameters:
         yield "case", parameters_text(recommendation.parameters)
     yield "coupling", recommendation.schedule
@@ -279,5 +279,4 @@ def _formula(model: Any) -> str:
     formula = formula_of(model)
     if formula is None:
         return str(getattr(model, "learner_name", type(model).__name__))
-    text, short = formula.text(), formula.brief()
-    return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
+    return f"{formula.text()} seconds"
