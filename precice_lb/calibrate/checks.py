@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS
@@ -18,7 +17,6 @@ from precice_lb.plural import plural
 
 def check_layouts(study: Study) -> None:
     """Refuse layouts that do not fit bounds or budget, threads that the launcher gives nobody, and wrong variables."""
-    gives_threads = launcher_class(study.launcher.name).gives_threads(study.launcher)
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"
         given = participant.name in study.layouts
@@ -28,7 +26,7 @@ def check_layouts(study: Study) -> None:
         if participant.name not in study.layouts:
             continue
         layouts, most = participant.layouts, study.budget.ranks
-        if not gives_threads and (layouts.threads != 1 or layouts.pairs):
+        if not study.launcher.gives_threads and (layouts.threads != 1 or layouts.pairs):
             remedy = (
                 "write {threads} or {cores} into launcher.participant"
                 if study.launcher.name == "template"
@@ -95,8 +93,9 @@ def check_versions(study: Study) -> None:
     for index, kind in enumerate(kinds, start=1):
         if kinds.index(kind) != index - 1:
             raise StudyError(f"budget.kinds[{index}].name: {kind!r} stands in the study twice")
-    runs_options = study.launcher.name in SLURM or "options" in launcher_class(study.launcher.name).keys
-    if study.launcher.allocation == "campaign" and (study.budget.kinds or any(p.versions for p in study.participants)):
+    runs_options = study.launcher.name in SLURM or hasattr(study.launcher, "options")
+    of_one = getattr(study.launcher, "allocation", None) == "campaign"
+    if of_one and (study.budget.kinds or any(p.versions for p in study.participants)):
         raise StudyError(
             'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
             'kinds here: use "run"'

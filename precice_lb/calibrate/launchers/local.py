@@ -13,8 +13,8 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
+from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.plan import RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -116,6 +116,7 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
+@dataclass(kw_only=True)
 class MpiexecLauncher(Launcher):
     """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
 
@@ -125,20 +126,42 @@ class MpiexecLauncher(Launcher):
     numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. A rank with
     threads is pinned to as many cores, on which it may put them as it likes. With more ranks and threads than cores,
     which must be asked for, nothing is pinned.
+
+    Parameters
+    ----------
+    program : str, optional
+        The ``mpiexec`` to use. By default the one beside the Python that runs the campaign, else the one on ``PATH``.
+    arguments : sequence of str
+        Further arguments of that program.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    pin : bool
+        Bind each rank to a core that no other rank has.
+    oversubscribe : bool
+        Let ranks share cores, unpinned. For emulated loads only; without it, a campaign with more ranks than cores is
+        refused before its first run.
+    hostfile : Path, optional
+        Hosts with their slots, as ``name:4`` or ``name slots=4``, relative to the study file. Every participant gets
+        hosts of its own.
     """
 
-    keys = frozenset({"program", "arguments", "oversubscribe", "pin", "hostfile", "ranks_per_node"})
+    program: Text | None = None
+    arguments: Texts = ()
+    ranks_per_node: OneOrMore | None = None
+    pin: bool = True
+    oversubscribe: bool = False
+    hostfile: Path | None = None
+    gives_threads = True
 
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether ranks get cores for their threads: they do."""
-        return True
+    def __post_init__(self) -> None:
+        self.many_nodes = self.hostfile is not None
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
-        self.program = find_mpiexec(options.program)
-        self.library = mpi_library(self.program)
-        self.hosts = None if options.hostfile is None else read_hosts(options.hostfile)
+    def locate(self) -> None:
+        """Look for ``mpiexec``, and for cores or hosts."""
+        self.mpiexec = find_mpiexec(self.program)
+        self.library = mpi_library(self.mpiexec)
+        self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
         self.cores = available_cores()
         if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
             raise CalibrationError(
@@ -150,7 +173,7 @@ class MpiexecLauncher(Launcher):
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
-        elif not self.options.oversubscribe:
+        elif not self.oversubscribe:
             disjoint_cores(tasks, self.cores)
 
     def check_ranks(self, ranks: int, unit: str = "rank") -> None:
@@ -161,7 +184,7 @@ class MpiexecLauncher(Launcher):
                     f"budget.{unit}s: {plural(ranks, unit)}, but the hosts of launcher.hostfile have "
                     f"{plural(slots, 'slot')}: lower budget.{unit}s or name more hosts"
                 )
-        elif not self.options.oversubscribe:
+        elif not self.oversubscribe:
             require_cores(ranks, len(self.cores), unit)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
@@ -192,7 +215,7 @@ class MpiexecLauncher(Launcher):
             before, options = self._on_cores(plan, task)
         elif self.library.family is MPIFamily.OPEN_MPI:
             options = ["--oversubscribe", "--bind-to", "none"]
-        return [*before, self.program, *options, *self.options.arguments, "-n", str(task.ranks), *task.command]
+        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *task.command]
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
@@ -205,7 +228,7 @@ class MpiexecLauncher(Launcher):
         return kept
 
     def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.options.pin and sum(task.cores for task in tasks) <= len(self.cores)
+        return self.hosts is None and self.pin and sum(task.cores for task in tasks) <= len(self.cores)
 
     def _cores_of_ranks(self, tasks: Sequence[Task]) -> dict[str, list[tuple[int, ...]]]:
         """Divide the cores of every participant among its ranks."""
@@ -242,12 +265,12 @@ class MpiexecLauncher(Launcher):
 
     def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
         file = str(_file(plan, task.participant, "hosts"))
-        bind = self.options.pin and not self.options.oversubscribe
+        bind = self.pin and not self.oversubscribe
         if self.library.family is MPIFamily.OPEN_MPI:
             # Its daemons on other hosts start with a bare environment.
             names = sorted({*plan.variables, *task.variables})
             exported = [token for name in names for token in ("-x", name)]
-            crowded = ["--oversubscribe"] if self.options.oversubscribe else []
+            crowded = ["--oversubscribe"] if self.oversubscribe else []
             wide = ["--map-by", f"slot:PE={task.threads}"] if bind and task.threads > 1 else []
             return ["--hostfile", file, *crowded, *wide, "--bind-to", "core" if bind else "none", *exported]
         wide = [f"core:{task.threads}"] if task.threads > 1 else ["core"]
