@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,16 +61,15 @@ exec "$@"
 
 
 @pytest.fixture(autouse=True)
-def flux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def flux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin, and a program of that name."""
     place = tmp_path / "bin"
     place.mkdir()
     (place / "flux").write_text(FLUX)
     (place / "flux").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(LAUNCHERS, "_added", {})
     LAUNCHERS.add("flux", FluxLauncher)
-    yield
-    del LAUNCHERS._added["flux"]
 
 
 def study(directory: Path, keys: str, **more: str) -> Path:
@@ -108,6 +106,21 @@ def test_other_keys_and_types_are_refused_in_one_line(tmp_path: Path, keys: str,
         read_study(study(tmp_path, keys))
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class EarlierLauncher(Launcher):
+    """As before keys were parameters."""
+
+    def __init__(self, options: object, directory: Path = Path()) -> None:
+        super().__init__()
+
+
+def test_a_launcher_whose_constructor_has_no_keys_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LAUNCHERS._added, "flux", EarlierLauncher)
+    with pytest.raises(
+        StudyError, match=r"EarlierLauncher: expected keyword-only parameters, .* found options, directory; upda"
+    ):
+        read_study(study(tmp_path, ""))
 
 
 def test_a_run_is_started_by_it_and_ends(tmp_path: Path) -> None:

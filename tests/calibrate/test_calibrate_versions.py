@@ -96,7 +96,10 @@ SLURM = 'name = "slurm"\n'
             "budget.ranks: expected at most the 3 cores of all kinds of nodes, found 4",
         ),
         ({"gpu": 'options = ["--partition=gpu"]'}, "options of a batch system on the launcher mpiexec"),
-        ({"kinds": KINDS, "kind_options": "yes"}, r"budget.kinds: options of a batch system on the launcher mpiexec"),
+        (
+            {"kinds": KINDS, "kind_options": "yes"},
+            r"budget.kinds\[1\].options: options of a batch system on the launcher mpiexec",
+        ),
         ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
         ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
         ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),

@@ -314,7 +314,12 @@ def launcher_class(name: object) -> type[Launcher]:
 
 def keys_of(kind: type[Launcher]) -> type[BaseModel]:
     """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
-    parameters = [p for p in signature(kind, eval_str=True).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    parameters = signature(kind, eval_str=True).parameters.values()
+    if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
+        raise StudyError(
+            f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
+            f"{other}; update the distribution that adds it"
+        )
     fields: dict[str, Any] = {
         p.name: (Any if p.annotation is p.empty else p.annotation, ... if p.default is p.empty else p.default)
         for p in parameters
@@ -331,7 +336,7 @@ def launcher_from(table: object, directory: Path) -> Launcher:
     known = sorted(keys.model_fields)
     for key in sorted(given.keys() - set(known)):
         raise StudyError(
-            f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known)}"
+            f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
             f"{close_match(key, known)}"
         )
     # As JSON, since there a text may be a path and a list a tuple, but 1 is not true.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
@@ -52,16 +53,12 @@ def require_cores(ranks: int, cores: int, unit: str = "rank") -> None:
         )
 
 
-def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Give every participant as many cores as it has ranks and threads, one after the other."""
+def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
+    """Give every rank of every participant as many cores as it has threads, one after the other."""
     unit = "core" if any(task.threads > 1 for task in tasks) else "rank"
     require_cores(sum(task.cores for task in tasks), len(cores), unit)
-    given: dict[str, tuple[int, ...]] = {}
-    begin = 0
-    for task in tasks:
-        given[task.participant] = tuple(cores[begin : begin + task.cores])
-        begin += task.cores
-    return given
+    rest = iter(cores)
+    return {task.participant: [tuple(islice(rest, task.threads)) for _ in range(task.ranks)] for task in tasks}
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
@@ -174,7 +171,7 @@ class MpiexecLauncher(Launcher):
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
         elif not self.oversubscribe:
-            disjoint_cores(tasks, self.cores)
+            cores_of_ranks(tasks, self.cores)
 
     def check_ranks(self, ranks: int, unit: str = "rank") -> None:
         """Refuse more ranks than cores, or than the hosts have slots."""
@@ -201,7 +198,7 @@ class MpiexecLauncher(Launcher):
                 _file(plan, name, "ranks"): "".join(
                     f"rank {rank}=localhost slot={','.join(map(str, own))}\n" for rank, own in enumerate(cores)
                 )
-                for name, cores in self._cores_of_ranks(plan.tasks).items()
+                for name, cores in cores_of_ranks(plan.tasks, self.cores).items()
             }
         return {}
 
@@ -230,22 +227,12 @@ class MpiexecLauncher(Launcher):
     def _pinned(self, tasks: Sequence[Task]) -> bool:
         return self.hosts is None and self.pin and sum(task.cores for task in tasks) <= len(self.cores)
 
-    def _cores_of_ranks(self, tasks: Sequence[Task]) -> dict[str, list[tuple[int, ...]]]:
-        """Divide the cores of every participant among its ranks."""
-        given = disjoint_cores(tasks, self.cores)
-        return {
-            task.participant: [
-                given[task.participant][rank * task.threads : (rank + 1) * task.threads] for rank in range(task.ranks)
-            ]
-            for task in tasks
-        }
-
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
         return self._pinned(tasks) and self.library.family is MPIFamily.OPEN_MPI and self.library.major < 5
 
     def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
         """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
-        of_ranks = self._cores_of_ranks(plan.tasks)[task.participant]
+        of_ranks = cores_of_ranks(plan.tasks, self.cores)[task.participant]
         # As ``taskset -c`` reads them: 0,2,3.
         cores = ",".join(str(core) for own in of_ranks for core in own)
         family = self.library.family
@@ -282,12 +269,12 @@ def _file(plan: RunPlan, participant: str, kind: str) -> Path:
 
 
 class MPIFamily(Enum):
-    """The families of ``mpiexec`` whose command lines differ."""
+    """The families of ``mpiexec`` whose command lines differ, by what they say of themselves."""
 
-    HYDRA = "MPICH/Hydra"
-    INTEL = "Intel MPI"
-    OPEN_MPI = "Open MPI"
-    OTHER = "another MPI"
+    OPEN_MPI = "Open MPI|OpenRTE|PRRTE"
+    INTEL = r"Intel\(R\) MPI"
+    HYDRA = "(?i:hydra)"
+    OTHER = ""
 
 
 @dataclass(frozen=True)
@@ -337,14 +324,8 @@ def mpi_library(program: str) -> MPILibrary:
         raise CalibrationError(f"{program} --version does not work: {error}") from error
     text = done.stdout + done.stderr
     number = re.search(r"(\d+)\.\d+", text)
-    major = int(number[1]) if number else 0
-    if any(mark in text for mark in ("Open MPI", "OpenRTE", "PRRTE")):
-        return MPILibrary(MPIFamily.OPEN_MPI, major)
-    if "Intel(R) MPI" in text:
-        return MPILibrary(MPIFamily.INTEL, major)
-    if "HYDRA" in text.upper():
-        return MPILibrary(MPIFamily.HYDRA, major)
-    if done.returncode != 0:
+    family = next(family for family in MPIFamily if re.search(family.value, text))
+    if family is MPIFamily.OTHER and done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return MPILibrary(MPIFamily.OTHER, major)
+    return MPILibrary(family, int(number[1]) if number else 0)

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,22 +15,6 @@ from precice_lb.calibrate.plan import RunPlan, Task, check_placeholders, file_na
 from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers import JOB_LOG, Scheduler, job_lines
 from precice_lb.exceptions import CalibrationError, StudyError
-
-PARTICIPANT_PLACEHOLDERS = frozenset(
-    {
-        *("command", "cores", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),
-        *("first_node", "first_rank", "threads"),
-    }
-)
-"""What may stand in ``launcher.participant``; the first node and rank are counted over all participants, from 0."""
-JOB_PLACEHOLDERS = frozenset(
-    {
-        *("log", "minutes", "name", "participants", "placement", "ranks_per_node", "run", "script"),
-        *("total_cores", "total_nodes", "total_ranks", "walltime"),
-    }
-)
-"""What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
-``participant:first node:nodes`` for each of them."""
 
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
 _NUMBERS = (
@@ -82,15 +66,15 @@ class TemplateLauncher(Launcher):
 
     def __post_init__(self) -> None:
         self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
-        _check("participant", self.participant, PARTICIPANT_PLACEHOLDERS)
+        _check("participant", self.participant, {"command", *_of_task(_ANY, _ANY.tasks[0])})
         if "{command}" not in split_command("participant", self.participant):
             raise StudyError("launcher.participant: expected {command} as a word of its own")
         if (self.script is None) != (self.submit is None):
             raise StudyError("launcher: expected both script and submit, or neither")
         if self.submit is not None:
-            _check("submit", self.submit, JOB_PLACEHOLDERS)
+            _check("submit", self.submit, self._values(_ANY))
         if self.cancel is not None:
-            _check("cancel", self.cancel, frozenset({"job"}))
+            _check("cancel", self.cancel, {"job"})
         if self.job_number is not None:
             _check_pattern(self.job_number)
 
@@ -117,26 +101,13 @@ class TemplateLauncher(Launcher):
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
-        earlier = plan.tasks[: plan.tasks.index(task)]
-        values = {
-            "cores": task.cores,
-            "directory": task.directory,
-            "first_node": sum(each.nodes or 1 for each in earlier),
-            "first_rank": sum(each.ranks for each in earlier),
-            "name": plan.name,
-            "nodes": task.nodes or 1,
-            "participant": task.participant,
-            "ranks": task.ranks,
-            "ranks_per_node": task.ranks_per_node or task.ranks,
-            "run": plan.directory,
-            "threads": task.threads,
-        }
-        tokens: list[str] = []
+        values, tokens = _of_task(plan, task), list[str]()
         for token in split_command("participant", self.participant):
             tokens += task.command if token == "{command}" else [fill(token, values)]
         return tokens
 
     def _values(self, plan: RunPlan) -> dict[str, object]:
+        """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
         placement, node = [], 0
         for task in plan.tasks:
             nodes = task.nodes or 1
@@ -158,7 +129,29 @@ class TemplateLauncher(Launcher):
         }
 
 
-def _check(key: str, text: str, known: frozenset[str]) -> None:
+def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
+    """Return what may stand in ``participant`` beside the command; nodes and ranks are counted over all, from 0."""
+    earlier = plan.tasks[: plan.tasks.index(task)]
+    return {
+        "cores": task.cores,
+        "directory": task.directory,
+        "first_node": sum(each.nodes or 1 for each in earlier),
+        "first_rank": sum(each.ranks for each in earlier),
+        "name": plan.name,
+        "nodes": task.nodes or 1,
+        "participant": task.participant,
+        "ranks": task.ranks,
+        "ranks_per_node": task.ranks_per_node or task.ranks,
+        "run": plan.directory,
+        "threads": task.threads,
+    }
+
+
+# A run for the sake of the names that placeholders may have.
+_ANY = RunPlan("", Path(), (Task("", (), 1, Path(), Path()),))
+
+
+def _check(key: str, text: str, known: Collection[str]) -> None:
     if not split_command(key, text):
         raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
     try:
