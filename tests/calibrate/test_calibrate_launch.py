@@ -16,7 +16,6 @@ from precice_lb.calibrate.launchers import slurm
 from precice_lb.calibrate.launchers.local import (
     MpiexecLauncher,
     MPIFamily,
-    MPILibrary,
     available_cores,
     find_mpiexec,
     mpi_library,
@@ -263,9 +262,9 @@ def test_host_files_for_real(tmp_path: Path, real: str) -> None:
 
 
 def test_the_families_are_told_apart(tmp_path: Path) -> None:
-    assert mpi_library(fake_program(tmp_path, HYDRA, "a")) == MPILibrary(MPIFamily.HYDRA, 5)
-    assert mpi_library(fake_program(tmp_path, OPEN_MPI_4, "b")) == MPILibrary(MPIFamily.OPEN_MPI, 4)
-    assert mpi_library(fake_program(tmp_path, "Great MPI 1.0", "c")) == MPILibrary(MPIFamily.OTHER, 1)
+    assert mpi_library(fake_program(tmp_path, HYDRA, "a")) == (MPIFamily.HYDRA, 5)
+    assert mpi_library(fake_program(tmp_path, OPEN_MPI_4, "b")) == (MPIFamily.OPEN_MPI, 4)
+    assert mpi_library(fake_program(tmp_path, "Great MPI 1.0", "c")) == (MPIFamily.OTHER, 1)
 
 
 def test_the_mpiexec_beside_the_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

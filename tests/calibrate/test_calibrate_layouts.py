@@ -13,7 +13,7 @@ from calibrate_helpers import SOLVER, changed, launcher_of, state_of, write_case
 from precice_lb.calibrate import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.evidence import wrong_size
-from precice_lb.calibrate.launchers.local import MPIFamily, MPILibrary, available_cores, disjoint_hosts
+from precice_lb.calibrate.launchers.local import MPIFamily, available_cores, disjoint_hosts
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher, holder_options, resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.state import CampaignState
@@ -193,7 +193,7 @@ def test_every_rank_is_pinned_to_the_cores_of_its_threads(
     tmp_path: Path, library: tuple[MPIFamily, int], left: list[str], right: list[str]
 ) -> None:
     launcher = launcher_of("mpiexec", program=sys.executable)
-    launcher.cores, launcher.library = tuple(range(8)), MPILibrary(*library)  # type: ignore[attr-defined]
+    launcher.cores, (launcher.family, launcher.major) = tuple(range(8)), library
     plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
     launcher.check(plan.tasks)
     for task, wanted in zip(plan.tasks, (left, right), strict=True):
@@ -209,7 +209,7 @@ def test_every_rank_is_pinned_to_the_cores_of_its_threads(
 
 def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
     launcher = launcher_of("mpiexec", program=sys.executable)
-    launcher.cores, launcher.library = tuple(range(8)), MPILibrary(MPIFamily.OPEN_MPI, 4)  # type: ignore[attr-defined]
+    launcher.cores, launcher.family, launcher.major = tuple(range(8)), MPIFamily.OPEN_MPI, 4
     plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
     assert launcher.files(plan)[tmp_path / "Right.ranks"] == (
         "rank 0=localhost slot=2,3,4\nrank 1=localhost slot=5,6,7\n"
@@ -223,7 +223,7 @@ def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
         (MPIFamily.HYDRA, ["-bind-to", "core:3"]),
     ):
         launcher = launcher_of("mpiexec", program=sys.executable, hostfile=tmp_path / "hosts")
-        launcher.library = MPILibrary(family, 4)  # type: ignore[attr-defined]
+        launcher.family, launcher.major = family, 4
         plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3), variables={"OMP_NUM_THREADS": "3"}))
         assert " ".join(wide) in " ".join(launcher.command(plan, plan.tasks[1]))
         with pytest.raises(

@@ -91,9 +91,7 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
     rest = list(hosts)
     given: dict[str, list[tuple[str, int]]] = {}
     for task in tasks:
-        limit = task.ranks_per_node
-        left = task.ranks
-        mine: list[tuple[str, int]] = []
+        left, mine = task.ranks, given.setdefault(task.participant, [])
         while left > 0:
             if not rest:
                 raise CalibrationError(
@@ -101,11 +99,9 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
                     f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
                 )
             name, slots = rest.pop(0)
-            room = slots // task.threads
-            if count := min(left, room if limit is None else min(room, limit)):
-                mine.append((name, count))
+            count = min(left, slots // task.threads, task.ranks_per_node or left)
+            mine += [(name, count)] if count else []
             left -= count
-        given[task.participant] = mine
     return given
 
 
@@ -157,7 +153,7 @@ class MpiexecLauncher(Launcher):
     def locate(self) -> None:
         """Look for ``mpiexec``, and for cores or hosts."""
         self.mpiexec = find_mpiexec(self.program)
-        self.library = mpi_library(self.mpiexec)
+        self.family, self.major = mpi_library(self.mpiexec)
         self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
         self.cores = available_cores()
         if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
@@ -188,7 +184,7 @@ class MpiexecLauncher(Launcher):
         """Return host files, or Open MPI's rankfiles."""
         if self.hosts is not None:
             given = disjoint_hosts(plan.tasks, self.hosts)
-            form = "{} slots={}\n" if self.library.family is MPIFamily.OPEN_MPI else "{}:{}\n"
+            form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
             return {
                 _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
                 for name, hosts in given.items()
@@ -210,7 +206,7 @@ class MpiexecLauncher(Launcher):
             options = self._on_hosts(plan, task)
         elif self._pinned(plan.tasks):
             before, options = self._on_cores(plan, task)
-        elif self.library.family is MPIFamily.OPEN_MPI:
+        elif self.family is MPIFamily.OPEN_MPI:
             options = ["--oversubscribe", "--bind-to", "none"]
         return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *task.command]
 
@@ -220,7 +216,7 @@ class MpiexecLauncher(Launcher):
         Open MPI gets its permission to run as root where that is so.
         """
         kept = {name: value for name, value in inherited.items() if not name.startswith(BATCH_PREFIXES)}
-        if self.library.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
+        if self.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
 
@@ -228,32 +224,31 @@ class MpiexecLauncher(Launcher):
         return self.hosts is None and self.pin and sum(task.cores for task in tasks) <= len(self.cores)
 
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
-        return self._pinned(tasks) and self.library.family is MPIFamily.OPEN_MPI and self.library.major < 5
+        return self._pinned(tasks) and self.family is MPIFamily.OPEN_MPI and self.major < 5
 
     def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
         """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
         of_ranks = cores_of_ranks(plan.tasks, self.cores)[task.participant]
         # As ``taskset -c`` reads them: 0,2,3.
         cores = ",".join(str(core) for own in of_ranks for core in own)
-        family = self.library.family
-        if family is MPIFamily.HYDRA:
+        if self.family is MPIFamily.HYDRA:
             return [], ["-bind-to", f"user:{','.join('+'.join(map(str, own)) for own in of_ranks)}"]
-        if family is MPIFamily.INTEL and task.threads > 1:
+        if self.family is MPIFamily.INTEL and task.threads > 1:
             masks = ",".join(f"{sum(1 << core for core in own):x}" for own in of_ranks)
             return [], ["-genv", "I_MPI_PIN_DOMAIN", f"[{masks}]"]
-        if family is MPIFamily.INTEL:
+        if self.family is MPIFamily.INTEL:
             return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
         if self._rankfiles(plan.tasks):
             file = str(_file(plan, task.participant, "ranks"))
             return [], ["--mca", "rmaps_rank_file_physical", "1", "--rankfile", file]
-        options = ["--bind-to", "none"] if family is MPIFamily.OPEN_MPI else []
+        options = ["--bind-to", "none"] if self.family is MPIFamily.OPEN_MPI else []
         taskset = shutil.which("taskset")
         return ([] if taskset is None else [taskset, "-c", cores]), options
 
     def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
         file = str(_file(plan, task.participant, "hosts"))
         bind = self.pin and not self.oversubscribe
-        if self.library.family is MPIFamily.OPEN_MPI:
+        if self.family is MPIFamily.OPEN_MPI:
             # Its daemons on other hosts start with a bare environment.
             names = sorted({*plan.variables, *task.variables})
             exported = [token for name in names for token in ("-x", name)]
@@ -275,14 +270,6 @@ class MPIFamily(Enum):
     INTEL = r"Intel\(R\) MPI"
     HYDRA = "(?i:hydra)"
     OTHER = ""
-
-
-@dataclass(frozen=True)
-class MPILibrary:
-    """Family and major version (0 where it does not say) of an ``mpiexec``."""
-
-    family: MPIFamily
-    major: int
 
 
 def find_mpiexec(program: str | None = None) -> str:
@@ -314,8 +301,8 @@ def _below_a_prefix(program: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def mpi_library(program: str) -> MPILibrary:
-    """Tell from ``mpiexec --version`` which family a launcher belongs to."""
+def mpi_library(program: str) -> tuple[MPIFamily, int]:
+    """Tell from ``mpiexec --version`` its family and its major version, 0 where it does not say."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
@@ -328,4 +315,4 @@ def mpi_library(program: str) -> MPILibrary:
     if family is MPIFamily.OTHER and done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return MPILibrary(family, int(number[1]) if number else 0)
+    return family, int(number[1]) if number else 0

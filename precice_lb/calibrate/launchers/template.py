@@ -148,7 +148,7 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
 
 
 # A run for the sake of the names that placeholders may have.
-_ANY = RunPlan("", Path(), (Task("", (), 1, Path(), Path()),))
+_ANY = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
 
 
 def _check(key: str, text: str, known: Collection[str]) -> None:
