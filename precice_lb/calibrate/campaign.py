@@ -13,7 +13,6 @@ from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
-from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
@@ -67,7 +66,7 @@ def run_campaign(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
-    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    launcher = study.launcher.ready(directory)
     tell = logged(report or print_event, directory)
     launcher.warn = lambda text: tell(Event("waiting", text))
     with campaign_lock(directory), signals_interrupt():

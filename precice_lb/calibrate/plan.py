@@ -1,4 +1,4 @@
-"""What a launcher is given: its options, a run with its participants' tasks, and the commands that these run."""
+"""What a launcher is given: a run with its participants' tasks, and the commands that these run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.plugins import LAUNCHERS, choices, close_match
+from precice_lb.exceptions import StudyError
+from precice_lb.plugins import choices
 
 # Tells a recorder how many threads a rank has.
 THREADS_VARIABLE = "PRECICE_LB_THREADS"
@@ -35,45 +32,6 @@ RUN_VARIABLES = (
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 # Not the shell's own ${name}.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
-
-_Text = Annotated[str, Field(min_length=1)]
-_Path = Annotated[Path, Field(strict=False)]
-_Texts = Annotated[tuple[str, ...], Field(strict=False)]
-
-
-class LauncherOptions(BaseModel):
-    """A study's ``[launcher]`` table, whose keys ``configs/README.md`` describes.
-
-    Each launcher knows some of them (`Launcher.keys`), perhaps more than these.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-    name: _Text = "mpiexec"
-    program: _Text | None = None
-    arguments: _Texts = ()
-    oversubscribe: bool = False
-    pin: bool = True
-    hostfile: _Path | None = None
-    ranks_per_node: Annotated[int, Field(ge=1)] | None = None
-    mpi: _Text | None = None
-    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)] = ()
-    allocation: Literal["run", "campaign"] = "run"
-    setup: _Texts = ()
-    participant: _Text | None = None
-    script: _Path | None = None
-    submit: _Text | None = None
-    cancel: _Text | None = None
-    job_number: _Text | None = None
-    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in LAUNCHERS:
-            names = sorted(LAUNCHERS)
-            raise ValueError(f"expected one of {', '.join(names)}, found {name!r}{close_match(name, names)}")
-        return name
 
 
 @dataclass(frozen=True)
@@ -285,4 +243,4 @@ def split_command(key: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise CalibrationError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error
+        raise StudyError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error

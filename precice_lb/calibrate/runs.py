@@ -158,7 +158,7 @@ class CampaignRuns:
             with self._interruptible(record):
                 others = OtherLoad()
                 outcome = self.launcher.run(self.plan(record), note)
-                if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
+                if not self.launcher.many_nodes:
                     record.other_load = others.cores()
         except (OSError, shutil.Error, PreciceLBError) as problem:
             return _unprepared(problem)

@@ -110,7 +110,7 @@ def ranks_per_node(study: Study, participant: ParticipantSection, threads: int =
     """
     kind = kind_of(study, participant.kind)
     if kind is None:
-        return participant.ranks_per_node or study.launcher.ranks_per_node
+        return participant.ranks_per_node or study.ranks_per_node
     fit = kind.cores_per_node // threads
     if gpus := (study.machine.gpus_per_rank or {}).get(participant.name):
         fit = min(fit, kind.gpus_per_node // gpus)

@@ -11,7 +11,7 @@ from typing import Any
 from precice_lb.calibrate.design import Proposal, space_filling_splits, split_key
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.launchers import Launcher, make_launcher
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.processes import signals_interrupt
 from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
@@ -220,7 +220,7 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{directory}: the chain's directory cannot be made: {error}") from error
-    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    launcher = study.launcher.ready(directory)
     with campaign_lock(directory), signals_interrupt():
         identity = chain_identity(study)
         state = CampaignState.load(directory) or CampaignState(identity)

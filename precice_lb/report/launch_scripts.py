@@ -6,14 +6,19 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, job_header, resource_options, step_tokens, total_nodes
-from precice_lb.calibrate.plan import VERSION_VARIABLE, LauncherOptions, RunPlan, fill
+from precice_lb.calibrate.launchers.slurm import (
+    SlurmLauncher,
+    SrunLauncher,
+    StepLauncher,
+    job_header,
+    resource_options,
+    total_nodes,
+)
+from precice_lb.calibrate.plan import VERSION_VARIABLE, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports, here_document
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
@@ -83,13 +88,10 @@ def _of_cores(study: Study, plan: RunPlan) -> dict[str, object]:
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
-    options = study.launcher_options
     name = study.launcher.name
     in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ
-    if name not in {"mpiexec", "template"} and not in_allocation:
-        name, options = "mpiexec", LauncherOptions()
     try:
-        launcher = make_launcher(name, options)
+        launcher = (study.launcher if name in {"mpiexec", "template"} or in_allocation else MpiexecLauncher()).ready()
     except CalibrationError:
         return {}
     check = unset = ""
@@ -98,7 +100,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     if isinstance(launcher, MpiexecLauncher):
         # As `MpiexecLauncher.environment` does.
         unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
-    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not launcher.oversubscribe:
         if plan.cores > len(launcher.cores):
             launcher.cores = tuple(range(plan.cores))
         needed = plural(plan.cores, "core")
@@ -120,18 +122,18 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    options = study.launcher_options
+    own = study.launcher
+    # Arguments of another program are none of srun.
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(own, StepLauncher) else ("pin", "setup")
+    slurm = SlurmLauncher(**{key: getattr(own, key) for key in keys if hasattr(own, key)})
     common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}", "--no-requeue"]
-    header = job_header(resource_options(plan.tasks, options), common)
-    setup = "".join(f"{line}\n" for line in options.setup)
-    steps = [
-        replace(task, command=(*task.setting, *step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks
-    ]
+    header = job_header(resource_options(plan.tasks, slurm.options), common)
+    setup = "".join(f"{line}\n" for line in slurm.setup)
     return (
         f"{header}# {_described(study, plan)}\n"
-        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
+        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{body(steps)}exit "$status"\n'
+        f'{body(slurm.starts(plan))}exit "$status"\n'
     )
 
 
@@ -142,7 +144,7 @@ def _described(study: Study, plan: RunPlan) -> str:
     return f"{text}: {plural(plan.cores, study.unit)}"
 
 
-def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
+def _warning(study: Study, plan: RunPlan) -> str:
     """Return a comment where the case's own configuration would not work on several nodes."""
     try:
         elements = read_configuration(study.configuration_path).root.children

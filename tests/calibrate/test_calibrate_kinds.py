@@ -79,7 +79,7 @@ def test_a_node_gets_no_more_threads_than_it_has_cores(
     one, split = started(study_of(tmp_path, CPU, cores=192, right=right), {"Left": 4, "Right": cores})
     tasks = tasks_of(one, split, tmp_path, tmp_path)
     assert tasks[1].ranks_on_node == step
-    assert resource_options(tasks, one.launcher)[1] == ["--partition=cpu", *placed.split()]
+    assert resource_options(tasks, ())[1] == ["--partition=cpu", *placed.split()]
     one.require_split(split)
     assert not fits(one, {"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
 

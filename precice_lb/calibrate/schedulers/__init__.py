@@ -13,19 +13,6 @@ from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome, ending
 from precice_lb.exceptions import CalibrationError
 
-__all__ = [
-    "EXIT_FILE",
-    "JOB_LOG",
-    "Exits",
-    "Scheduler",
-    "body",
-    "exports",
-    "follow",
-    "here_document",
-    "job_lines",
-    "read_exits",
-]
-
 JOB_LOG = "job.log"
 EXIT_FILE = "exits"
 """What a job leaves behind of how its participants ended: a file of ``begin``, ``exit`` and ``end`` lines."""
