@@ -155,7 +155,7 @@ def tokens_of(
     """Return a command of a participant for a number of cores, by default the one that each rank runs, as tokens."""
     text = participant.command_at(study.layout(participant.name, cores).ranks) if command is None else command
     origin = study.case_directory / participant.directory
-    return command_tokens(fill(text, placeholders(study, participant, cores, segment)), origin, study.case_directory)
+    return command_tokens(text, origin, study.case_directory, placeholders(study, participant, cores, segment))
 
 
 def task_of(study: Study, participant: ParticipantSection, cores: int) -> Task:
@@ -220,7 +220,8 @@ def prepared(
     """
     if not (participant.prepare or participant.templates):
         return None
-    of_version = f"-{participant.version}" if participant.version else ""
+    # Names and versions may both have a hyphen.
+    of_version = f"+{participant.version}" if participant.version else ""
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
     place = (
         directory

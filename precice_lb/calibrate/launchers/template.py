@@ -92,8 +92,13 @@ class TemplateLauncher(Launcher):
 
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines = job_lines(plan, self.starts(plan), self.options.setup)
-        return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
+        lines, values = job_lines(plan, self.starts(plan), self.options.setup), self._values(plan)
+        used = [str(values[name]) for name in ("log", "run", "script") if f"{{{name}}}" in self._template]
+        if odd := next((path for path in used if re.search(r"[^\w@%+=:,./~ -]", path)), None):
+            raise CalibrationError(
+                f"launcher.script: expected a directory whose name a shell takes as it is, found {odd!r}: use another"
+            )
+        return fill(self._template, {**values, "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
         """Return the command line that submits a run."""
@@ -109,7 +114,7 @@ class TemplateLauncher(Launcher):
             "first_rank": sum(each.ranks for each in earlier),
             "name": plan.name,
             "nodes": task.nodes or 1,
-            "participant": task.participant,
+            "participant": file_name(task.participant),
             "ranks": task.ranks,
             "ranks_per_node": task.ranks_per_node or task.ranks,
             "run": plan.directory,

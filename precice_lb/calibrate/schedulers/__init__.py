@@ -21,7 +21,6 @@ __all__ = [
     "body",
     "exports",
     "follow",
-    "here_document",
     "job_lines",
     "read_exits",
 ]
@@ -308,11 +307,6 @@ done
 def exports(variables: Mapping[str, str]) -> str:
     """Return lines that set environment variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
-
-
-def here_document(path: str, text: str) -> str:
-    """Return lines that write a file; ``path`` may be an expression of the shell."""
-    return f"cat >{path} <<'END'\n{text}END\n"
 
 
 def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
