@@ -107,6 +107,9 @@ def run_campaign(
             if design.conclusion is not None:
                 ended = plural(len(state.finished), "finished run")
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished run")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()
         state.save(directory)

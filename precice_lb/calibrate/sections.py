@@ -5,16 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from precice_lb.calibrate.plan import VERSION_VARIABLE
 from precice_lb.exceptions import InfeasibleError
@@ -84,11 +75,11 @@ def _of_split(value: object) -> object:
     return _number(value, None, 'a number from 1, or ranks x threads such as "1x8"')
 
 
-def _printable(name: str) -> str:
+def _printable(name: object) -> object:
     """Refuse what would be more than a part of a line, in scripts and in the file that tells how a job ended."""
-    if name and name.isprintable():
-        return name
-    raise ValueError(f"expected printable characters, found {name!r}")
+    if isinstance(name, str) and not name.isprintable():
+        raise ValueError(f"expected printable characters, found {name!r}")
+    return name
 
 
 def _pair(value: object) -> object:
@@ -240,7 +231,7 @@ class ParticipantSection(Section):
     ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
-    name: Annotated[str, AfterValidator(_printable)]
+    name: Annotated[_Text, BeforeValidator(_printable)]
     command: _Text | dict[str, _Text]
     directory: _Text = "."
     ranks: _Free | None = None

@@ -200,12 +200,9 @@ class CampaignState:
         before = files if self.files is None else self.files
         self.files = files
         # Behind size and time.
-        contents = [{name: text.rpartition(" ")[2] for name, text in of.items()} for of in (before, files)]
-        return [
-            name + (" (new)" if name not in before else " (gone)" if name not in files else "")
-            for name in sorted({*before, *files})
-            if contents[0].get(name) != contents[1].get(name)
-        ]
+        there, here = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (before, files))
+        changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
+        return [f"{name}{'' if name in here else ' (gone)'}{'' if name in there else ' (new)'}" for name in changed]
 
     def take_identity(
         self, identity: dict[str, Any], directory: Path, *, resumes: bool, files: Sequence[str] = ()

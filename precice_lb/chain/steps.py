@@ -26,6 +26,7 @@ from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layouts, split_text
+from precice_lb.plural import plural
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
@@ -233,5 +234,8 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
         chain.changed = state.take_files(case_files(study, directory, state.files))
         try:
             yield chain
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished segment")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()

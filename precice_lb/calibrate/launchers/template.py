@@ -93,10 +93,10 @@ class TemplateLauncher(Launcher):
     def script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
         lines, values = job_lines(plan, self.starts(plan), self.options.setup), self._values(plan)
-        used = [str(values[name]) for name in ("log", "run", "script") if f"{{{name}}}" in self._template]
-        if odd := next((path for path in used if re.search(r"[^\w@%+=:,./~ -]", path)), None):
+        place = str(plan.directory)
+        if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
             raise CalibrationError(
-                f"launcher.script: expected a directory whose name a shell takes as it is, found {odd!r}: use another"
+                f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
             )
         return fill(self._template, {**values, "participants": lines.rstrip("\n")})
 

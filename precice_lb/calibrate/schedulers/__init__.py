@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, ending
+from precice_lb.calibrate.processes import LOG_PART, Outcome, ending
 from precice_lb.exceptions import CalibrationError
 
 __all__ = [
@@ -280,9 +280,9 @@ trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
 while [ "${{#names[@]}}" -gt 0 ]; do
   running=" $(jobs -rp | tr '\\n' ' ')"
   for pid in "${{!names[@]}}"; do
-    case $running in *" $pid "*) continue ;; esac
+    case $running in *" $pid "*) {hollow}continue ;; esac
     wait "$pid"
-    code=$?
+    code=$?{shorten}
     # Of ranks that srun has not started it may know nothing in its exit code.
     if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
@@ -304,6 +304,20 @@ done
 """
 
 
+# Of long logs, as `precice_lb.calibrate.processes` does it.
+_HOLLOW = f"""
+      [ $(($(stat -Lc %b "${{logs[$pid]}}" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "${{logs[$pid]}}") - {2 * LOG_PART})) "${{logs[$pid]}}"
+      """
+_SHORTEN = f"""
+    log=${{logs[$pid]}} size=$(stat -Lc %s "${{logs[$pid]}}" || echo 0)
+    if [ "$size" -gt {4 * LOG_PART} ]; then
+      head -c {LOG_PART} "$log" >"$log.new" &&
+        printf '\\n[%s bytes are left out here]\\n' $((size - {2 * LOG_PART})) >>"$log.new" &&
+        tail -c {LOG_PART} "$log" >>"$log.new" && mv -f "$log.new" "$log"
+    fi"""
+
+
 def exports(variables: Mapping[str, str]) -> str:
     """Return lines that set environment variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -320,8 +334,17 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
+    hollow, shorten = ("", "") if exit_file is None else (_HOLLOW, _SHORTEN)
     never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to create step for job\)")
-    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after, never_started=never)
+    return _BODY.format(
+        starts=starts,
+        exits=exits,
+        grace=grace,
+        kill_after=kill_after,
+        never_started=never,
+        hollow=hollow,
+        shorten=shorten,
+    )
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
