@@ -24,6 +24,8 @@ import psutil
 from precice_lb.calibrate.plan import Task
 from precice_lb.exceptions import CalibrationError
 
+_Running = dict[str, subprocess.Popen[bytes]]
+
 TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
 
 _POLL_SECONDS = 0.03
@@ -79,20 +81,16 @@ def signals_interrupt() -> Iterator[None]:
 
 
 def run_processes(
-    tasks: Sequence[Task],
-    environment: Mapping[str, str],
-    token: str,
-    time_limit: float,
-    log_part: int | None = LOG_PART,
+    tasks: Sequence[Task], environment: Mapping[str, str], token: str, limit: float, log_part: int | None = LOG_PART
 ) -> Outcome:
-    """Run the commands of all tasks until each has ended well, one fails, or ``time_limit`` seconds are over.
+    """Run the commands of all tasks until each has ended well, one fails, or ``limit`` seconds are over.
 
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left, nor any
     of the same sessions. Of a log longer than four parts the first and the last are kept.
     """
     started = time.monotonic()
     logs = {task.participant: task.log for task in tasks}
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    running: _Running = {}
     try:
         for task in tasks:
             name = task.participant
@@ -100,7 +98,7 @@ def run_processes(
                 running[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
                 return Outcome(time.monotonic() - started, f"{name} could not be started: {error}", (name,))
-        return _watch(running, logs, started, time_limit, log_part)
+        return _watch(dict(running), logs, started, limit, log_part)
     finally:
         stop_processes(list(running.values()), token)
         for log in logs.values():
@@ -155,28 +153,21 @@ def _code(process: subprocess.Popen[bytes]) -> int | None:
     return process.poll()
 
 
-def _watch(
-    processes: Mapping[str, subprocess.Popen[bytes]],
-    logs: Mapping[str, Path],
-    started: float,
-    time_limit: float,
-    log_part: int | None,
-) -> Outcome:
-    running = dict(processes)
+def _watch(running: _Running, logs: Mapping[str, Path], started: float, limit: float, log_part: int | None) -> Outcome:
     while True:
         codes = {name: _code(process) for name, process in running.items()}
         codes |= {name: 1 for name, code in codes.items() if code == 0 and never_started(logs[name])}
         seconds = time.monotonic() - started
         running = {name: process for name, process in running.items() if codes[name] is None}
         if failed := {name: code for name, code in codes.items() if code}:
-            _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
+            _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, limit - seconds)))
             error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
             code = next(iter(failed.values()))
             return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code)
         if not running:
             return Outcome(seconds)
-        if seconds > time_limit:
-            error = f"{' and '.join(running)} still ran at the time limit of {time_limit:g} s"
+        if seconds > limit:
+            error = f"{' and '.join(running)} still ran at the time limit of {limit:g} s"
             return Outcome(seconds, error, tuple(running), timed_out=True)
         for log in logs.values():
             _hollow(log, log_part)
@@ -246,17 +237,18 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _of_run(token: str, sessions: set[int]) -> list[int]:
     """Find the processes of a run, and add their sessions to those that are known."""
-    marked: dict[int, bool] = {}
-    session: dict[int, int] = {}
+    found: dict[int, tuple[bool, int]] = {}
     for process in psutil.process_iter(["environ", "status"]):
-        if process.info["status"] != psutil.STATUS_ZOMBIE:
-            with contextlib.suppress(OSError):
-                session[process.pid] = os.getsid(process.pid)
-                # None where the environment may not be read.
-                marked[process.pid] = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
+        # No environment where it may not be read.
+        is_marked = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
+        with contextlib.suppress(OSError):
+            if process.info["status"] != psutil.STATUS_ZOMBIE:
+                found[process.pid] = is_marked, os.getsid(process.pid)
     # A session whose leader lives without the token is not the run's.
-    sessions |= {session[pid] for pid, is_marked in marked.items() if is_marked and marked.get(session[pid], True)}
-    return [pid for pid in marked if pid != os.getpid() and (marked[pid] or session[pid] in sessions)]
+    sessions |= {session for is_marked, session in found.values() if is_marked and found.get(session, (True,))[0]}
+    return [
+        pid for pid, (is_marked, session) in found.items() if pid != os.getpid() and (is_marked or session in sessions)
+    ]
 
 
 def strays(tasks: Sequence[Task], since: float) -> list[str]:

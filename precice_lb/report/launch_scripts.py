@@ -49,7 +49,9 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
-    plan = RunPlan(study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables)
+    plan = RunPlan(
+        study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables, whole_logs=True
+    )
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
     contents[folder / "split.json"] = json_text(
         {

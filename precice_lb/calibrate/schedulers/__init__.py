@@ -307,14 +307,14 @@ done
 # Of long logs, as `precice_lb.calibrate.processes` does it.
 _HOLLOW = f"""
       [ $(($(stat -Lc %b "${{logs[$pid]}}" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
-        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "${{logs[$pid]}}") - {2 * LOG_PART})) "${{logs[$pid]}}"
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "${{logs[$pid]}}") - {2 * LOG_PART})) "${{logs[$pid]}}" 2>/dev/null
       """
 _SHORTEN = f"""
     log=${{logs[$pid]}} size=$(stat -Lc %s "${{logs[$pid]}}" || echo 0)
     if [ "$size" -gt {4 * LOG_PART} ]; then
-      head -c {LOG_PART} "$log" >"$log.new" &&
-        printf '\\n[%s bytes are left out here]\\n' $((size - {2 * LOG_PART})) >>"$log.new" &&
-        tail -c {LOG_PART} "$log" >>"$log.new" && mv -f "$log.new" "$log"
+      note="[$((size - {2 * LOG_PART})) bytes are left out here]"
+      {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
+        mv -f "$log.new" "$log"
     fi"""
 
 
@@ -323,7 +323,14 @@ def exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
+def body(
+    tasks: Sequence[Task],
+    exit_file: Path | None = None,
+    *,
+    whole_logs: bool = True,
+    grace: int = 2,
+    kill_after: int = 12,
+) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -334,7 +341,7 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    hollow, shorten = ("", "") if exit_file is None else (_HOLLOW, _SHORTEN)
+    hollow, shorten = ("", "") if whole_logs else (_HOLLOW, _SHORTEN)
     never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to create step for job\)")
     return _BODY.format(
         starts=starts,
@@ -356,7 +363,7 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
         f'echo "begin $(date +%s.%N)" >>{file}\n\n'
-        f"{body(tasks, exit_file=exits)}"
+        f"{body(tasks, exits, whole_logs=plan.whole_logs)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         f"{last}"
         'exit "$status"\n'
