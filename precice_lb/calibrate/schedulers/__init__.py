@@ -306,11 +306,13 @@ done
 
 # Of long logs, as `precice_lb.calibrate.processes` does it.
 _HOLLOW = f"""
-      [ $(($(stat -Lc %b "${{logs[$pid]}}" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
-        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "${{logs[$pid]}}") - {2 * LOG_PART})) "${{logs[$pid]}}" 2>/dev/null
+      log=${{logs[$pid]}}
+      [ $(($(stat -Lc %b "$log" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
       """
 _SHORTEN = f"""
-    log=${{logs[$pid]}} size=$(stat -Lc %s "${{logs[$pid]}}" || echo 0)
+    log=${{logs[$pid]}}
+    size=$(stat -Lc %s "$log" || echo 0)
     if [ "$size" -gt {4 * LOG_PART} ]; then
       note="[$((size - {2 * LOG_PART})) bytes are left out here]"
       {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
