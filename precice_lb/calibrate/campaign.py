@@ -13,6 +13,7 @@ from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
@@ -71,7 +72,8 @@ def run_campaign(
     launcher.warn = lambda text: tell(Event("waiting", text))
     with campaign_lock(directory), signals_interrupt():
         state = CampaignState.load(directory) or CampaignState(study.identity())
-        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
+        files = state.take_files(case_files(study, directory, state.files))
+        state.take_identity(study.identity(), directory, resumes=launcher.resumes, files=files)
         runs = CampaignRuns(study, launcher, state, directory)
         failed: list[RunRecord] = []
         try:
@@ -104,6 +106,9 @@ def run_campaign(
             if design.conclusion is not None:
                 ended = plural(len(state.finished), "finished run")
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished run")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()
         state.save(directory)

@@ -161,6 +161,7 @@ def start_split(
         token=secrets.token_hex(8),
         variables={_THREADS: "1"} | study.environment | kept,
         time_limit_seconds=math.inf,
+        whole_logs=True,
     )
     _require_room(launcher, plan)
     launcher.check(plan.tasks)

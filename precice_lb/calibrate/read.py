@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
 from precice_lb.calibrate.launchers import launcher_from
-from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
+from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.study import Study
@@ -294,7 +294,7 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     for name, command in commands:
         try:
             check_placeholders(command, PLACEHOLDERS)
-            check_command(fill(command, values), directory, case)
+            check_command(command, directory, case, values)
         except StudyError as error:
             raise StudyError(f"{key}.{name}: {error}") from error
     for number, template in enumerate(participant.templates, start=1):

@@ -88,6 +88,13 @@ def _of_split(value: object) -> object:
     return _number(value, None, 'a number from 1, or ranks x threads such as "1x8"')
 
 
+def _printable(name: object) -> object:
+    """Refuse what would be more than a part of a line, in scripts and in the file that tells how a job ended."""
+    if isinstance(name, str) and not name.isprintable():
+        raise ValueError(f"expected printable characters, found {name!r}")
+    return name
+
+
 def _pair(value: object) -> object:
     """Refuse what is not a pair of numbers from 1."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(type(each) is int and each >= 1 for each in value):
@@ -219,7 +226,7 @@ class ParticipantSection(Section):
     ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
-    name: _Text
+    name: Annotated[_Text, BeforeValidator(_printable)]
     command: _Text | dict[str, _Text]
     directory: _Text = "."
     ranks: _Free | None = None

@@ -16,7 +16,7 @@ from precice_lb.calibrate.campaign import Event, Report, logged, print_event
 from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.processes import Outcome, log_tail
 from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, read_exits
-from precice_lb.calibrate.state import RunRecord
+from precice_lb.calibrate.state import RunRecord, first_of
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
@@ -61,6 +61,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         directory = chain.directory
         tell = logged(report or print_event, directory)
         chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
+        _tell_changes(chain, tell)
         chain.runs.reserve()
         cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
         chain.state.save(directory)
@@ -90,6 +91,12 @@ def decided(chain: Chain) -> Decision | None:
     except PreciceLBError as problem:
         chain.write(problem=str(problem))
         raise
+
+
+def _tell_changes(chain: Chain, tell: Report) -> None:
+    """Say which files of the case changed: in a chain that is how something is mended, so that it goes on."""
+    if chain.changed:
+        tell(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
 
 
 def _begun(chain: Chain, cut_short: int) -> Event:
@@ -201,6 +208,7 @@ def next_segment(
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
         tell = logged(report or print_event, chain.directory)
+        _tell_changes(chain, tell)
         chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
         running = [run for run in chain.state.runs if run.outcome == "running"]
         if not running and (again := chain.runs.collect_again()) is not None:

@@ -12,6 +12,7 @@ from precice_lb.calibrate.design import Proposal, space_filling_splits, split_ke
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import signals_interrupt
 from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
@@ -25,6 +26,7 @@ from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layouts, split_text
+from precice_lb.plural import plural
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
@@ -52,6 +54,8 @@ class Chain:
         self.state = state
         self.windows = windows
         self.runs = SegmentRuns(study, launcher, state, directory, self.windows)
+        #: Files of the case that are not what they were when the chain was last at work.
+        self.changed: list[str] = []
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
@@ -226,7 +230,12 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
         state = CampaignState.load(directory) or CampaignState(identity)
         state.take_identity(identity, directory, resumes=launcher.resumes)
         state.settings = study.settings()
+        chain = Chain(study, directory, state, launcher, windows, decider)
+        chain.changed = state.take_files(case_files(study, directory, state.files))
         try:
-            yield Chain(study, directory, state, launcher, windows, decider)
+            yield chain
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished segment")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()

@@ -20,11 +20,11 @@ from precice_lb.calibrate.launchers.slurm import (
 )
 from precice_lb.calibrate.plan import VERSION_VARIABLE, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
-from precice_lb.calibrate.schedulers import body, exports, here_document
+from precice_lb.calibrate.schedulers import body, exports
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.layout import split_text
-from precice_lb.names import with_versions
+from precice_lb.names import visible, with_versions
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text
@@ -54,7 +54,9 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
-    plan = RunPlan(study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables)
+    plan = RunPlan(
+        study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables, whole_logs=True
+    )
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
     contents[folder / "split.json"] = json_text(
         {
@@ -122,11 +124,11 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    own = study.launcher
+    own, name = study.launcher, visible(plan.name)
     # Arguments of another program are none of srun.
     keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(own, StepLauncher) else ("pin", "setup")
     slurm = SlurmLauncher(**{key: getattr(own, key) for key in keys if hasattr(own, key)})
-    common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}", "--no-requeue"]
+    common = [f"--job-name={shlex.quote(name)}", f"--output={shlex.quote(f'{name}-%j.log')}", "--no-requeue"]
     header = job_header(resource_options(plan.tasks, slurm.options), common)
     setup = "".join(f"{line}\n" for line in slurm.setup)
     return (
@@ -155,7 +157,8 @@ def _warning(study: Study, plan: RunPlan) -> str:
         return ""
     name = study.case.network or "the nodes' interface, such as ib0"
     return (
-        f"# Before the first run: give every m2n:sockets of {study.case.configuration} network={name}; it is on lo.\n"
+        f"# Before the first run: give every m2n:sockets of {visible(study.case.configuration)} "
+        f"network={visible(name)}; it is on lo.\n"
     )
 
 
@@ -177,8 +180,8 @@ def _preparation(study: Study, plan: RunPlan) -> str:
         place = shlex.quote(participant.directory)
         for template in participant.templates:
             text = fill((origin / template).read_text(encoding="utf-8"), values)
-            target = Path(participant.directory) / template.removesuffix(".in")
-            lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
+            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
+            lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
         for command in participant.prepare:
             lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.cores, command))}) || exit\n"
     return lines

@@ -87,7 +87,7 @@ def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
             f"Left 2 of $HOME {rank}/2 on None left side 1" for rank in range(2)
         ]
         assert len(lines["Right"]) == 1
-        assert (case / "left side" / "prepared").read_text() == "2parts 2;\n"
+        assert (case / "left side" / "prepared").read_text() == "2parts 2;"
 
 
 @pytest.mark.parametrize(("name", "given"), [("mpiexec", False), ("srun", True), ("slurm", True)])

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +22,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from precice_lb.calibrate.plan import RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, run_processes
+from precice_lb.calibrate.processes import LOG_PART, Outcome, run_processes, strays
 from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
 from precice_lb.exceptions import StudyError
 from precice_lb.names import say
@@ -221,13 +222,16 @@ class Launcher:
         if self.scheduler is not None:
             return self._follow(self.scheduler, plan, job, note)
         environment = self.environment(plan.environment())
-        well = False
+        began, well = time.time(), False
+        part = None if plan.whole_logs else LOG_PART
         try:
-            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
             well = outcome.error is None
         finally:
             if not well:
                 self.stop(plan.token, None)
+            if left := strays(plan.tasks, began):
+                self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
         return outcome
 
     @property

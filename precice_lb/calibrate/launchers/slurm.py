@@ -128,6 +128,8 @@ def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> st
         lines += ["#SBATCH hetjob"] if index else []
         # Else a hardware thread counts as a core.
         lines += [f"#SBATCH {option}" for option in (*component, *unless_said(["--threads-per-core=1"], component))]
+    if broken := next((line for line in lines if not line.isprintable()), None):
+        raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
 
 

@@ -92,8 +92,13 @@ class TemplateLauncher(Launcher):
 
     def job_script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines = job_lines(plan, self.starts(plan), self.setup)
-        return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
+        lines, values = job_lines(plan, self.starts(plan), self.setup), self._values(plan)
+        place = str(plan.directory)
+        if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
+            raise CalibrationError(
+                f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
+            )
+        return fill(self._template, {**values, "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
         """Return the command line that submits a run."""
@@ -139,7 +144,7 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
         "first_rank": sum(each.ranks for each in earlier),
         "name": plan.name,
         "nodes": task.nodes or 1,
-        "participant": task.participant,
+        "participant": file_name(task.participant),
         "ranks": task.ranks,
         "ranks_per_node": task.ranks_per_node or task.ranks,
         "run": plan.directory,

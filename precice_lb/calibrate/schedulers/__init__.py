@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, ending
+from precice_lb.calibrate.processes import LOG_PART, Outcome, ending
 from precice_lb.exceptions import CalibrationError
 
 JOB_LOG = "job.log"
@@ -268,9 +268,9 @@ trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
 while [ "${{#names[@]}}" -gt 0 ]; do
   running=" $(jobs -rp | tr '\\n' ' ')"
   for pid in "${{!names[@]}}"; do
-    case $running in *" $pid "*) continue ;; esac
+    case $running in *" $pid "*) {hollow}continue ;; esac
     wait "$pid"
-    code=$?
+    code=$?{shorten}
     # Of ranks that srun has not started it may know nothing in its exit code.
     if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
@@ -292,17 +292,35 @@ done
 """
 
 
+# Of long logs, as `precice_lb.calibrate.processes` does it.
+_HOLLOW = f"""
+      log=${{logs[$pid]}}
+      [ $(($(stat -Lc %b "$log" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
+      """
+_SHORTEN = f"""
+    log=${{logs[$pid]}}
+    size=$(stat -Lc %s "$log" || echo 0)
+    if [ "$size" -gt {4 * LOG_PART} ]; then
+      note="[$((size - {2 * LOG_PART})) bytes are left out here]"
+      {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
+        mv -f "$log.new" "$log"
+    fi"""
+
+
 def exports(variables: Mapping[str, str]) -> str:
     """Return lines that set environment variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def here_document(path: str, text: str) -> str:
-    """Return lines that write a file; ``path`` may be an expression of the shell."""
-    return f"cat >{path} <<'END'\n{text}END\n"
-
-
-def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
+def body(
+    tasks: Sequence[Task],
+    exit_file: Path | None = None,
+    *,
+    whole_logs: bool = True,
+    grace: int = 2,
+    kill_after: int = 12,
+) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -313,8 +331,17 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
+    hollow, shorten = ("", "") if whole_logs else (_HOLLOW, _SHORTEN)
     never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to create step for job\)")
-    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after, never_started=never)
+    return _BODY.format(
+        starts=starts,
+        exits=exits,
+        grace=grace,
+        kill_after=kill_after,
+        never_started=never,
+        hollow=hollow,
+        shorten=shorten,
+    )
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
@@ -326,7 +353,7 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
         f'echo "begin $(date +%s.%N)" >>{file}\n\n'
-        f"{body(tasks, exit_file=exits)}"
+        f"{body(tasks, exits, whole_logs=plan.whole_logs)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         f"{last}"
         'exit "$status"\n'
