@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import CONFIGURATION, write_case, write_study
+from calibrate_helpers import CONFIGURATION, launcher_of, write_case, write_study
 
 import precice_lb.calibrate.launch
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
+from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import run_processes
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.schedulers import job_lines
@@ -61,7 +60,7 @@ def test_no_process_of_a_session_is_left_without_its_environment(tmp_path: Path,
 
 
 def test_what_escapes_is_said(tmp_path: Path) -> None:
-    launcher = make_launcher("template", LauncherOptions(name="template", participant="env {command}"), tmp_path)
+    launcher = launcher_of("template", tmp_path, participant="env {command}")
     told: list[str] = []
     launcher.warn = told.append
     note = tmp_path / "pid"

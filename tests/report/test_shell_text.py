@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrate_helpers import write_case
+from calibrate_helpers import launcher_of, write_case
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import TemplateLauncher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan
+from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.prepare import prepare_in, tasks_of, tokens_of
 from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers import read_exits
@@ -120,8 +120,8 @@ def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
 def test_an_option_of_the_job_is_one_line(tmp_path: Path) -> None:
     case_in(tmp_path, "")
     study = study_of(tmp_path, ("Left", "Right"))
-    options = LauncherOptions(name="slurm", options=(f"--account=a1\ntouch {MARK}",))
-    study = study.model_copy(update={"launcher": options})
+    launcher = SlurmLauncher(options=(f"--account=a1\ntouch {MARK}",))
+    study = study.model_copy(update={"launcher": launcher})
     with pytest.raises(CalibrationError, match="expected one line for each option of the job"):
         write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
 
@@ -132,12 +132,12 @@ def test_a_directory_that_a_shell_would_read_is_not_put_into_a_template(tmp_path
     study = study_of(tmp_path, ("Left", "Right"))
     script = tmp_path / "job.in"
     script.write_text("#!/bin/bash\ncd {run}\n{participants}\n")
-    options = LauncherOptions(name="template", participant="env {command}", script=script, submit="bash {script}")
     directory = tmp_path / folder
     plan = RunPlan("r", directory, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
-    launcher = make_launcher("template", options, tmp_path)
+    keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
+    launcher = launcher_of("template", tmp_path, **keys)
     with pytest.raises(CalibrationError, match="expected a directory whose name a shell takes as it is"):
-        launcher.script(plan)
+        launcher.job_script(plan)
 
 
 @given(name=NAMES)
@@ -149,13 +149,13 @@ def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str
         study = study_of(place, (name, "Other" if name != "Other" else "Another"))
         script = place / "job.in"
         script.write_text("#!/bin/bash\n#PBS -N {name}\n# {placement}\ncd {run}\n{participants}\n")
-        options = LauncherOptions(name="template", participant="env {command}", script=script, submit="bash {script}")
-        launcher = make_launcher("template", options, place)
+        keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
+        launcher = launcher_of("template", place, **keys)
         assert isinstance(launcher, TemplateLauncher)
         split = dict.fromkeys(study.names, 1)
         plan = RunPlan("r", place, tasks_of(study, split, place / "case", place))
         job = place / "job.sh"
-        job.write_text(launcher.script(plan), encoding="utf-8")
+        job.write_text(launcher.job_script(plan), encoding="utf-8")
         done = ran(job, place)
         assert (done.returncode, done.stderr) == (0, "")
         assert read_exits(place / "exits").codes == dict.fromkeys(study.names, 0)
