@@ -29,23 +29,25 @@ COUPLED_COLUMNS = (
 
 #: By name: the program and its numbers, in the order of the enumeration at its top.
 SOLVERS = {
-    "cg-256": "halo 256 256 256 3 4 20 80 64 1 2 0",
-    "cg-112": "halo 112 112 112 3 6 20 80 64 1 2 4e6",
-    "shallow-2400": "halo 2400 1600 1 2 8 90 160 96 3 1 0",
-    "multigrid-256": "multigrid 256 2 2 15 80 4096",
-    "multigrid-144": "multigrid 144 2 2 15 80 2048",
-    "unstructured-4m": "unstructured 4e6 10 60 200 0.03 0.3 2",
-    "unstructured-600k": "unstructured 6e5 10 80 300 0.06 0.8 3",
-    "pencils-256": "fft 256 1 2 20",
-    "pencils-120": "fft 120 1 3 30",
+    "cg-256": "halo 256 256 256 3 1 20 80 64 1 2 0",
+    "cg-112": "halo 112 112 112 3 2 20 80 64 1 2 1.5e6",
+    "shallow-2400": "halo 2400 1600 1 2 3 90 160 96 3 1 0",
+    "multigrid-256": "multigrid 256 1 2 15 80 4096",
+    "multigrid-144": "multigrid 144 1 2 15 80 2048",
+    "unstructured-4m": "unstructured 4e6 3 60 200 0.03 0.3 2",
+    "unstructured-600k": "unstructured 6e5 4 80 300 0.06 0.8 3",
+    "pencils-256": "fft 256 1 1 20",
+    "pencils-120": "fft 120 1 1 30",
     "slabs-192": "fft 192 0 1 20",
-    "droplet-400k": "particles 4e5 0.03 4000 4 0.4",
-    "droplet-80k": "particles 8e4 0.05 5000 4 1.2",
+    "droplet-400k": "particles 4e5 0.03 4000 4 0.1",
+    "droplet-80k": "particles 8e4 0.05 5000 4 0.5",
 }
 #: Algorithms of collectives as of MPICH and of Open MPI; one of the latter wants a power of two of ranks in SimGrid.
 SELECTORS = {"mpich": (), "ompi": ("--cfg=smpi/alltoallv:ring",)}
-#: Every rank count up to the largest budget that is judged; beyond it, full nodes up to so many ranks.
-EVERY, MOST = 240, 512
+#: Every rank count up to the first; up to the second, the largest budget that is judged, every third, every fourth and
+#: those around full nodes; beyond it, some that are full nodes of both clusters.
+EVERY, JUDGED = 128, 240
+BEYOND = (288, 384, 480)
 #: Seconds after which a simulation counts as hung.
 PATIENCE = 300
 
@@ -97,8 +99,8 @@ OPTIONS = (
 
 #: Pairs that are also run coupled: solvers, bytes that they exchange each way per window, and splits.
 PAIRS = (
-    ("cg-256", "droplet-400k", 4e6, ((20, 44), (32, 32), (96, 32), (64, 64), (32, 96), (150, 90))),
-    ("unstructured-4m", "pencils-256", 1e6, ((44, 20), (32, 32), (96, 32), (64, 64), (32, 96), (150, 90))),
+    ("cg-256", "droplet-400k", 4e6, ((20, 44), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
+    ("unstructured-4m", "pencils-256", 1e6, ((44, 20), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
 )
 
 
@@ -155,8 +157,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory:
         simulator = Simulator(Path(directory))
-        for name in options.solvers:
-            for which, cluster in enumerate(CLUSTERS):
+        for which, cluster in enumerate(CLUSTERS):
+            for name in options.solvers:
                 # Each cluster and each solver has both selectors.
                 selector = list(SELECTORS)[(list(SOLVERS).index(name) + which) % 2]
                 _curve(simulator, name, cluster, selector)
@@ -164,16 +166,22 @@ def main(argv: Sequence[str] | None = None) -> None:
             _coupled(simulator)
 
 
+def rank_counts(cores: int) -> list[int]:
+    """List what is simulated on nodes of so many cores."""
+    around = [ranks for full in range(cores, JUDGED + 1, cores) for ranks in (full, full + 1)]
+    return sorted({*range(1, EVERY + 1), *range(EVERY, JUDGED, 3), *range(EVERY, JUDGED, 4), *around, JUDGED, *BEYOND})
+
+
 def _curve(simulator: Simulator, name: str, cluster: Cluster, selector: str) -> None:
     known = {tuple(row[key] for key in COLUMNS[:4]) for row in _rows(CURVES)}
     start = time.monotonic()
     rows = []
-    for ranks in (*range(1, EVERY + 1), *range(cluster.cores * (EVERY // cluster.cores + 1), MOST + 1, cluster.cores)):
+    for ranks in rank_counts(cluster.cores):
         key = (name, str(cluster.cores), selector, str(ranks))
         if key not in known:
             ((seconds, _),) = simulator.run(cluster, selector, [ranks], 1, ["alone", *SOLVERS[name].split()])
-            rows.append((*key, -(-ranks // cluster.cores), f"{seconds:.6g}"))
-    _append(CURVES, COLUMNS, rows)
+            rows.append((*key, str(-(-ranks // cluster.cores)), f"{seconds:.6g}"))
+    _add(CURVES, COLUMNS, rows)
     if rows:
         print(f"{name} {cluster.cores} {selector}: {len(rows)} in {time.monotonic() - start:.0f} s", flush=True)
 
@@ -190,7 +198,7 @@ def _coupled(simulator: Simulator) -> None:
                 words = [coupling, f"{size:g}", str(split[0]), *SOLVERS[first].split(), *SOLVERS[second].split()]
                 rows = simulator.run(cluster, selector, split, windows, words)
                 figures = (rows[0][0], rows[1][0], max(whole for _, whole in rows))
-                _append(COUPLED, COUPLED_COLUMNS, [(*key, *(f"{figure:.6g}" for figure in figures))])
+                _add(COUPLED, COUPLED_COLUMNS, [(*key, *(f"{figure:.6g}" for figure in figures))])
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -200,13 +208,13 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _append(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    is_new = not path.is_file()
-    with path.open("a", encoding="utf-8", newline="") as file:
+def _add(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    every = [tuple(row.values()) for row in _rows(path)] + list(map(tuple, rows))
+    every.sort(key=lambda row: [(value.zfill(9) if value.isdigit() else value) for value in row])
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        if is_new:
-            writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerow(columns)
+        writer.writerows(every)
 
 
 if __name__ == "__main__":
