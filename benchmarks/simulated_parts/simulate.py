@@ -97,10 +97,10 @@ OPTIONS = (
     "--log=root.thres:warning",
 )  # fmt: skip
 
-#: Pairs that are also run coupled: solvers, bytes that they exchange each way per window, and splits.
+#: Pairs that are also run coupled, on the first cluster: solvers, selector, bytes either way per window, splits.
 PAIRS = (
-    ("cg-256", "droplet-400k", 4e6, ((20, 44), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
-    ("unstructured-4m", "pencils-256", 1e6, ((44, 20), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
+    ("cg-256", "droplet-400k", "mpich", 4e6, ((20, 44), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
+    ("unstructured-4m", "pencils-256", "ompi", 1e6, ((44, 20), (32, 32), (96, 32), (64, 64), (32, 96), (152, 88))),
 )
 
 
@@ -187,9 +187,9 @@ def _curve(simulator: Simulator, name: str, cluster: Cluster, selector: str) -> 
 
 
 def _coupled(simulator: Simulator) -> None:
-    cluster, selector, windows = CLUSTERS[0], "mpich", 4
+    cluster, windows = CLUSTERS[0], 4
     known = {tuple(row[key] for key in COUPLED_COLUMNS[:7]) for row in _rows(COUPLED)}
-    for first, second, size, splits in PAIRS:
+    for first, second, selector, size, splits in PAIRS:
         for coupling in ("parallel", "serial"):
             for split in splits:
                 key = (first, second, str(cluster.cores), selector, coupling, *map(str, split))
