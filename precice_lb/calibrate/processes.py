@@ -34,7 +34,7 @@ _KILL_SECONDS = 10.0
 NOTICEABLE = 0.25
 # Of srun; in a log with nothing else, or at its end.
 _NEVER_STARTED = re.compile(
-    r"^srun: error: (tasks? \S+ launch failed.*|Unable to create step for job .*)$", re.MULTILINE
+    r"^srun: error: (tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*)$", re.MULTILINE
 )
 _LAUNCHER_BYTES = 65_536
 # Below, the kernel's ticks are too coarse.
@@ -46,7 +46,8 @@ class Outcome:
     """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
 
     ``participants`` are those to blame: that failed first, or that still ran at the time limit. ``code`` is the first
-    one's exit code as a shell tells it; None where there is none.
+    one's exit code as a shell tells it; None where there is none. A run that is ``lost`` has ended by no fault of its
+    own, and says nothing of its split.
     """
 
     seconds: float
@@ -54,6 +55,7 @@ class Outcome:
     participants: tuple[str, ...] = ()
     timed_out: bool = False
     code: int | None = None
+    lost: bool = False
 
 
 @contextlib.contextmanager
@@ -125,7 +127,8 @@ def _watch(
             _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, time_limit - seconds)))
             error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
             code = next(iter(failed.values()))
-            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code)
+            lost = any(never_started(logs[name]) for name in failed)
+            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code, lost=lost)
         if not running:
             return Outcome(seconds)
         if seconds > time_limit:

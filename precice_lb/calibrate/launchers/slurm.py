@@ -14,11 +14,10 @@ from pathlib import Path
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.schedulers import JOB_LOG
+from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
 from precice_lb.calibrate.schedulers.slurm import (
     UNSET_OPTIONS,
     SlurmScheduler,
-    cancel_steps,
     find_slurm,
     outside_of_jobs,
     scontrol,
@@ -278,10 +277,10 @@ class SlurmLauncher(Launcher):
         note(self.job or "")
         outcome = super().run(plan, note)
         # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
-        states = self.slurm.poll(self.job or "")
-        if states and not self.slurm.live.intersection(states):
-            error = f"the allocation, Slurm's job {self.job}, ended as {', '.join(sorted(set(states)))}"
-            return dataclasses.replace(outcome, error=error, participants=tuple(t.participant for t in plan.tasks))
+        while not self.slurm.usable.intersection(states := insist(lambda: self.slurm.poll(self.job or ""))):
+            if not self.slurm.live.intersection(states):
+                return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
+            time.sleep(_HOLD_POLL_SECONDS)
         return outcome
 
     def stop(self, token: str, job: str | None) -> None:
@@ -290,7 +289,7 @@ class SlurmLauncher(Launcher):
             super().stop(token, job)
         else:
             for left in self.slurm.named(self.label):
-                cancel_steps(left, token)
+                self.slurm.cancel_steps(left, token)
 
     def close(self) -> None:
         """Give the campaign's allocation back."""
@@ -301,8 +300,8 @@ class SlurmLauncher(Launcher):
 
     def _hold(self) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        live = self.slurm.live
-        if self.job is not None and live.intersection(self.slurm.poll(self.job) or ()):
+        usable = self.slurm.usable
+        if self.job is not None and usable.intersection(insist(lambda: self.slurm.poll(self.job or ""))):
             return
         if left := self.slurm.named(self.label):
             self.job = left[-1]
@@ -310,11 +309,15 @@ class SlurmLauncher(Launcher):
             script = self.directory / f"{self.label}.sh"
             script.write_text(self.holder(*self._largest), encoding="utf-8")
             self.job = self.slurm.submit_script(script)
-        while "RUNNING" not in (states := self.slurm.poll(self.job) or ["PENDING"]):
-            if not live.intersection(states):
-                raise CalibrationError(f"the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}")
+        while "RUNNING" not in (states := insist(lambda: self.slurm.poll(self.job or ""))):
+            if not usable.intersection(states):
+                raise LostError(self._gone(states))
             self._warn_of(self.slurm, self.job)
             time.sleep(_HOLD_POLL_SECONDS)
+
+    def _gone(self, states: Sequence[str]) -> str:
+        how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"
+        return f"the allocation, Slurm's job {self.job}, {how}"
 
 
 class SrunLauncher(Launcher):
@@ -380,7 +383,7 @@ class SrunLauncher(Launcher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        cancel_steps(self.job, token)
+        SlurmScheduler(refused=self._warn_once).cancel_steps(self.job, token)
 
 
 def allocated_cores() -> list[int]:
