@@ -88,7 +88,8 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
     ]
     assert sorted(order, key=script.index) == order
     assert launcher.files(plan) == {tmp_path / "job.sh": script}
-    assert launcher.slurm.submission(tmp_path / "job.sh") == [f"{slurm}/sbatch", "--parsable", f"{tmp_path}/job.sh"]
+    sbatch = [f"{slurm}/sbatch", "--parsable", "--job-name=lb-1", f"{tmp_path}/job.sh"]
+    assert launcher.slurm.submission(tmp_path / "job.sh", "lb-1") == sbatch
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
