@@ -1,7 +1,7 @@
 """A Slurm of files and processes of this machine that fails as the real one does, for tests that need none.
 
-Jobs are told apart by what Slurm 22.05 tells: `away` answers like a controller that is not there, `deaf` takes a job but
-does not say so, `held` keeps jobs pending, and a cancelled job is COMPLETING until its script has ended.
+Where there is a file of that name it is `away`, as a controller that does not answer, or `deaf`: it takes a job, but
+does not say so; `held` keeps jobs pending, and a cancelled job is COMPLETING until its script has ended.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def supervise(job, script, log):
     if state(place) == "PENDING":
         environment = dict(os.environ, SLURM_JOB_ID=job)
         with open(log, "ab") as output:
-            process = subprocess.Popen(["bash", script], env=environment, stdout=output, stderr=output, start_new_session=True)
+            streams = {"stdout": output, "stderr": output}
+            process = subprocess.Popen(["bash", script], env=environment, start_new_session=True, **streams)
         (place / "pid").write_text(str(process.pid))
         if state(place) == "PENDING":
             (place / "state").write_text("RUNNING")
