@@ -317,6 +317,11 @@ def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str])
 
 # Slurm's reason for a job that it ends at its time limit.
 _TIME_LIMIT = "TimeLimit"
+# What a job notes when it is terminated: Slurm knows for some minutes only whether that was at its time limit.
+_NOTE = (
+    '\n  stopped="by a signal $([ -z "$SLURM_JOB_ID" ] || squeue --noheader --jobs="$SLURM_JOB_ID" --format=%r 2>&1)"'
+    "\n  echo stopped $stopped"
+)
 
 _BODY = """\
 declare -A names logs sizes
@@ -328,12 +333,9 @@ start() {{  # name, directory, log, command and its arguments
   (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
   names[$!]=$name logs[$!]=$log sizes[$!]=$size
 }}
-stop() {{  # Slurm knows for a while only whether this was the time limit
-  kill "${{!names[@]}}" 2>/dev/null
-  stopped="by a signal $([ -z "$SLURM_JOB_ID" ] || squeue --noheader --jobs="$SLURM_JOB_ID" --format=%r 2>&1)"
-  echo "stopped $stopped"{exits}
+stop() {{
+  kill "${{!names[@]}}" 2>/dev/null{note}
 }}
-stopped=
 trap stop INT TERM
 
 {starts}
@@ -388,7 +390,8 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
     never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)")
-    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after, never_started=never)
+    note = f"{_NOTE}{exits}" if exits else ""
+    return _BODY.format(starts=starts, exits=exits, note=note, grace=grace, kill_after=kill_after, never_started=never)
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
@@ -399,7 +402,7 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     last = f'case $stopped in "" | *{_TIME_LIMIT}*) {plan.last_line} ;; esac\n' if plan.last_line else ""
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
-        f'echo "begin $(date +%s.%N)" >>{file}\n\n'
+        f'stopped=\necho "begin $(date +%s.%N)" >>{file}\n\n'
         f"{body(tasks, exit_file=exits)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         f"{last}"
