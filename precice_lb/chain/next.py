@@ -327,4 +327,6 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
             raise CalibrationError(
                 f"segment {note.number} waits or runs as {scheduler.describe(job)}: its last line goes on"
             )
-    return None if outcome is None or (outcome.lost and not exits.has_gone_on) else outcome
+    if outcome is not None and outcome.lost and (exits.stopped is not None or not exits.ended):
+        return None
+    return outcome

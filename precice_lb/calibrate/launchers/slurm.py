@@ -277,7 +277,7 @@ class SlurmLauncher(Launcher):
         note(self.job or "")
         outcome = super().run(plan, note)
         # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
-        while not self.slurm.usable.intersection(states := insist(lambda: self.slurm.poll(self.job or ""))):
+        while self.slurm.usable.isdisjoint(states := self._states()):
             if not self.slurm.live.intersection(states):
                 return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
             time.sleep(_HOLD_POLL_SECONDS)
@@ -287,33 +287,29 @@ class SlurmLauncher(Launcher):
         """Cancel a run's job, or its steps in the campaign's allocation."""
         if self.scheduler is not None:
             super().stop(token, job)
-        else:
-            for left in self.slurm.named(self.label):
-                self.slurm.cancel_steps(left, token)
+        elif (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel_steps(left, token)
 
     def close(self) -> None:
         """Give the campaign's allocation back."""
-        if self.scheduler is None:
-            for left in self.slurm.named(self.label):
-                self.slurm.cancel(left)
-            self.job = None
+        if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel(left)
 
     def _hold(self) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        usable = self.slurm.usable
-        if self.job is not None and usable.intersection(insist(lambda: self.slurm.poll(self.job or ""))):
-            return
-        if left := self.slurm.named(self.label):
-            self.job = left[-1]
-        else:
+        self.job = self.slurm.find(self.label)
+        if self.job is None:
             script = self.directory / f"{self.label}.sh"
             script.write_text(self.holder(*self._largest), encoding="utf-8")
             self.job = self.slurm.submit_script(script)
-        while "RUNNING" not in (states := insist(lambda: self.slurm.poll(self.job or ""))):
-            if not usable.intersection(states):
+        while "RUNNING" not in (states := self._states()):
+            if self.slurm.usable.isdisjoint(states):
                 raise LostError(self._gone(states))
             self._warn_of(self.slurm, self.job)
             time.sleep(_HOLD_POLL_SECONDS)
+
+    def _states(self) -> Sequence[str]:
+        return insist(lambda: self.slurm.poll(self.job or ""))
 
     def _gone(self, states: Sequence[str]) -> str:
         how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"

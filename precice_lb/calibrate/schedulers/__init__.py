@@ -186,11 +186,6 @@ class Exits:
         """Whether the job's script came to its end."""
         return self.seconds is not None
 
-    @property
-    def has_gone_on(self) -> bool:
-        """Whether the script came to its last line, which nobody has kept it from."""
-        return self.ended and self.stopped is None
-
     def outcome(self, plan: RunPlan) -> Outcome:
         """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
         if self.stopped is not None:

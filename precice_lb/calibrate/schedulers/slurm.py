@@ -169,11 +169,12 @@ class SlurmScheduler(Scheduler):
         for step in [line.partition("|")[0].strip() for line in lines if line.strip().endswith(f"|{name}")]:
             self.cancel(step)
 
-    def named(self, name: str) -> list[str]:
-        """Return the numbers of this user's jobs of a name that wait or run, and are not about to end."""
+    def find(self, name: str) -> str | None:
+        """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
         lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
         rows = [line.split() for line in lines]
-        return sorted({row[0].partition("+")[0] for row in rows if row[1] in self.usable}, key=int)
+        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.usable}
+        return max(jobs, key=int, default=None)
 
     def _lines(self, *tokens: str) -> list[str] | None:
         """Return what Slurm answers, nothing of a job that it has forgotten; None where it does not answer."""
@@ -183,10 +184,6 @@ class SlurmScheduler(Scheduler):
         words = " ".join(done.stderr.split())
         self._refused(f"Slurm does not answer, and is asked again for a while: {words}", words)
         return None
-
-    def find(self, name: str) -> str | None:
-        """Return the first of `named`."""
-        return next(iter(self.named(name)), None)
 
     def describe(self, job: str) -> str:
         """Return whose number it is."""
