@@ -34,7 +34,9 @@ _KILL_SECONDS = 10.0
 NOTICEABLE = 0.25
 # Of srun; in a log with nothing else, or at its end.
 _NEVER_STARTED = re.compile(
-    r"^srun: error: (tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*)$", re.MULTILINE
+    r"^srun: (?:error: )?(tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*"
+    r"|Job \S+ step creation .*disabled.*(?=\s*\Z))$",
+    re.MULTILINE,
 )
 _LAUNCHER_BYTES = 65_536
 # Below, the kernel's ticks are too coarse.
@@ -133,7 +135,8 @@ def _watch(
             return Outcome(seconds)
         if seconds > time_limit:
             error = f"{' and '.join(running)} still ran at the time limit of {time_limit:g} s"
-            return Outcome(seconds, error, tuple(running), timed_out=True)
+            lost = any(never_started(logs[name]) for name in running)
+            return Outcome(seconds, error, tuple(running), timed_out=True, lost=lost)
         time.sleep(_POLL_SECONDS)
 
 

@@ -486,6 +486,14 @@ def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code
     )
 
 
+@pytest.mark.parametrize(("more", "lost"), [("", True), ("srun: Step created for job 7\n", False)])
+def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path: Path, more: str, lost: bool) -> None:
+    busy = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+    waits = Task("A", ("sh", "-c", f"printf '{busy}{more}'; sleep 300"), 1, tmp_path, tmp_path / "A.log")
+    outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
+    assert (outcome.timed_out, outcome.lost) == (True, lost)
+
+
 def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
     from precice_lb.calibrate.schedulers import body
 

@@ -47,7 +47,7 @@ class Case:
     def __init__(self, place: Path, plugin: str, allocation: str = "run", runs: str = "", chain: str = "") -> None:
         self.place, self.directory = place, place / "out"
         write_case(place, SOLVER.replace("participant = p", WAITS.replace("{place}", str(place))))
-        launcher = f'name = "slurm"\nmpi = "{plugin}"\nallocation = "{allocation}"'
+        launcher = f'name = "slurm"\nmpi = "{plugin}"\nallocation = "{allocation}"\narguments = ["--immediate=20"]'
         extra = f"{study_environment()}\n{chain}"
         path = write_study(place, runs=runs, launcher=launcher, extra=extra, case='network = "lo"')
         path.write_text(path.read_text().replace("ranks = 4", "ranks = 5"))
@@ -152,7 +152,8 @@ def test_a_campaign_survives(tmp_path: Path, plugin: str, allocation: str, troub
         assert outcomes.count("lost") <= 1, said
         outcomes = [outcome for outcome in outcomes if outcome != "lost"]
     assert outcomes == [*hit, *["finished"] * 4], said
-    case.check(len(runs_of(case.directory)) if allocation == "run" else 1 + len(hit))
+    lost = sum(run.outcome == "lost" for run in runs_of(case.directory))
+    case.check(len(runs_of(case.directory)) if allocation == "run" else 1 + lost)
 
 
 CHAIN = '[chain]\nwindows = 3\ntotal = 12\nstart = {Left = 2, Right = 2}\ncarry = ["state-*.npy"]\n'
@@ -215,5 +216,7 @@ def test_a_chain_in_one_allocation_survives(tmp_path: Path, plugin: str, trouble
     finally:
         chain.kill()
     assert chain.returncode == 0, said
-    assert [run.outcome for run in runs_of(case.directory)].count("lost") <= 1, said
-    case.check(1 if trouble == "controller away" else 2)
+    lost = [run.outcome for run in runs_of(case.directory)].count("lost")
+    assert lost <= 1, said
+    assert lost or trouble == "controller away"
+    case.check(1 + lost)

@@ -281,6 +281,9 @@ class SlurmLauncher(Launcher):
             if not self.slurm.live.intersection(states):
                 return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
             time.sleep(_HOLD_POLL_SECONDS)
+        if outcome.lost:
+            # A controller that was away may count the cores of steps that ended meanwhile as taken, for good.
+            self.close()
         return outcome
 
     def stop(self, token: str, job: str | None) -> None:

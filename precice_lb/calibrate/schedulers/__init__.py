@@ -265,7 +265,9 @@ def follow(
         if running_since is not None and now - running_since > plan.time_limit_seconds:
             blame = tuple(task.participant for task in plan.tasks if task.participant not in exits.codes)
             text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
-            return Outcome(now - running_since, text + _cancelled(scheduler, plan, job), blame, timed_out=True)
+            lost = any(never_started(task.log) for task in plan.tasks)
+            text += _cancelled(scheduler, plan, job)
+            return Outcome(now - running_since, text, blame, timed_out=True, lost=lost)
         time.sleep(_FILE_POLL_SECONDS)
     tell_number()
     # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
