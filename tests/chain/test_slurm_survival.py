@@ -37,17 +37,19 @@ SPLITS = "splits = [{Left=3, Right=2}, {Left=2, Right=2}, {Left=4, Right=1}, {Le
 
 
 @pytest.fixture(scope="module")
-def plugin(cluster: str) -> str:
-    return mpi_plugin()
+def launcher(cluster: str) -> str:
+    """Lines of a study; in B no participant spans nodes, where the pmi2 of Slurm 22.05 breaks MPICH's messages off."""
+    lines = f'name = "slurm"\nmpi = "{mpi_plugin()}"\narguments = ["--immediate=20"]'
+    return lines if cluster == "A" else f"{lines}\nranks_per_node = 4"
 
 
 class Case:
     """A case below a directory whose solvers wait, and what runs it."""
 
-    def __init__(self, place: Path, plugin: str, allocation: str = "run", runs: str = "", chain: str = "") -> None:
+    def __init__(self, place: Path, launcher: str, allocation: str = "run", runs: str = "", chain: str = "") -> None:
         self.place, self.directory = place, place / "out"
         write_case(place, SOLVER.replace("participant = p", WAITS.replace("{place}", str(place))))
-        launcher = f'name = "slurm"\nmpi = "{plugin}"\nallocation = "{allocation}"\narguments = ["--immediate=20"]'
+        launcher += f'\nallocation = "{allocation}"'
         extra = f"{study_environment()}\n{chain}"
         path = write_study(place, runs=runs, launcher=launcher, extra=extra, case='network = "lo"')
         path.write_text(path.read_text().replace("ranks = 4", "ranks = 5"))
@@ -126,8 +128,8 @@ TROUBLES = ["controller away", "cancelled", pytest.param("time limit", marks=FUL
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("allocation", [pytest.param("run", marks=FULL), "campaign"])
-def test_a_campaign_survives(tmp_path: Path, plugin: str, allocation: str, trouble: str) -> None:
-    case = Case(tmp_path, plugin, allocation, f"{SPLITS}\nretries = 1")
+def test_a_campaign_survives(tmp_path: Path, launcher: str, allocation: str, trouble: str) -> None:
+    case = Case(tmp_path, launcher, allocation, f"{SPLITS}\nretries = 1")
     campaign = case.start("calibrate")
     try:
         job = case.job()
@@ -160,8 +162,8 @@ CHAIN = '[chain]\nwindows = 3\ntotal = 12\nstart = {Left = 2, Right = 2}\ncarry 
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_chain_of_jobs_survives(tmp_path: Path, plugin: str, trouble: str) -> None:
-    case = Case(tmp_path, plugin, runs="retries = 1", chain=CHAIN)
+def test_a_chain_of_jobs_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
+    case = Case(tmp_path, launcher, runs="retries = 1", chain=CHAIN)
     case.go()
     case.call("chain", "next", "--submit")
     wait_until(lambda: page(case.directory)["windows_done"] >= 3, 120, "the first segment's end")
@@ -195,8 +197,8 @@ def test_a_chain_of_jobs_survives(tmp_path: Path, plugin: str, trouble: str) -> 
 
 @FULL
 @pytest.mark.parametrize("trouble", ["controller away", "cancelled"])
-def test_a_chain_in_one_allocation_survives(tmp_path: Path, plugin: str, trouble: str) -> None:
-    case = Case(tmp_path, plugin, "campaign", chain=CHAIN)
+def test_a_chain_in_one_allocation_survives(tmp_path: Path, launcher: str, trouble: str) -> None:
+    case = Case(tmp_path, launcher, "campaign", chain=CHAIN)
     chain = case.start("chain")
     try:
         job = case.job()
