@@ -17,6 +17,7 @@ from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.exceptions import CalibrationError
 
+SLOW = pytest.mark.slow("chains of real runs")
 TWO = "splits = [{Left=1, Right=1}, {Left=2, Right=1}]"
 # Of the first run, whatever its directory: its solvers do this before they end.
 FIRST = SOLVER + "import subprocess, time\nif here.parent.name.startswith('001') and name == 'Left':\n    {}\n"
@@ -135,7 +136,9 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("end", ["CANCELLED", "TIMEOUT", "NODE_FAIL", "never started"])
+@pytest.mark.parametrize(
+    "end", ["CANCELLED", "TIMEOUT", *(pytest.param(end, marks=SLOW) for end in ("NODE_FAIL", "never started"))]
+)
 def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) -> None:
     study, directory = chain_study(tmp_path), tmp_path / "study-chain"
     solver = tmp_path / "case" / "solver.py"
