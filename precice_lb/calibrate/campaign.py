@@ -118,16 +118,22 @@ def run_campaign(
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
-    """Measure a split, again as often as the study allows where it fails; return the last attempt."""
-    for attempt in range(1, runs.study.runs.retries + 2):
+    """Measure a split, again as often as the study allows where it fails; return the last attempt.
+
+    A run that is lost is repeated once in addition.
+    """
+    retries = runs.study.runs.retries
+    if_failed = [f"retry {attempt} of {retries}" for attempt in range(1, retries + 1)]
+    if_lost = ["once more, since the last run was lost"]
+    while True:
         record = runs.new(proposal)
         tell(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
         tell(run_finished(number, total, record, _used(runs, total - number)))
-        if record.outcome == "finished":
-            break
-        proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
-    return record
+        reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
+        if record.outcome == "finished" or not reasons:
+            return record
+        proposal = replace(proposal, reason=reasons.pop(0))
 
 
 def _used(runs: CampaignRuns, left: int) -> str:

@@ -37,7 +37,9 @@ _KILL_SECONDS = 10.0
 NOTICEABLE = 0.25
 # Of srun; in a log with nothing else, or at its end.
 _NEVER_STARTED = re.compile(
-    r"^srun: error: (tasks? \S+ launch failed.*|Unable to create step for job .*)$", re.MULTILINE
+    r"^srun: (?:error: )?(tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*"
+    r"|Job \S+ step creation .*disabled.*(?=\s*\Z))$",
+    re.MULTILINE,
 )
 _LAUNCHER_BYTES = 65_536
 LOG_PART = 64 * 2**20
@@ -51,7 +53,8 @@ class Outcome:
     """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
 
     ``participants`` are those to blame: that failed first, or that still ran at the time limit. ``code`` is the first
-    one's exit code as a shell tells it; None where there is none.
+    one's exit code as a shell tells it; None where there is none. A run that is ``lost`` has ended by no fault of its
+    own, and says nothing of its split.
     """
 
     seconds: float
@@ -59,6 +62,7 @@ class Outcome:
     participants: tuple[str, ...] = ()
     timed_out: bool = False
     code: int | None = None
+    lost: bool = False
 
 
 @contextlib.contextmanager
@@ -163,12 +167,14 @@ def _watch(running: _Running, logs: Mapping[str, Path], started: float, limit: f
             _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, limit - seconds)))
             error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
             code = next(iter(failed.values()))
-            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code)
+            lost = any(never_started(logs[name]) for name in failed)
+            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code, lost=lost)
         if not running:
             return Outcome(seconds)
         if seconds > limit:
             error = f"{' and '.join(running)} still ran at the time limit of {limit:g} s"
-            return Outcome(seconds, error, tuple(running), timed_out=True)
+            lost = any(never_started(logs[name]) for name in running)
+            return Outcome(seconds, error, tuple(running), timed_out=True, lost=lost)
         for log in logs.values():
             _hollow(log, log_part)
         time.sleep(_POLL_SECONDS)

@@ -118,7 +118,8 @@ class RunRecord:
     #: Why this split.
     reason: str = ""
     #: Outdated: it did not end well, and the study was changed after it.
-    outcome: Literal["running", "finished", "failed", "timeout", "interrupted", "outdated"] = "running"
+    #: Lost: it ended by no fault of its own, and says nothing of its split.
+    outcome: Literal["running", "finished", "failed", "timeout", "lost", "interrupted", "outdated"] = "running"
     #: Wall time.
     seconds: float = 0.0
     error: str | None = None

@@ -99,7 +99,11 @@ class Chain:
         """
         if self.windows_done >= self.windows.total:
             return None
-        tries = itertools.takewhile(lambda run: run.outcome != "finished", reversed(self.state.runs[self.since :]))
+        latest = reversed(self.state.runs[self.since :])
+        tries = list(itertools.takewhile(lambda run: run.outcome != "finished", latest))
+        if [run.outcome for run in tries[:2]] == ["lost", "lost"]:
+            number, fault = note_of(tries[0]).number, self._fault(tries[0])
+            raise TooFewRunsError(f"segment {number} was lost twice, the state before it is intact: {fault}")
         failures = [run for run in tries if run.outcome in FAILURES]
         if failures:
             return self._after_failure(failures)

@@ -86,7 +86,8 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
     ]
     assert sorted(order, key=script.index) == order
     assert launcher.files(plan) == {tmp_path / "job.sh": script}
-    assert launcher.slurm.submission(tmp_path / "job.sh") == [f"{slurm}/sbatch", "--parsable", f"{tmp_path}/job.sh"]
+    sbatch = [f"{slurm}/sbatch", "--parsable", "--job-name=lb-1", f"{tmp_path}/job.sh"]
+    assert launcher.slurm.submission(tmp_path / "job.sh", "lb-1") == sbatch
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
@@ -482,6 +483,14 @@ def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code
         ("A",),
         1,
     )
+
+
+@pytest.mark.parametrize(("more", "lost"), [("", True), ("srun: Step created for job 7\n", False)])
+def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path: Path, more: str, lost: bool) -> None:
+    busy = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+    waits = Task("A", ("sh", "-c", f"printf '{busy}{more}'; sleep 300"), 1, tmp_path, tmp_path / "A.log")
+    outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
+    assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 
 def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:

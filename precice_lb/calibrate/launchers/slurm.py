@@ -17,11 +17,10 @@ from pydantic import Field
 from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.schedulers import JOB_LOG
+from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
 from precice_lb.calibrate.schedulers.slurm import (
     UNSET_OPTIONS,
     SlurmScheduler,
-    cancel_steps,
     find_slurm,
     outside_of_jobs,
     scontrol,
@@ -327,43 +326,46 @@ class SlurmLauncher(StepLauncher):
         note(self.job or "")
         outcome = super().run(plan, note)
         # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
-        states = self.slurm.poll(self.job or "")
-        if states and not self.slurm.live.intersection(states):
-            error = f"the allocation, Slurm's job {self.job}, ended as {', '.join(sorted(set(states)))}"
-            return dataclasses.replace(outcome, error=error, participants=tuple(t.participant for t in plan.tasks))
+        while self.slurm.usable.isdisjoint(states := self._states()):
+            if not self.slurm.live.intersection(states):
+                return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
+            time.sleep(_HOLD_POLL_SECONDS)
+        if outcome.lost:
+            # A controller that was away may count the cores of steps that ended meanwhile as taken, for good.
+            self.close()
         return outcome
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel a run's job, or its steps in the campaign's allocation."""
         if self.scheduler is not None:
             super().stop(token, job)
-        else:
-            for left in self.slurm.named(self.label):
-                cancel_steps(left, token)
+        elif (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel_steps(left, token)
 
     def close(self) -> None:
         """Give the campaign's allocation back."""
-        if self.scheduler is None:
-            for left in self.slurm.named(self.label):
-                self.slurm.cancel(left)
-            self.job = None
+        if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel(left)
 
     def _hold(self) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        live = self.slurm.live
-        if self.job is not None and live.intersection(self.slurm.poll(self.job) or ()):
-            return
-        if left := self.slurm.named(self.label):
-            self.job = left[-1]
-        else:
+        self.job = self.slurm.find(self.label)
+        if self.job is None:
             script = self.directory / f"{self.label}.sh"
             script.write_text(self.holder(*self._largest), encoding="utf-8")
             self.job = self.slurm.submit_script(script)
-        while "RUNNING" not in (states := self.slurm.poll(self.job) or ["PENDING"]):
-            if not live.intersection(states):
-                raise CalibrationError(f"the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}")
+        while "RUNNING" not in (states := self._states()):
+            if self.slurm.usable.isdisjoint(states):
+                raise LostError(self._gone(states))
             self._warn_of(self.slurm, self.job)
             time.sleep(_HOLD_POLL_SECONDS)
+
+    def _states(self) -> Sequence[str]:
+        return insist(lambda: self.slurm.poll(self.job or ""))
+
+    def _gone(self, states: Sequence[str]) -> str:
+        how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"
+        return f"the allocation, Slurm's job {self.job}, {how}"
 
 
 @dataclass(kw_only=True)
@@ -422,7 +424,7 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        cancel_steps(self.job, token)
+        SlurmScheduler(refused=self._warn_once).cancel_steps(self.job, token)
 
 
 def allocated_cores() -> list[int]:
