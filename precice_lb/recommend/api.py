@@ -222,7 +222,7 @@ def recommend_split(
         doubts.append(f"{names[0]} is the only participant: nothing to split; give measurements of its partners.")
     gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     others = {kind: other for kind, other in others.items() if kind not in gone}
-    nodes = {name: node_ranks(case, name, limits) for name in names}
+    nodes = {name: node_ranks(case.measurements, name, limits) for name in names}
     doubts = [*_crowded(case.measurements, limits), *caveats(samples, split, limits, nodes), *doubts]
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
