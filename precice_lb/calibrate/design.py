@@ -389,7 +389,7 @@ class CalibrationDesign:
         # What follows from what was told.
         self._answer: tuple[Split | None, ...] = ()
         self._found: Recommendation | None = None
-        self._beliefs: PosteriorSplits | None = None
+        self._posterior_of_runs: PosteriorSplits | None = None
 
     @property
     def runs(self) -> int:
@@ -560,25 +560,25 @@ class CalibrationDesign:
         return splits[min(self.runs, len(splits) - 1)]
 
     def _worth_most(self) -> Split | None:
-        beliefs = self._posterior()
-        now, enough = beliefs.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
+        posterior = self._posterior()
+        now, enough = posterior.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
-        rows, saved = beliefs.worth()
+        rows, saved = posterior.worth()
         if saved.max() < self.stable_regret and enough:
             return self._stop(
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
             )
-        place = "the recommended split" if rows[0] == beliefs.recommended else "a split"
+        place = "the recommended split" if rows[0] == posterior.recommended else "a split"
         left = 1 - min(max(saved[0], 0.0) / max(now, 1e-12), 1.0)
         self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
-        return {name: int(count) for name, count in zip(self.names, beliefs.splits[rows[0]], strict=True)}
+        return {name: int(count) for name, count in zip(self.names, posterior.splits[rows[0]], strict=True)}
 
     def _posterior(self) -> PosteriorSplits:
-        if self._beliefs is None:
-            self._beliefs = PosteriorSplits(self.recommendation())
-        return self._beliefs
+        if self._posterior_of_runs is None:
+            self._posterior_of_runs = PosteriorSplits(self.recommendation())
+        return self._posterior_of_runs
 
     def _value(self, key: str) -> float | None:
         """Give a parameter of the case; None where all runs were of another one: then these are what there is."""
@@ -590,7 +590,7 @@ class CalibrationDesign:
         return tuple(float(parameter[key]) for key in self.parameter)
 
     def _forget(self) -> None:
-        self._answer, self._found, self._beliefs = (), None, None
+        self._answer, self._found, self._posterior_of_runs = (), None, None
 
     def _stop(self, reason: str) -> Split | None:
         self.reason = reason
