@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
 from precice_lb.models.measurements import USUAL_NOISE
 from precice_lb.plural import plural
@@ -384,7 +385,7 @@ class CalibrationDesign:
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
         self._skipped: list[Split] = []
-        # What recorded runs say beside that.
+        # What runs say beside that, such as their windows.
         self._recorded = Measurements({}, {}, None, {}, {}, (), {})
         # What follows from what was told.
         self._answer: tuple[Split | None, ...] = ()
@@ -452,12 +453,21 @@ class CalibrationDesign:
                 f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
                 f"found {', '.join(map(str, stated)) or 'none'}"
             )
+        own = {name: float(seconds[name]) for name in self.names}
+        window, windows = float(self.schedule.window_seconds(own)), self.schedule.windows
         for name, row in rows.items():
             error = float(errors.get(name, math.nan))
             self._rows[name].append((*map(float, row[0]), error, *self._values(stated)))
-        ranks = sum(int(split[name]) for name in self.names)
-        own = {name: float(seconds[name]) for name in self.names}
-        self._spent += ranks * self.windows * float(self.schedule.window_seconds(own)) / 3600
+        run = MeasuredRun(
+            name=f"run {self.runs}",
+            split={name: int(split[name]) for name in self.names},
+            window_seconds={name: window / windows[name] for name in self.names},
+            standard_errors=dict.fromkeys(self.names, math.nan),
+            compute_seconds=own,
+            parameters={name: dict(stated) for name in self.names},
+        )
+        self._recorded = dataclasses.replace(self._recorded, runs=(*self._recorded.runs, run))
+        self._spent += sum(run.split.values()) * self.windows * window / 3600
         self._forget()
 
     def add(self, measurements: Measurements) -> None:
@@ -468,7 +478,7 @@ class CalibrationDesign:
         measurements : Measurements
             Of all of them. Parameters that they do not state are those of the case.
         """
-        self._recorded = measurements
+        self._recorded = dataclasses.replace(measurements, runs=(*self._recorded.runs, *measurements.runs))
         for name, rows in measurements.samples.items():
             columns = measurements.parameters.get(name, {})
             values = [columns.get(key, np.full(len(rows), value)) for key, value in self.parameter.items()]

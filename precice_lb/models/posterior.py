@@ -70,19 +70,22 @@ class Prior:
     level_sd: float = 3.0
     slope: Cells = ((-0.9, -1.0), (0.4, 0.6))
     slope_sd: float = 0.1
-    # Where there is one number of ranks only.
-    slope_of_one: Cells = ((-0.6, -0.7, -0.8, -0.9, -1.0), (0.2, 0.2, 0.2, 0.2, 0.2))
-    slope_of_one_sd: float = 0.3
+    # Where there is one number of ranks only, with no turn and no drift: it stands for what is to both sides of it.
+    slope_of_one: Cells = ((-0.7, -0.8), (0.5, 0.5))
+    slope_of_one_sd: float = 0.2
     # The origin is so much, in logarithms, below the fewest measured ranks.
     before: float = 0.7
     drift: Cells = ((0.0, 0.1), (0.7, 0.3))
     # Octaves from the most measured ranks to a turn, and the steepness of what then counts; with what is left of the
     # probability there is none.
-    turn: Cells = ((-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0), (0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12))
+    turn: Cells = (
+        (-10.0, -6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0),
+        (0.01, 0.02, 0.02, 0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12),
+    )
     rise: Cells = ((1.0, 1.7, 3.0), (0.5, 0.3, 0.2))
     sigma: Cells = ((0.03, 0.1, 0.25, 0.6, 1.5), (0.3, 0.3, 0.22, 0.13, 0.05))
     tau: Cells = ((0.005, 0.03, 0.1, 0.3), (0.4, 0.35, 0.2, 0.05))
-    noise: Cells = ((0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5), (0.12, 0.27, 0.38, 0.32, 0.18, 0.06, 0.02))
+    noise: Cells = ((0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5), (0.09, 0.18, 0.25, 0.2, 0.15, 0.1, 0.03))
     # One reading is off by so much, with this probability for each.
     outlier: float = 0.004
     outlier_sd: float = 0.35
@@ -193,7 +196,9 @@ class _Fit:
         turns, turn_weight = _grid(prior.turn, prior.rise)
         none = 1.0 - np.exp(turn_weight).sum()
         pairs = (tuple(range(len(turn_weight) + 1)), (*np.exp(turn_weight), max(none, 1e-9)))
-        (self.slope, self.drift, pair), mean_weight = _grid(slopes, prior.drift, pairs)
+        (self.slope, self.drift, pair), mean_weight = _grid(
+            slopes, *(((0.0,), (1.0,)), ((len(turn_weight),), (1.0,))) if one else (prior.drift, pairs)
+        )
         self.mean_share = np.exp(mean_weight) / np.exp(mean_weight).sum()
         self.turn, self.rise = (
             np.append(each, last)[pair.astype(int)] for each, last in zip(turns, (99, 1), strict=True)
