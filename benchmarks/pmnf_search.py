@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
 from precice_lb.models import EQ_5_1_I, EQ_5_1_J, PMNFRegressor
-from precice_lb.models.hypotheses import smape
+from precice_lb.models.published.hypotheses import smape
 
 RANKS = np.array([8.0, 12, 20, 32, 50, 80, 128])
 # Later versions of scikit-learn can be told where to cut.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precice_lb.models import make_learner
-from precice_lb.models.hypotheses import smape
+from precice_lb.models.published.hypotheses import smape
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ A learner's module is imported when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import Expression
 from precice_lb.models.measurements import check_level, check_measurements, check_points
+from precice_lb.models.published.formula import Expression
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 Array = NDArray[np.float64]
@@ -35,8 +35,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     learner_name: ClassVar[str]
     #: Earlier names of parameters.
     former_names: ClassVar[Mapping[str, str]] = {}
-    #: Whether every curve is positive, finite and of a shape that run times have, by construction.
-    always_valid: ClassVar[bool] = False
     #: Whether it models parameters of the case beside the ranks; others refuse them.
     several_parameters: ClassVar[bool] = False
 
@@ -100,7 +98,9 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def formula(self) -> Expression:
         """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
         self._require_fitted()
-        formula: Expression = self.formula_
+        formula: Expression | None = getattr(self, "formula_", None)
+        if formula is None:
+            raise ModelError(f"expected a learner that is a formula, found {self.learner_name}")
         return formula
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
@@ -147,39 +147,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
         except NotFittedError:
             raise ModelError(f"expected a fitted {type(self).__name__}; call fit first") from None
-
-
-class CurveLearner(Learner):
-    """A learner that says how sure it is by drawing whole curves: it gives ``_draw`` beside the rest."""
-
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
-        """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        callable
-            Takes rows and gives seconds, shape (n, rows).
-        """
-        self._require_fitted()
-        curves = self._draw(n, np.random.default_rng(random_state))
-        return lambda ranks: curves(self._points(ranks))
-
-    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
-        """Draw curves: from rows (m, d) to seconds (n, m)."""
-        raise NotImplementedError
-
-
-def quantiles(curves: Array, level: float) -> tuple[Array, Array]:
-    """Bounds that hold the middle of curves, shape (n, m), at each of m points."""
-    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
 
 
 def learners_of_parameters() -> list[str]:

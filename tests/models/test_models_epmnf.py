@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import EQ_2_7_I, EQ_2_7_J
-from precice_lb.models.epmnf import NEIGHBOURS, EPMNFRegressor, golden_section, project, slope_order
+from precice_lb.models.published.epmnf import NEIGHBOURS, EPMNFRegressor, golden_section, project, slope_order
 
 Array = NDArray[np.float64]
 Terms = dict[tuple[tuple[float, float], ...], float]

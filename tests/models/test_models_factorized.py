@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.factorized import FactorizedRegressor
+from precice_lb.models.published.factorized import FactorizedRegressor
 
 Array = NDArray[np.float64]
 GRID = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [1e4, 3e4, 1e5, 3e5])))

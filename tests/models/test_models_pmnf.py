@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, LOSSES, PMNFRegressor, make_learner
-from precice_lb.models.formula import term_values
-from precice_lb.models.hypotheses import CrossValidation, search
-from precice_lb.models.validity import falls_then_rises
+from precice_lb.models.published.formula import term_values
+from precice_lb.models.published.hypotheses import CrossValidation, search
+from precice_lb.models.published.pmnf import falls_then_rises
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[1] / "data"

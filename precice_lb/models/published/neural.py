@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPRegressor
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
-from precice_lb.models.formula import Expression, names_of
+from precice_lb.models.published.formula import Expression, names_of
 
 Array = NDArray[np.float64]
 
@@ -125,17 +125,6 @@ class Network:
                 values = np.maximum(values, 0.0)
         return np.asarray(values[:, 0], dtype=np.float64)
 
-    def python(self, inputs: str) -> str:
-        """Python expression of a list of inputs."""
-        values = inputs
-        for layer, (weights, offsets) in enumerate(zip(self.weights, self.offsets, strict=True)):
-            rows = [[*column, offset] for column, offset in zip(weights.T.tolist(), offsets.tolist(), strict=True)]
-            total = "sum(w * v for w, v in zip(row, h)) + row[-1]"
-            if layer < len(self.weights) - 1:
-                total = f"max(0.0, {total})"
-            values = f"(lambda h: [{total} for row in {rows!r}])({values})"
-        return f"{values}[0]"
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkFormula(Expression):
@@ -174,23 +163,6 @@ class NetworkFormula(Expression):
             f"2^({self.centre:.{digits}g} + {self.scale:.{digits}g}·mean of {len(self.networks)} networks of {layers} "
             f"neurons in {names})"
         )
-
-    def latex(self, digits: int = 4) -> str:
-        """LaTeX for math mode, with the networks as functions N_k."""
-        names = ", ".join(self._names(r"\log_2({})" if self.log_inputs else "{}"))
-        count = len(self.networks)
-        inner = rf"\frac{{1}}{{{count}}} \sum_{{k=1}}^{{{count}}} N_k({names})"
-        return rf"2^{{{self.centre:.{digits}g} + {self.scale:.{digits}g} \cdot {inner}}}"
-
-    def python(self) -> str:
-        """Python expression of ``p``, ``x1``, … at full precision; long."""
-        names = self._names("math.log2({})" if self.log_inputs else "{}")
-        inputs = ", ".join(
-            f"({name} - {low!r}) / {width!r}"
-            for name, low, width in zip(names, self.low.tolist(), self.width.tolist(), strict=True)
-        )
-        outputs = " + ".join(network.python(f"[{inputs}]") for network in self.networks)
-        return f"2 ** ({self.centre!r} + {self.scale!r} * ({outputs}) / {len(self.networks)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Give what describes the networks as plain JSON types, without their weights."""

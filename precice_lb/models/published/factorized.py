@@ -22,7 +22,7 @@ from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner, Self
-from precice_lb.models.formula import Formula, names_of, term_of
+from precice_lb.models.published.formula import Formula, names_of, term_of
 
 Array = NDArray[np.float64]
 

@@ -21,9 +21,8 @@ from scipy.stats import t as student
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models.base import Learner
-from precice_lb.models.formula import Formula, Term, names_of, term_of, term_values
-from precice_lb.models.hypotheses import CrossValidation, get_loss, make_folds, search
-from precice_lb.models.validity import falls_then_rises
+from precice_lb.models.published.formula import Formula, Term, names_of, term_of, term_values
+from precice_lb.models.published.hypotheses import CrossValidation, get_loss, make_folds, search
 
 Array = NDArray[np.float64]
 
@@ -205,3 +204,14 @@ class PMNFRegressor(NormalFormLearner):
             first, last = self.shape_range
             if not 1 <= first < last < math.inf:
                 raise ModelError(f"expected shape_range as two ascending rank counts, found {self.shape_range!r}")
+
+
+def falls_then_rises(curves: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether curves (P, h) are positive and finite and never fall after they have risen, shape (h,)."""
+    highest = np.abs(curves).max(axis=0, initial=0.0, where=np.isfinite(curves) & (curves > 0))
+    good = np.isfinite(curves) & (curves > 0)
+    steps = np.diff(np.where(good, curves, 0.0), axis=0)
+    # Rounding makes flat curves uneven.
+    risen = np.logical_or.accumulate(steps > 1e-12 * highest, axis=0)
+    good[1:] &= ~((steps < -1e-12 * highest) & risen)
+    return np.asarray(good.all(axis=0))

@@ -160,7 +160,7 @@ class CrossValidation:
     seconds: Array
     # Test rows of each fold; None for leave-one-out.
     folds: list[Integers] | None
-    # Out of `precice_lb.models.hypotheses.LOSSES`.
+    # Out of `precice_lb.models.published.hypotheses.LOSSES`.
     loss: str
     # Penalty on the squared coefficients but for the constant's, if each hypothesis has one.
     ridge: float

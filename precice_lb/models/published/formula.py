@@ -1,4 +1,4 @@
-"""A performance model that several printers can write down: mostly a sum of terms."""
+"""A performance model that can be written down: mostly a sum of terms."""
 
 from __future__ import annotations
 
@@ -41,14 +41,6 @@ class Expression(Protocol):
             if (count := len(getattr(self, parts, ()))) > TERMS_ON_SCREEN:
                 return f"{count} {parts}"
         return self.text()
-
-    def latex(self, digits: int = 4) -> str:
-        """LaTeX for math mode."""
-        ...
-
-    def python(self) -> str:
-        """Python expression of the names, with ``math`` imported, at full precision."""
-        ...
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
@@ -135,44 +127,20 @@ class Formula(Expression):
             Significant digits of the coefficients.
         """
         log = {2.0: "log2({})", 10.0: "log10({})", math.e: "ln({})"}.get(self.log_base, f"log_{self.log_base:g}({{}})")
-        return self._join("·", [f"{abs(t.coefficient):.{digits}g}" for t in self.terms], log, "^{}")
-
-    def latex(self, digits: int = 4) -> str:
-        r"""Give LaTeX for math mode, such as ``0.0121 + 45.31\,p^{-0.95}``.
-
-        Parameters
-        ----------
-        digits : int
-            Significant digits of the coefficients.
-        """
-        log = r"\ln({})" if self.log_base == math.e else rf"\log_{{{{{self.log_base:g}}}}}({{}})"
-        return self._join(r"\,", [latex_number(abs(t.coefficient), digits) for t in self.terms], log, "^{{{}}}")
-
-    def python(self) -> str:
-        """Give a Python expression of the names (with ``math`` imported) at full precision."""
-        log = {2.0: "math.log2({})", 10.0: "math.log10({})", math.e: "math.log({})"}.get(
-            self.log_base, f"math.log({{}}, {self.log_base!r})"
-        )
-        return self._join(" * ", [repr(abs(float(t.coefficient))) for t in self.terms], log, "**{}")
+        joined = ""
+        for term, pairs in zip(self.terms, self.exponents().tolist(), strict=True):
+            parts = [f"{abs(term.coefficient):.{digits}g}"]
+            for symbol, base, (exponent, log_exponent) in zip(self.names, self._bases(), pairs, strict=True):
+                name = f"({base:g}^{symbol})" if base else symbol
+                for factor, power in ((name, exponent), (log.format(name), log_exponent)):
+                    if power:
+                        parts.append(factor if power == 1 else f"{factor}^{power:.4g}")
+            sign = "-" if term.coefficient < 0 else "+"
+            joined += (f" {sign} " if joined else sign.replace("+", "")) + "·".join(parts)
+        return joined or "0"
 
     def _bases(self) -> tuple[float, ...]:
         return self.bases + (0.0,) * (len(self.names) - len(self.bases))
-
-    def _join(self, times: str, coefficients: list[str], log: str, power: str) -> str:
-        if not self.terms:
-            return "0"
-        joined = ""
-        for term, coefficient, pairs in zip(self.terms, coefficients, self.exponents().tolist(), strict=True):
-            parts = [coefficient]
-            for symbol, base, (exponent, log_exponent) in zip(self.names, self._bases(), pairs, strict=True):
-                name = f"({base:g}{power.format(symbol)})" if base else symbol
-                if exponent:
-                    parts.append(_power(name, exponent, power))
-                if log_exponent:
-                    parts.append(_power(log.format(name), log_exponent, power))
-            sign = "-" if term.coefficient < 0 else "+"
-            joined += (f" {sign} " if joined else sign.replace("+", "")) + times.join(parts)
-        return joined
 
 
 def term_of(coefficient: float, pairs: ArrayLike) -> Term:
@@ -212,16 +180,3 @@ def term_values(points: ArrayLike, exponents: ArrayLike, log_base: float = 2.0) 
             logarithm = np.log2(x) if log_base == 2.0 else np.log(x) / math.log(log_base)
             result *= np.power(x, i[:, None]) * np.power(logarithm, j[:, None])
     return result
-
-
-def _power(base: str, exponent: float, form: str) -> str:
-    if exponent == 1:
-        return base
-    # Learned exponents need all their digits where the expression is to be evaluated.
-    return base + form.format(f"{float(exponent)!r}" if form == "**{}" else f"{exponent:.4g}")
-
-
-def latex_number(value: float, digits: int = 4) -> str:
-    """Write a number for math mode, with a power of ten instead of an exponent."""
-    mantissa, _, power = f"{value:.{digits}g}".partition("e")
-    return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa

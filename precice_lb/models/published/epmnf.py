@@ -4,7 +4,7 @@ Calotoiu et al. 2016 and Schröder 2019, section 2.2: f(x_1 … x_d) = c_0 + Σ 
 hierarchical search finds terms for each parameter alone and then combines them; the exhaustive one goes over all sets
 of product terms, which is feasible for two parameters and few exponents.
 
-As with `precice_lb.models.pmnf`, nothing keeps such a model positive beyond its data.
+As with `precice_lb.models.published.pmnf`, nothing keeps such a model positive beyond its data.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import term_values
-from precice_lb.models.hypotheses import MAXIMUM_HYPOTHESES, CrossValidation, make_folds, search
 from precice_lb.models.measurements import means_of_repeats
-from precice_lb.models.pmnf import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
+from precice_lb.models.published.formula import term_values
+from precice_lb.models.published.hypotheses import MAXIMUM_HYPOTHESES, CrossValidation, make_folds, search
+from precice_lb.models.published.pmnf import EQ_5_1_I, EQ_5_1_J, NormalFormLearner
 
 Array = NDArray[np.float64]
 
