@@ -144,7 +144,7 @@ def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
     design.skip({"B": 6})
     design.skip({"A": 5, "B": 7})
     assert design.recommendation().split == {"A": 7, "B": 5}
-    assert design._belief().recommended.tolist() == [7, 5]
+    assert design.ask() not in ({"A": 6, "B": 6}, {"A": 5, "B": 7})
 
 
 FAILS_ON_TWO = (
