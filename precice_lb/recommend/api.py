@@ -164,7 +164,7 @@ def recommend_split(
     The split is the one with the least expected loss: the mean, over drawn curves, of the logarithm of its window time
     over that of the best split. Windows of measured splits are data too: they update what these splits, and to a lesser
     part their neighbours, are thought to take (`precice_lb.recommend.measured`). Nothing is replaced: where
-    measurements contradict each other, that is their noise, which `precice-lb check` shows.
+    measurements contradict each other, that is their noise, which ``precice-lb check`` shows.
 
     A learner that is no posterior predicts what it likes beyond its readings; a warning says where the split is beyond
     them. What is not positive or not finite is never chosen.
