@@ -54,6 +54,17 @@ def test_what_all_windows_have_beside_the_work_makes_no_split_that_never_ran_bet
     assert longer.window_seconds <= best * 1.05
 
 
+def test_work_that_sums_to_more_than_the_windows_is_cut_to_them_and_said_so() -> None:
+    """Both share cores and wait for each other in turn: waiting looks like work."""
+    runs = [ran(f"{index}", first, factor) for index, (first, factor) in enumerate([(24, 0.6), (32, 0.6), (40, 0.6)])]
+    found = recommended(runs)
+    assert sum(found.split.values()) <= BUDGET
+    best = min(each.measured for each in found.comparisons)
+    assert found.window_seconds == pytest.approx(best, rel=0.1)
+    assert max(found.compute_seconds.values()) <= found.window_seconds * 1.001
+    assert sum("waiting looks like work" in text for text in found.warnings) == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_recommended_split_is_never_worse_than_the_best_measured_one_beyond_noise(seed: int) -> None:
     """Windows that the work does not explain, by up to a third and differently for each split."""
