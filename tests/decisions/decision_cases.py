@@ -151,7 +151,7 @@ def ask_with(
 ) -> Split | None:
     """Ask a design for the next split where the laws are all that its runs have left possible."""
     beliefs = beliefs_of(laws, noise, design.budget, highest)
-    design._beliefs = {True: beliefs, False: beliefs}
+    design._beliefs = beliefs
     return design.ask()
 
 
