@@ -133,7 +133,7 @@ def fixed_splits(case: Case, runs: int) -> list[dict[str, int]]:
         first = [case.budget * part // 16 for part in (1, 4, 8, 12, 15)]
         return [{"A": p, "B": case.budget - p} for p in first]
     low, high = (dict.fromkeys(case.names, ranks) for ranks in (LEAST, case.budget))
-    return spread_splits(Limits(case.budget, low, high, Constraints()), runs)
+    return list(spread_splits(Limits(case.budget, low, high, Constraints()), runs))
 
 
 def _judged(case: Case, design: CalibrationDesign, cost: float, start: float) -> Campaign:

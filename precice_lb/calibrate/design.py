@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,9 @@ READINGS = 256
 ALL_COUNTS = 384
 # Of how many drawn curves the best split of one comes into question: with few and with many participants.
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
-# Ratio of most to least in the first splits that show how participants scale.
-SPREAD = 3.0
+# Ratio of most to least in the first splits that show how participants scale, and how many are tried for the first run.
+SPREAD, FIRST = 3.0, 8
+NOTHING_LEFT = "every split that comes into question failed, or does not fit on the nodes"
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def allowed_counts(
     return counts
 
 
-def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> list[Split]:
-    """List splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
+def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> Iterator[Split]:
+    """Give splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
 
     All participants are alike, so that the even split is the best and, in the mean, the nearest to what may be best.
     In the others the shares are in geometric progression, and each has the most in turn; then again with the square of
@@ -111,8 +112,8 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
             free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
             with contextlib.suppress(InfeasibleError):
                 found.append(dataclasses.replace(limits, constraints=free).in_proportion(shares)[1])
+                yield found[-1]
                 break
-    return found
 
 
 class PosteriorSplits:
@@ -179,7 +180,8 @@ class PosteriorSplits:
             new &= name not in few or ~np.isin(ranks, list(self._measured[name]))
             whole &= ranks % self._nodes.get(name, 1) == 0
         if (new & whole).any():
-            return _evenly(np.flatnonzero(new & whole), 2 * CANDIDATES)
+            ranks = np.where(new & whole, self.splits.sum(axis=1), 0)
+            return _evenly(np.flatnonzero(ranks == ranks.max()), 2 * CANDIDATES)
         return np.asarray(chosen[new[chosen]] if new[chosen].any() else chosen)
 
     def saved(self, rows: Integers) -> Array:
@@ -378,6 +380,8 @@ class CalibrationDesign:
         self.windows = windows
         self.parameter = dict(parameter or {})
         self.reason = ""
+        #: Whether a split finds its place, beside what bounds say.
+        self.admits: Callable[[Split], bool] = bool
         # Of each participant's runs: ranks, seconds, standard error, and the parameters.
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
@@ -552,17 +556,18 @@ class CalibrationDesign:
         try:
             return self._worth_most() if self.runs else self._first()
         except InfeasibleError:
-            return self._stop("every split that comes into question failed")
+            return self._stop(NOTHING_LEFT)
 
     def _first(self) -> Split | None:
         constraints = dataclasses.replace(self._machine, excluded=(*self._machine.excluded, *self._skipped))
         limits = dataclasses.replace(self._limits, constraints=constraints)
         nodes = {name: node_ranks(self._recorded, name, limits) for name in self.names}
-        splits = spread_splits(limits, 1, {name: int(ranks) for name, ranks in nodes.items() if ranks is not None})
-        if not splits:
-            return self._stop("every split that comes into question failed")
+        whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
+        split = next(filter(self.admits, spread_splits(limits, FIRST, whole)), None)
+        if split is None:
+            return self._stop(NOTHING_LEFT)
         self.reason = "the even split, since nothing is measured yet"
-        return splits[0]
+        return split
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
@@ -575,10 +580,14 @@ class CalibrationDesign:
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
             )
-        place = "the recommended split" if rows[0] == posterior.recommended else "a split"
-        left = 1 - min(max(saved[0], 0.0) / max(now, 1e-12), 1.0)
-        self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
-        return {name: int(count) for name, count in zip(self.names, posterior.splits[rows[0]], strict=True)}
+        for row, gain in zip(rows, saved, strict=True):
+            split = {name: int(count) for name, count in zip(self.names, posterior.splits[row], strict=True)}
+            if self.admits(split):
+                place = "the recommended split" if row == posterior.recommended else "a split"
+                left = 1 - min(max(gain, 0.0) / max(now, 1e-12), 1.0)
+                self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
+                return split
+        return self._stop(NOTHING_LEFT)
 
     def _posterior(self) -> PosteriorSplits:
         if self._posterior_of_runs is None:

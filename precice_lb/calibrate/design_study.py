@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of
+from precice_lb.calibrate.versions import chosen, combinations_of, fits
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
 from precice_lb.names import with_versions, without_versions
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
+from precice_lb.split import Machine
 
 # Runs of each combination of versions, before any of them is left out.
 INITIAL_RUNS = 2
@@ -208,10 +210,9 @@ class AdaptiveDesign:
         study = self._study
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
-        budget, constraints = constraints_of(study)
         design = CalibrationDesign(
             study.names,
-            budget,
+            study.budget.ranks,
             coupling=schedule_of(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
@@ -219,9 +220,10 @@ class AdaptiveDesign:
             maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
             parameter=study.parameter,
-            # Who may share cores is not always known before the first run.
-            machine=replace(constraints, shared=(), accepted_ranks=study.accepted_ranks),
+            allow=study.allow,
+            machine=Machine(cores_per_node=None if study.machine.threads else study.machine.cores_per_node),
         )
+        design.admits = partial(fits, study)
         if whole := [run for run in runs if set(run.participants) == set(study.names)]:
             design.add(measurements_of(whole, iterations))
         return design

@@ -219,7 +219,7 @@ def _two_levels(directory: Path, **tables: str) -> Path:
 def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
     study = read_study(_two_levels(tmp_path / "two"))
     assert study.bounds == {"Left": (2, 4), "Right": (2, 4)}
-    assert spread_splits(study.limits, 3) == [{"Left": 2, "Right": 2}]
+    assert [*spread_splits(study.limits, 3)] == [{"Left": 2, "Right": 2}]
     one = read_study(_study(tmp_path / "one", '<participant name="Left">', '<participant name="Left"><export:vtk/>'))
     assert one.bounds == {"Left": (1, 1), "Right": (1, 4)}
     splits = spread_splits(one.limits, 4)
