@@ -58,9 +58,9 @@ READINGS = 256
 ALL_COUNTS = 384
 # Of how many drawn curves the best split of one comes into question: with few and with many participants.
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
-# Ratio of most to least in the first splits that show how participants scale, and how many are tried for the first run.
-SPREAD, FIRST = 3.0, 8
-NOTHING_LEFT = "every split that comes into question failed, or does not fit on the nodes"
+# Ratio of most to least in the first splits that show how participants scale.
+SPREAD = 3.0
+NOTHING_LEFT = "every split that comes into question failed, or is above the budget"
 
 
 @dataclass(frozen=True)
@@ -380,7 +380,7 @@ class CalibrationDesign:
         self.windows = windows
         self.parameter = dict(parameter or {})
         self.reason = ""
-        #: Whether a split finds its place, beside what bounds say.
+        #: Whether a split may be asked for, beside what bounds say: by default any.
         self.admits: Callable[[Split], bool] = bool
         # Of each participant's runs: ranks, seconds, standard error, and the parameters.
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
@@ -563,7 +563,9 @@ class CalibrationDesign:
         limits = dataclasses.replace(self._limits, constraints=constraints)
         nodes = {name: node_ranks(self._recorded, name, limits) for name in self.names}
         whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        split = next(filter(self.admits, spread_splits(limits, FIRST, whole)), None)
+        smaller = (dataclasses.replace(limits, budget=limits.budget // part) for part in (1, 2, 4, 8))
+        splits = (split for each in smaller for split in spread_splits(each, 2, whole))
+        split = next(filter(self.admits, splits), None)
         if split is None:
             return self._stop(NOTHING_LEFT)
         self.reason = "the even split, since nothing is measured yet"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, fits
+from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
@@ -210,9 +209,14 @@ class AdaptiveDesign:
         study = self._study
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
+        budget, machine = study.budget.ranks, Machine(allow=study.allow)
+        if study.budget.kinds:
+            budget, machine = constraints_of(study)
+        elif not study.machine.threads:
+            machine = replace(machine, cores_per_node=study.machine.cores_per_node)
         design = CalibrationDesign(
             study.names,
-            study.budget.ranks,
+            budget,
             coupling=schedule_of(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
@@ -220,10 +224,10 @@ class AdaptiveDesign:
             maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
             parameter=study.parameter,
-            allow=study.allow,
-            machine=Machine(cores_per_node=None if study.machine.threads else study.machine.cores_per_node),
+            machine=machine,
         )
-        design.admits = partial(fits, study)
+        # Kinds of nodes may have more than one run is to take.
+        design.admits = lambda split: sum(split.values()) <= study.budget.ranks
         if whole := [run for run in runs if set(run.participants) == set(study.names)]:
             design.add(measurements_of(whole, iterations))
         return design
