@@ -107,6 +107,7 @@ def test_no_run_is_advised_where_the_design_stops_as_the_answer_is_stable() -> N
         if "the answer is stable" in design.reason:
             prospects = next_runs(design.recommendation(), 0.0)
             assert not prospects.is_worth_it
+            assert not prospects.runs
             assert prospects.regret == design.expected_regret
             stopped += 1
     assert stopped
