@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.limits import Limits, limits_of
-from precice_lb.recommend.posterior import Curves, geometric_mean
+from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import schedule_of
@@ -55,10 +56,11 @@ CANDIDATES, ALTERNATIVES = 12, 64
 READINGS = 256
 # Counts of each of two participants up to which all splits are compared; beyond, so many in geometric steps.
 ALL_COUNTS = 384
-# Drawn curves whose own best split comes into question: of few and of many participants.
-SOLVED, SOLVED_OF_MANY, MANY = 48, 8, 8
-# Splits before there is anything to learn from, and the ratio of most to least in them.
-INITIAL_RUNS, SPREAD = 2, 3.0
+# Of how many drawn curves the best split of one comes into question: with few and with many participants.
+THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
+# Ratio of most to least in the first splits that show how participants scale.
+SPREAD = 3.0
+NOTHING_LEFT = "every split that comes into question failed, or is above the budget"
 
 
 @dataclass(frozen=True)
@@ -92,26 +94,26 @@ def allowed_counts(
     return counts
 
 
-def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> list[Split]:
-    """List splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
+def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> Iterator[Split]:
+    """Give splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
 
-    All participants are alike, so the first splits are as well: the shares are in geometric progression, and each of
-    them has the most in turn. So each is seen at counts to either side of its even share, and what is best lies mostly
-    between them. Then the same with the square of the ratio, and so on. Fewer than ``count`` only where no more exist.
+    All participants are alike, so that the even split is the best and, in the mean, the nearest to what may be best.
+    In the others the shares are in geometric progression, and each has the most in turn; then again with the square of
+    the ratio, and so on. Fewer than ``count`` only where no more exist.
     """
     names = list(limits.lowest)
     shape = np.linspace(-0.5, 0.5, len(names)) if len(names) > 1 else np.zeros(1)
     found: list[Split] = []
     for at in range(count):
-        weights = SPREAD ** (np.roll(shape, at) * (1 + at // len(names)))
+        weights = SPREAD ** (np.roll(shape, at) * -(-at // len(names)))
         shares = dict(zip(names, weights.tolist(), strict=True))
         excluded = (*limits.constraints.excluded, *found)
         for multiple in (nodes or limits.constraints.multiple, limits.constraints.multiple):
             free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
             with contextlib.suppress(InfeasibleError):
                 found.append(dataclasses.replace(limits, constraints=free).in_proportion(shares)[1])
+                yield found[-1]
                 break
-    return found
 
 
 class PosteriorSplits:
@@ -121,7 +123,7 @@ class PosteriorSplits:
     """
 
     def __init__(self, found: Recommendation, within: Mapping[str, float] | None = None) -> None:
-        self.expected, self.names, self._limits = found.expected, found.expected.names, found.limits
+        self.expected, self.names = found.expected, found.expected.names
         self._seed = found.expected.seed
         # Relative standard deviation of the seconds that a run would tell.
         self.noise = {n: _noise(found, n, None if within is None else within[n]) for n in self.names}
@@ -132,7 +134,7 @@ class PosteriorSplits:
         self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
         chosen = self.expected.counts([found.split])
         #: Splits that come into question, shape (k, participants).
-        self.splits = self._allowed(np.unique(np.vstack([chosen, _in_question(found, self._nodes)]), axis=0), chosen)
+        self.splits = np.unique(np.vstack([chosen, _in_question(found, self._nodes)]), axis=0)
         #: Seconds per window for each set of curves and each of these, shape (curves, k).
         self.windows = self.expected.windows(self.splits, replay=False)
         logs = np.log(self.windows)
@@ -178,7 +180,8 @@ class PosteriorSplits:
             new &= name not in few or ~np.isin(ranks, list(self._measured[name]))
             whole &= ranks % self._nodes.get(name, 1) == 0
         if (new & whole).any():
-            return _evenly(np.flatnonzero(new & whole), 2 * CANDIDATES)
+            ranks = np.where(new & whole, self.splits.sum(axis=1), 0)
+            return _evenly(np.flatnonzero(ranks == ranks.max()), 2 * CANDIDATES)
         return np.asarray(chosen[new[chosen]] if new[chosen].any() else chosen)
 
     def saved(self, rows: Integers) -> Array:
@@ -215,12 +218,6 @@ class PosteriorSplits:
             best = np.unique(_evenly(np.repeat(best, times), ALTERNATIVES))
         return np.union1d(best, [self.best])
 
-    def _allowed(self, splits: Integers, chosen: Integers) -> Integers:
-        free = np.ones(len(splits), dtype=np.bool_)
-        for split in self._limits.constraints.excluded:
-            free &= ~np.all([splits[:, self.names.index(name)] == ranks for name, ranks in split.items()], axis=0)
-        return np.asarray(splits[free | (splits == chosen).all(axis=1)])
-
 
 def _noise(found: Recommendation, name: str, within: float | None) -> float:
     """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
@@ -233,48 +230,48 @@ def _noise(found: Recommendation, name: str, within: float | None) -> float:
 def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
     """List splits that may be the best one: with two participants all that spend the budget."""
     limits, names = found.limits, found.expected.names
-    count = SOLVED if len(names) <= MANY else SOLVED_OF_MANY
+    step = THINNING if len(names) <= MANY else THINNING_OF_MANY
     # What sharing cores costs is in the curves already.
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
     problem = problem_of(
-        {name: _thinned(curve, count) for name, curve in found.expected.curves.items()}, limits.budget,
+        {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
         found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
     options = [each for (each,) in problem.options.values()]
     # More ranks than are fastest for any of the curves are of no use.
     own = [Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1)) for o in options]
     here = np.array([np.searchsorted(c.ranks, found.split[n]) for n, c in zip(names, own, strict=True)])
-    rows = [here[None]]
+    last = [len(curve.ranks) - 1 for curve in own]
+    likely = [here[None]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
         for curves in map(problem.curves, range(problem.samples)):
             split = split_of(curves, solver.bounded(curves).choice)
-            rows.append(np.array([[np.searchsorted(c.ranks, split[n][1]) for n, c in zip(names, own, strict=True)]]))
+            likely.append(np.array([[np.searchsorted(c.ranks, split[n][1]) for n, c in zip(names, own, strict=True)]]))
+    every = [np.minimum(np.vstack(likely), last)]
+    lines = [*every]
     for at, curve in enumerate(own):
-        rows.append(np.tile(here, (len(_steps(curve, len(names))), 1)))
-        rows[-1][:, at] = _steps(curve, len(names))
+        lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
+        lines[-1][:, at] = _steps(curve, len(names))
     if nodes:
         full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, own, strict=True)]
         down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(own, full, strict=True)]
-        every = np.minimum(np.vstack(rows), [len(curve.ranks) - 1 for curve in own])
-        rows.append(np.stack([each[column] for each, column in zip(down, every.T, strict=True)], axis=1))
-    indices = np.minimum(np.vstack(rows), [len(curve.ranks) - 1 for curve in own])
-    room, every = problem.layout.allowance(uses_at(own, indices)), [indices]
+        every.append(np.stack([each[column] for each, column in zip(down, np.vstack(lines).T, strict=True)], axis=1))
+    # Along each line one participant after the other takes what is left.
+    indices = np.vstack(lines)
+    room = problem.layout.allowance(uses_at(own, indices))
     for taker, curve in enumerate(own):
         every.append(indices.copy())
         every[-1][:, taker] = curve.index_within(room[:, taker])
     indices = np.unique(np.vstack(every), axis=0)
     indices = indices[(indices >= 0).all(axis=1)]
     indices = indices[problem.layout.fits(uses_at(own, indices))]
-    return np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
+    splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
+    return splits[~excluded_splits(splits, names, limits.constraints)]
 
 
-def _thinned(curve: Curves, count: int) -> Curves:
-    def some(ranks: Integers) -> Array:
-        seconds = curve(ranks)
-        return seconds[:: max(len(seconds) // count, 1)]
-
-    return some
+def _some(curve: Curves, step: int, ranks: Integers) -> Array:
+    return curve(ranks)[::step]
 
 
 def _steps(curve: Curve, participants: int) -> Integers:
@@ -289,7 +286,7 @@ def _evenly(values: NDArray[Any], count: int) -> Integers:
 
 
 class CalibrationDesign:
-    """Chooses what to measure: first splits that vary all participants, then those worth most for the decision.
+    """Chooses what to measure: first the even split, then those worth most for the decision.
 
     Ask for a split, run it, tell the seconds, until the answer is None; then take the recommendation. Runs that were
     made without asking may be told as well, before and in between.
@@ -366,7 +363,9 @@ class CalibrationDesign:
         self.names = self.schedule.participants
         demands = machine or Machine()
         allow = {**demands.allow, **(allow or {})}
-        demands = dataclasses.replace(demands, allow=allow, accepted_ranks=self.schedule.accepted_ranks or {})
+        demands = dataclasses.replace(
+            demands, allow=allow, accepted_ranks=demands.accepted_ranks or self.schedule.accepted_ranks or {}
+        )
         self.budget, self._machine = demands.constraints(whole_number(budget, "budget", 1))
         self.seed = whole_number(seed, "seed", 0)
         self._bounds = minimum_ranks, maximum_ranks
@@ -381,6 +380,8 @@ class CalibrationDesign:
         self.windows = windows
         self.parameter = dict(parameter or {})
         self.reason = ""
+        #: Whether a split may be asked for, beside what bounds say: by default any.
+        self.admits: Callable[[Split], bool] = bool
         # Of each participant's runs: ranks, seconds, standard error, and the parameters.
         self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
         self._spent = 0.0
@@ -553,21 +554,22 @@ class CalibrationDesign:
         if self._spent >= self.core_hours:
             return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
         try:
-            return self._initial() if self.runs < INITIAL_RUNS else self._worth_most()
+            return self._worth_most() if self.runs else self._first()
         except InfeasibleError:
-            return self._stop("every split that comes into question failed")
+            return self._stop(NOTHING_LEFT)
 
-    def _initial(self) -> Split | None:
-        done = [{name: int(self._rows[name][at][0]) for name in self.names} for at in range(self.runs)]
-        constraints = dataclasses.replace(self._machine, excluded=(*self._machine.excluded, *self._skipped, *done))
+    def _first(self) -> Split | None:
+        constraints = dataclasses.replace(self._machine, excluded=(*self._machine.excluded, *self._skipped))
         limits = dataclasses.replace(self._limits, constraints=constraints)
         nodes = {name: node_ranks(self._recorded, name, limits) for name in self.names}
         whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        splits = spread_splits(limits, INITIAL_RUNS, whole)
-        if not splits:
-            return self._worth_most() if self.runs else self._stop("every split that comes into question failed")
-        self.reason = f"initial design, {self.runs + 1} of {INITIAL_RUNS}"
-        return splits[min(self.runs, len(splits) - 1)]
+        smaller = (dataclasses.replace(limits, budget=limits.budget // part) for part in (1, 2, 4, 8))
+        splits = (split for each in smaller for split in spread_splits(each, 2, whole))
+        split = next(filter(self.admits, splits), None)
+        if split is None:
+            return self._stop(NOTHING_LEFT)
+        self.reason = "the even split, since nothing is measured yet"
+        return split
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
@@ -580,10 +582,14 @@ class CalibrationDesign:
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
             )
-        place = "the recommended split" if rows[0] == posterior.recommended else "a split"
-        left = 1 - min(max(saved[0], 0.0) / max(now, 1e-12), 1.0)
-        self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
-        return {name: int(count) for name, count in zip(self.names, posterior.splits[rows[0]], strict=True)}
+        for row, gain in zip(rows, saved, strict=True):
+            split = {name: int(count) for name, count in zip(self.names, posterior.splits[row], strict=True)}
+            if self.admits(split):
+                place = "the recommended split" if row == posterior.recommended else "a split"
+                left = 1 - min(max(gain, 0.0) / max(now, 1e-12), 1.0)
+                self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
+                return split
+        return self._stop(NOTHING_LEFT)
 
     def _posterior(self) -> PosteriorSplits:
         if self._posterior_of_runs is None:

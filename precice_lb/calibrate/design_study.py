@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from precice_lb.calibrate.design import INITIAL_RUNS, CalibrationDesign, Proposal, Split, split_key, spread_splits
+from precice_lb.calibrate.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, fits
+from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
@@ -24,6 +23,8 @@ from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine
 
+# Runs of each combination of versions, before any of them is left out.
+INITIAL_RUNS = 2
 # A version whose best split is faster than the best one's with less probability is not measured any further.
 LEAST_CHANCE = 0.05
 
@@ -52,22 +53,10 @@ class FixedDesign:
         return None
 
 
-class _OfOne(Protocol):
-    """The design for one combination of versions."""
-
-    design: CalibrationDesign | None
-    conclusion: str | None
-
-    @property
-    def total(self) -> int: ...
-
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None: ...
-
-
 class VersionsDesign:
     """Measures every combination at its first splits, then those that may be the best one, the likeliest first."""
 
-    def __init__(self, designs: Sequence[tuple[Mapping[str, str], _OfOne]]) -> None:
+    def __init__(self, designs: Sequence[tuple[Mapping[str, str], AdaptiveDesign]]) -> None:
         self._designs = designs
         #: Why the last answer was None.
         self.conclusion: str | None = None
@@ -118,10 +107,6 @@ def _named(proposal: Proposal, versions: Mapping[str, str]) -> Proposal:
 
 def _text(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-# Splits that do not fit on the nodes are passed over, so many at most.
-_UNFIT = 64
 
 
 def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | VersionsDesign:
@@ -195,13 +180,6 @@ class AdaptiveDesign:
         for split in (*failed, *alone, *silent):
             design.skip(split)
         answer = design.ask()
-        for _ in range(_UNFIT):
-            if answer is None or fits(study, answer):
-                break
-            design.skip(answer)
-            answer = design.ask()
-        else:
-            return self._stop("no split is found that fits on the nodes of budget.kinds: lower budget.ranks")
         if answer is None:
             return self._stop(design.reason)
         reason = design.reason
@@ -231,9 +209,14 @@ class AdaptiveDesign:
         study = self._study
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
+        budget, machine = study.budget.ranks, Machine(allow=study.allow)
+        if study.budget.kinds:
+            budget, machine = constraints_of(study)
+        elif not study.machine.threads:
+            machine = replace(machine, cores_per_node=study.machine.cores_per_node)
         design = CalibrationDesign(
             study.names,
-            study.budget.ranks,
+            budget,
             coupling=schedule_of(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
@@ -241,9 +224,10 @@ class AdaptiveDesign:
             maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
             parameter=study.parameter,
-            machine=Machine(cores_per_node=study.machine.cores_per_node),
-            allow=study.allow,
+            machine=machine,
         )
+        # Kinds of nodes may have more than one run is to take.
+        design.admits = lambda split: sum(split.values()) <= study.budget.ranks
         if whole := [run for run in runs if set(run.participants) == set(study.names)]:
             design.add(measurements_of(whole, iterations))
         return design

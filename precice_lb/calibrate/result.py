@@ -127,7 +127,7 @@ class CampaignResult:
 
 
 def _first_splits(study: Study) -> list[dict[str, int]]:
-    return spread_splits(study.limits, min(LEAST_SPLITS, study.runs.maximum))
+    return list(spread_splits(study.limits, min(LEAST_SPLITS, study.runs.maximum)))
 
 
 def load_campaign(directory: Path) -> CampaignResult | None:

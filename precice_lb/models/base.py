@@ -96,7 +96,13 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._interval(self._points(X), check_level(level))
 
     def formula(self) -> Expression:
-        """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
+        """Give the model as a formula, with the values of `predict` unless the learner says how near they are.
+
+        Raises
+        ------
+        ModelError
+            It is not fitted, or is no formula.
+        """
         self._require_fitted()
         formula: Expression | None = getattr(self, "formula_", None)
         if formula is None:

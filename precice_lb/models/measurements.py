@@ -1,8 +1,6 @@
-"""Measurements as learners get them: checked, and what is known of the seconds at each number of ranks."""
+"""Measurements as learners get them: checked, and what is known of repeats."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +13,6 @@ Array = NDArray[np.float64]
 USUAL_NOISE = 0.05
 # So many repeats weigh as much as that.
 _WEIGHT = 2.0
-# From so many points on their noise shows.
-_LEAST_POINTS = 4
 
 
 def check_points(X: ArrayLike) -> Array:
@@ -71,49 +67,16 @@ def _numbers(values: ArrayLike, expected: str) -> Array:
         raise ModelError(f"expected {expected}, found something else") from None
 
 
-@dataclass(frozen=True, eq=False)
-class Points:
-    """One entry for each measured number of ranks, rising."""
+def typical(seconds: Array, errors: Array) -> tuple[float, float]:
+    """Median of repeats, with standard errors in seconds, NaN where unknown, and its relative standard error.
 
-    ranks: Array
-    # Median of the readings there, its relative standard error, with what runs usually differ by, and their number.
-    seconds: Array
-    errors: Array
-    readings: NDArray[np.int64]
-
-
-def measured_points(ranks: Array, seconds: Array, errors: Array) -> Points:
-    """Reduce readings with standard errors in seconds, NaN where unknown, to points.
-
-    The noise of a point is what its own repeats differ by, beside the usual noise as if two repeats had told that:
-    repeats that disagree make their own point uncertain and no other one. Usual is what neighbouring points differ by
-    from a straight line in logarithms, at least `USUAL_NOISE`.
+    The noise is what the repeats differ by, beside the usual noise as if two repeats had told that.
     """
-    found, count = np.unique(ranks, return_counts=True)
-    middle = np.array([np.median(seconds[ranks == each]) for each in found])
-    usual, error = max(USUAL_NOISE, _roughness(found, middle)), np.empty(len(found))
-    for at, each in enumerate(found):
-        here = seconds[ranks == each]
-        squares = float(np.sum((np.log(here) - np.log(here).mean()) ** 2))
-        between = (_WEIGHT * usual**2 + squares) / (_WEIGHT + len(here) - 1)
-        known = errors[ranks == each] / here
-        known = known[np.isfinite(known)]
-        within = float(np.median(known)) ** 2 if len(known) else 0.0
-        error[at] = np.sqrt((between + within) / len(here))
-    return Points(found, middle, error, count.astype(np.int64))
-
-
-def _roughness(ranks: Array, seconds: Array) -> float:
-    """Noise that a curve shows by how far points are from the lines through their neighbours; 0 for too few of them."""
-    if len(ranks) < _LEAST_POINTS:
-        return 0.0
-    at, value = np.log(ranks), np.log(seconds)
-    share = (at[1:-1] - at[:-2]) / (at[2:] - at[:-2])
-    away = value[1:-1] - (1 - share) * value[:-2] - share * value[2:]
-    # The errors of the neighbours count as well.
-    away /= np.sqrt(1 + share**2 + (1 - share) ** 2)
-    # The lower quartile of their sizes, 0.3186 standard deviations: one odd point spoils three of them.
-    return float(np.quantile(np.abs(away), 0.25, method="lower")) / 0.3186
+    squares = float(np.sum((np.log(seconds) - np.log(seconds).mean()) ** 2))
+    between = (_WEIGHT * USUAL_NOISE**2 + squares) / (_WEIGHT + len(seconds) - 1)
+    known = (errors / seconds)[np.isfinite(errors)]
+    within = float(np.median(known)) ** 2 if len(known) else 0.0
+    return float(np.median(seconds)), float(np.sqrt((between + within) / len(seconds)))
 
 
 def means_of_repeats(points: Array, seconds: Array) -> tuple[Array, Array, NDArray[np.intp]]:

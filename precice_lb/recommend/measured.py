@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.records import MeasuredRun
-from precice_lb.models.measurements import measured_points
+from precice_lb.models.measurements import typical
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
@@ -63,10 +63,9 @@ def compared_with_measured(
     found = []
     for (ranks, group), seconds in zip(groups.items(), predicted, strict=True):
         windows = np.array([_window(schedule, run) for run in group])
-        repeats = measured_points(np.zeros(len(windows)), windows[:, 0], windows[:, 1])
         split = dict(zip(names, ranks, strict=True))
         runs_of = tuple(dict.fromkeys(run.name for run in group))
-        found.append(Comparison(split, float(repeats.seconds[0]), float(repeats.errors[0]), float(seconds), runs_of))
+        found.append(Comparison(split, *typical(*windows.T), float(seconds), runs_of))
     return tuple(sorted(found, key=lambda each: each.measured))
 
 

@@ -22,7 +22,6 @@ from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation
-from precice_lb.schedule import Schedule
 
 # From ranks to seconds per window, as one draw of a posterior.
 Law = Callable[[int], Fraction]

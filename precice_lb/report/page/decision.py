@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,7 +140,7 @@ class Prospects:
     # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
     # draws no curves.
     regret: float
-    # Those that save most per core-second, best first.
+    # Those that save most per core-second, best first; none where calibration would stop.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
@@ -165,13 +165,12 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     posterior = PosteriorSplits(recommendation)
     rows, saved = posterior.worth()
     regret, cost = posterior.expected_regret, posterior.core_seconds(rows)
-    runs = (
-        NextRun(
-            dict(zip(posterior.names, posterior.splits[rows[at]].tolist(), strict=True)),
-            max(regret - float(saved[at]), 0.0),
-            float(cost[at]),
-        )
-        for at in range(min(len(rows), _LISTED))
-        if saved[at] > 0
-    )
-    return Prospects(regret, tuple(runs), target_regret, saved=float(saved.max()))
+    found = Prospects(regret, (), target_regret, saved=float(saved.max()))
+    if not found.is_worth_it:
+        return found
+    runs = [
+        NextRun(dict(zip(posterior.names, posterior.splits[row].tolist(), strict=True)), max(regret - gain, 0.0), price)
+        for row, gain, price in zip(rows, saved.tolist(), cost.tolist(), strict=True)
+        if gain > 0
+    ]
+    return replace(found, runs=tuple(runs[:_LISTED]))
