@@ -228,7 +228,7 @@ def _noise(found: Recommendation, name: str, within: float | None) -> float:
 
 
 def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
-    """List splits that may be the best one: with two participants all that spend the budget."""
+    """List splits that may be the best one, or tell of it: with two participants all that spend the budget."""
     limits, names = found.limits, found.expected.names
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
     # What sharing cores costs is in the curves already.
@@ -257,7 +257,8 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
         full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, own, strict=True)]
         down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(own, full, strict=True)]
         every.append(np.stack([each[column] for each, column in zip(down, np.vstack(lines).T, strict=True)], axis=1))
-    # Along each line one participant after the other takes what is left.
+    # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
+    every += lines
     indices = np.vstack(lines)
     room = problem.layout.allowance(uses_at(own, indices))
     for taker, curve in enumerate(own):
