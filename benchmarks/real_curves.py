@@ -22,13 +22,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from regret_parts.curves import READINGS, MeasuredCurve, draw_curve_pair, load_curves
 from regret_parts.decide import Score, decide, score
+from regret_parts.report import budget_figures, row_text
 from regret_parts.settings import SETTINGS, densities
-from regret_parts.statistics import describe
 from threadpoolctl import threadpool_limits
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
@@ -65,15 +64,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if tables:
         print("chosen:", Counter(chosen for _, chosen in outcomes))
         print("mean log density:", {name: round(float(np.mean([*by.values()])), 3) for name, by in tables.items()})
-    figures = {name: _figures([scores[name] for scores, _ in outcomes]) for name in names}
+    figures = {name: budget_figures([scores[name] for scores, _ in outcomes]) for name in names}
     for name, row in figures.items():
-        regrets = "  ".join(
-            f"{regret['mean']:6.2f} [{regret['low']:.2f}, {regret['high']:.2f}] / {regret['p95']:.1f}"
-            for regret in row["regret_percent"]
-        )
-        covered = " ".join("   " if np.isnan(share) else f"{share:3.0f}" for share in row["coverage_percent"])
-        refused = f"refused {sum(row['refused'])}" if any(row["refused"]) else ""
-        print(f"{name:17} {regrets}  covered {covered}  {row['cpu_milliseconds']:.0f} ms  {refused}")
+        print(row_text(name, row))
     if options.output:
         asked = {
             key: getattr(options, key)
@@ -109,20 +102,6 @@ def _chosen(tables: Mapping[str, Mapping[str, float]], out: set[str]) -> str:
     """Choose the setting with the highest density of all sources but some."""
     totals = {name: sum(value for source, value in by.items() if source not in out) for name, by in tables.items()}
     return max(totals, key=totals.__getitem__, default="default")
-
-
-def _figures(scores: Sequence[Score]) -> dict[str, Any]:
-    regrets, covered, refused = (np.array([row[field] for row in scores], dtype=float) for field in range(3))
-    # Nobody covers anything without an interval.
-    stated = ~np.isnan(covered)
-    with np.errstate(invalid="ignore"):
-        shares = np.nansum(covered, axis=0) / stated.sum(axis=0)
-    return {
-        "regret_percent": [describe(column) for column in regrets.T],
-        "coverage_percent": (100 * shares).tolist(),
-        "refused": refused.sum(axis=0).astype(int).tolist(),
-        "cpu_milliseconds": 1e3 * float(np.mean([row.seconds for row in scores])),
-    }
 
 
 if __name__ == "__main__":

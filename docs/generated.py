@@ -9,6 +9,7 @@ per package of the Python API and per tutorial is written before a build (`write
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import pkgutil
 import pydoc
@@ -19,10 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import docstring_parser
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["fill", "packages", "relinked", "unlinked", "write_pages"]
+__all__ = ["fill", "launcher_keys", "packages", "relinked", "unlinked", "write_pages"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -197,8 +200,7 @@ def _study_keys() -> str:
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
                         ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
                         ("machine", "MachineSection"), ("participants", "ParticipantSection"),
-                        ("launcher", "LauncherOptions"), ("meshes", "MeshSection"),
-                        ("chain", "ChainSection")):  # fmt: skip
+                        ("meshes", "MeshSection"), ("chain", "ChainSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "." in table or "items" in schema["properties"][table]
         lines += [
@@ -211,7 +213,27 @@ def _study_keys() -> str:
             default = "required" if key in section.get("required", ()) else _default(values.get("default"))
             lines.append(f"| `{key}` | {_type(values)} | {default} | {meanings[table][key]} |")
         lines.append("")
+    lines += ["## `[launcher]`", "", "| key | type | default | for | meaning |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in launcher_keys()]
     return "\n".join(lines)
+
+
+def launcher_keys() -> list[tuple[str, str, str, str, str]]:
+    """Every key of ``[launcher]``, from the constructors of our launchers: key, type, default, launchers, meaning."""
+    from precice_lb.calibrate.launchers import keys_of
+    from precice_lb.plugins import LAUNCHERS
+
+    found: dict[tuple[str, str, str, str], list[str]] = {}
+    for name in ("mpiexec", "srun", "slurm", "template"):
+        kind = LAUNCHERS[name]
+        texts = [docstring_parser.parse(inspect.getdoc(cls) or "") for cls in reversed(kind.__mro__)]
+        meanings = {each.arg_name: each.description or "" for text in texts for each in text.params}
+        schema = keys_of(kind).model_json_schema()
+        for key, values in schema["properties"].items():
+            default = "required" if key in schema.get("required", ()) else _default(values.get("default"))
+            meaning = " ".join(meanings[key].replace("``", "`").split())
+            found.setdefault((f"`{key}`", _type(values), default, meaning), []).append(f"`{name}`")
+    return [(key, kind, default, ", ".join(names), meaning) for (key, kind, default, meaning), names in found.items()]
 
 
 def _meanings(text: str) -> dict[str, dict[str, str]]:

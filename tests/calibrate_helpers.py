@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from precice_lb.calibrate import Event
+from precice_lb.calibrate.launchers import launcher_from
 from precice_lb.calibrate.processes import TOKEN_VARIABLE
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.dataset import load_runs
@@ -30,6 +32,11 @@ os.write(1, f"{name} says hello\\n".encode())  # in one piece, since ranks share
 
 def quiet(event: Event) -> None:
     """Take an event and say nothing."""
+
+
+def launcher_of(name: str, directory: Path = Path(), **keys: object) -> Any:
+    """Make the launcher of a ``[launcher]`` table with these keys, for a campaign that lives in a directory."""
+    return launcher_from({"name": name, **keys}, Path.cwd()).ready(directory)
 
 
 def write_case(directory: Path, solver: str = SOLVER) -> Path:

@@ -99,6 +99,17 @@ def slurm() -> Iterator[Path]:
         shutil.rmtree(root)
 
 
+@pytest.fixture(scope="module", params=["A", "B"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A Slurm of a test file's own in each of its configurations; their names."""
+    root = Path(tempfile.mkdtemp(prefix="slurm-"))
+    try:
+        with running_slurm(root, threaded=request.param == "B"):
+            yield request.param
+    finally:
+        shutil.rmtree(root)
+
+
 @pytest.fixture(scope="module")
 def mpi(slurm: Path) -> str:
     """The plugin of srun that this environment's MPI understands."""

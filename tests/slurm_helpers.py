@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol", "munged")
@@ -210,6 +211,7 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         yield conf
     finally:
         _empty_queue()
+        _stop_controller(root)
         for process in reversed(started):
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -222,6 +224,31 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         for name in settings:
             os.environ.pop(name, None)
         _end_steps(conf)
+
+
+@contextmanager
+def controller_away() -> Iterator[None]:
+    """Stop the controller of a running Slurm meanwhile; it comes back with what it knew."""
+    conf = Path(os.environ["SLURM_CONF"])
+    _stop_controller(conf.parent)
+    try:
+        yield
+    finally:
+        subprocess.run(["slurmctld"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        wait_until(lambda: subprocess.run("squeue", capture_output=True, check=False).returncode == 0, 60, "its return")
+
+
+def _stop_controller(root: Path) -> None:
+    with suppress(FileNotFoundError, psutil.NoSuchProcess):
+        controller = psutil.Process(int((root / "slurmctld.pid").read_text()))
+        controller.terminate()
+        controller.wait(timeout=60)
+
+
+def submitted() -> int:
+    """Count the jobs that a running Slurm was ever given."""
+    log = (Path(os.environ["SLURM_CONF"]).parent / "slurmctld.log").read_text(errors="replace")
+    return log.count("_slurm_rpc_submit_batch_job: JobId=")
 
 
 def mpi_plugin() -> str:

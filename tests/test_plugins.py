@@ -22,10 +22,12 @@ MODULES = {
 
 
         class OwnLauncher(Launcher):
-            keys = frozenset({"greeting"})
+            def __init__(self, *, greeting: str = ""):
+                super().__init__()
+                self.greeting = greeting
 
             def command(self, plan, task):
-                return ["env", f"GREETING={self.options.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
+                return ["env", f"GREETING={self.greeting}", f"PMI_SIZE={task.ranks}", *task.command]
     ''',
     "site_scheduler": '''
         """Runs jobs as processes of this machine, as a batch system would."""
@@ -55,8 +57,7 @@ MODULES = {
 
 
         class BatchLauncher(Launcher):
-            def __init__(self, options, directory):
-                super().__init__(options, directory)
+            def locate(self):
                 self.scheduler = Batch()
 
             def command(self, plan, task):

@@ -103,6 +103,7 @@ def decide(
     block: int = 1,
     errors: Array | None = None,
     parameters: Mapping[str, Any] | None = None,
+    machine: Mapping[str, Any] | None = None,
     extrap: str | None = None,
 ) -> list[Split | None]:
     """Let a contestant split budgets after readings of two solvers.
@@ -121,6 +122,8 @@ def decide(
         Standard errors of the readings, where the learner is told them.
     parameters
         Of the learner.
+    machine
+        What `recommend_split` is told of it beside, in words of `Machine`.
     extrap
         The Python that runs Extra-P.
 
@@ -147,7 +150,7 @@ def decide(
     return [
         _recommended(readings, block, block * budget, learner=name, learner_parameters=parameters,
                      minimum_ranks=block * low, maximum_ranks=dict.fromkeys(NAMES, block * high),
-                     multiple=block, level=LEVEL)
+                     multiple=block, level=LEVEL, **(machine or {}))
         for budget, (low, high) in zip(budgets, bounds, strict=True)
     ]  # fmt: skip
 

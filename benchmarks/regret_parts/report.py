@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regret_parts.decide import LEVEL
+from regret_parts.decide import LEVEL, Score
 from regret_parts.simulate import Outcome, Result
 from regret_parts.statistics import describe, paired_ratio
 
-__all__ = ["as_json", "as_text"]
+__all__ = ["as_json", "as_text", "budget_figures", "row_text"]
 
 POOLED = "pooled"
 
@@ -86,6 +87,32 @@ def as_text(result: Result, reference: str) -> str:
     times = ", ".join(f"{name} {ms:.0f}" for name, ms in data["cpu_milliseconds_per_pair"].items() if ms >= 0.5)
     lines.append(f"CPU milliseconds per pair: {times}")
     return "\n".join(lines) + "\n"
+
+
+def budget_figures(scores: Sequence[Score]) -> dict[str, Any]:
+    """Give a contestant's figures over pairs: regrets, coverage and refusals by budget, and time per pair."""
+    regrets, covered, refused = (np.array([row[field] for row in scores], dtype=float) for field in range(3))
+    # Nobody covers anything without an interval.
+    stated = ~np.isnan(covered)
+    with np.errstate(invalid="ignore"):
+        shares = np.nansum(covered, axis=0) / stated.sum(axis=0)
+    return {
+        "regret_percent": [describe(column) for column in regrets.T],
+        "coverage_percent": (100 * shares).tolist(),
+        "refused": refused.sum(axis=0).astype(int).tolist(),
+        "cpu_milliseconds": 1e3 * float(np.mean([row.seconds for row in scores])),
+    }
+
+
+def row_text(name: str, row: dict[str, Any], last: str = "p95") -> str:
+    """Give such figures as one line: mean regret, its interval and another figure of `describe`, by budget."""
+    regrets = "  ".join(
+        f"{regret['mean']:6.2f} [{regret['low']:.2f}, {regret['high']:.2f}] / {regret[last]:.1f}"
+        for regret in row["regret_percent"]
+    )
+    covered = " ".join("   " if np.isnan(share) else f"{share:3.0f}" for share in row["coverage_percent"])
+    refused = f"refused {sum(row['refused'])}" if any(row["refused"]) else ""
+    return f"{name:17} {regrets}  covered {covered}  {row['cpu_milliseconds']:.0f} ms  {refused}"
 
 
 def _cell(figures: dict[str, Any]) -> str:

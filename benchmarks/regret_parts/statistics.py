@@ -13,7 +13,7 @@ RESAMPLES, SEED = 2000, 1979
 
 
 def describe(regrets: Array) -> dict[str, float]:
-    """Mean, its 95 % bootstrap interval, and the 95th percentile; in percent.
+    """Mean, its 95 % bootstrap interval, median and the 95th percentile; in percent.
 
     Parameters
     ----------
@@ -26,6 +26,7 @@ def describe(regrets: Array) -> dict[str, float]:
         "mean": 100 * float(regrets.mean()),
         "low": 100 * float(low),
         "high": 100 * float(high),
+        "median": 100 * float(np.median(regrets)),
         "p95": 100 * float(np.quantile(regrets, 0.95)),
     }
 

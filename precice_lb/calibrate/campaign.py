@@ -13,7 +13,7 @@ from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import design_of
-from precice_lb.calibrate.launchers import make_launcher
+from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
@@ -67,12 +67,13 @@ def run_campaign(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
-    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    launcher = study.launcher.ready(directory)
     tell = logged(report or print_event, directory)
     launcher.warn = lambda text: tell(Event("waiting", text))
     with campaign_lock(directory), signals_interrupt():
         state = CampaignState.load(directory) or CampaignState(study.identity())
-        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
+        files = state.take_files(case_files(study, directory, state.files))
+        state.take_identity(study.identity(), directory, resumes=launcher.resumes, files=files)
         runs = CampaignRuns(study, launcher, state, directory)
         failed: list[RunRecord] = []
         try:
@@ -105,6 +106,9 @@ def run_campaign(
             if design.conclusion is not None:
                 ended = plural(len(state.finished), "finished run")
                 tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished run")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()
         state.save(directory)
@@ -114,16 +118,22 @@ def run_campaign(
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
-    """Measure a split, again as often as the study allows where it fails; return the last attempt."""
-    for attempt in range(1, runs.study.runs.retries + 2):
+    """Measure a split, again as often as the study allows where it fails; return the last attempt.
+
+    A run that is lost is repeated once in addition.
+    """
+    retries = runs.study.runs.retries
+    if_failed = [f"retry {attempt} of {retries}" for attempt in range(1, retries + 1)]
+    if_lost = ["once more, since the last run was lost"]
+    while True:
         record = runs.new(proposal)
         tell(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
         tell(run_finished(number, total, record, _used(runs, total - number)))
-        if record.outcome == "finished":
-            break
-        proposal = replace(proposal, reason=f"retry {attempt} of {runs.study.runs.retries}")
-    return record
+        reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
+        if record.outcome == "finished" or not reasons:
+            return record
+        proposal = replace(proposal, reason=reasons.pop(0))
 
 
 def _used(runs: CampaignRuns, left: int) -> str:

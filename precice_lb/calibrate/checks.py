@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from precice_lb.calibrate.launchers import launcher_class
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import SLURM, chosen, combinations_of, kind_of, machine_of, names_of, require_nodes
+from precice_lb.calibrate.versions import chosen, combinations_of, kind_of, machine_of, names_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
@@ -18,7 +17,6 @@ from precice_lb.plural import plural
 
 def check_layouts(study: Study) -> None:
     """Refuse layouts that do not fit bounds or budget, threads that the launcher gives nobody, and wrong variables."""
-    gives_threads = launcher_class(study.launcher.name).gives_threads(study.launcher)
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"
         given = participant.name in study.layouts
@@ -28,7 +26,7 @@ def check_layouts(study: Study) -> None:
         if participant.name not in study.layouts:
             continue
         layouts, most = participant.layouts, study.budget.ranks
-        if not gives_threads and (layouts.threads != 1 or layouts.pairs):
+        if not study.launcher.gives_threads and (layouts.threads != 1 or layouts.pairs):
             remedy = (
                 "write {threads} or {cores} into launcher.participant"
                 if study.launcher.name == "template"
@@ -95,8 +93,8 @@ def check_versions(study: Study) -> None:
     for index, kind in enumerate(kinds, start=1):
         if kinds.index(kind) != index - 1:
             raise StudyError(f"budget.kinds[{index}].name: {kind!r} stands in the study twice")
-    runs_options = study.launcher.name in SLURM or "options" in launcher_class(study.launcher.name).keys
-    if study.launcher.allocation == "campaign" and (study.budget.kinds or any(p.versions for p in study.participants)):
+    of_one = getattr(study.launcher, "allocation", None) == "campaign"
+    if of_one and (study.budget.kinds or any(p.versions for p in study.participants)):
         raise StudyError(
             'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
             'kinds here: use "run"'
@@ -130,18 +128,7 @@ def check_versions(study: Study) -> None:
                     f"{here}.gpus_per_rank: expected at most the {study.machine.gpus_per_node} GPUs of a node, "
                     f"found {version.gpus_per_rank}"
                 )
-            if version.options and not runs_options:
-                raise StudyError(
-                    f"{here}.options: options of a batch system on the launcher {study.launcher.name}, which has "
-                    "none: use slurm, or leave them out"
-                )
-    if study.budget.kinds and any(kind.options for kind in study.budget.kinds) and not runs_options:
-        raise StudyError(
-            f"budget.kinds: options of a batch system on the launcher {study.launcher.name}, which has none: use "
-            "slurm, or leave them out"
-        )
-    if study.launcher.name == "srun":
-        _check_steps(study)
+    _check_options(study)
     for versions in combinations_of(study):
         if versions or study.budget.kinds:
             try:
@@ -151,8 +138,10 @@ def check_versions(study: Study) -> None:
                 raise StudyError(f"{'budget.kinds' if study.budget.kinds else 'machine'}: {error}") from error
 
 
-def _check_steps(study: Study) -> None:
-    """Refuse options of versions and kinds that ask for nodes: the allocation has those that it has."""
+def _check_options(study: Study) -> None:
+    """Refuse options of versions and kinds where no job is made of them; an allocation has the nodes that it has."""
+    if hasattr(study.launcher, "options"):
+        return
     tables = [
         *((f"budget.kinds[{at}]", kind.options) for at, kind in enumerate(study.budget.kinds, start=1)),
         *(
@@ -162,11 +151,12 @@ def _check_steps(study: Study) -> None:
         ),
     ]
     for key, options in tables:
-        if other := next((option for option in options if not option.startswith(GPU_OPTIONS)), None):
-            raise StudyError(
-                f"{key}.options: expected options for GPUs alone, since srun takes the nodes that it has, "
-                f"found {other!r}: use slurm, or leave it out"
-            )
+        why = f"options of a batch system on the launcher {study.launcher.name}, which has none"
+        if study.launcher.name == "srun":
+            options = tuple(option for option in options if not option.startswith(GPU_OPTIONS))
+            why = "expected options for GPUs alone, since srun takes the nodes that it has"
+        if options:
+            raise StudyError(f"{key}.options: {why}, found {options[0]!r}: use slurm, or leave it out")
 
 
 def _check_kind(kind: str | None, kinds: list[str], key: str) -> None:

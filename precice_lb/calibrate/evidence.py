@@ -17,6 +17,7 @@ from precice_lb.ingest.profiling import import_profiling
 from precice_lb.layout import Layout
 from precice_lb.plural import plural
 from precice_lb.recommend.plan import FailedSplit
+from precice_lb.store.schema import name_in_files
 
 # Stores, and preCICE's profiling files, of one rank.
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
@@ -77,8 +78,8 @@ def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) 
     """Say which participant's MPI saw another number of ranks than the split says, by files not older than a time."""
     sizes = _sizes(run, since)
     for name, layout in layouts.items():
-        if name in sizes and sizes[name] != {ranks := layout.ranks}:
-            seen = " and ".join(map(str, sorted(sizes[name])))
+        if (found := sizes.get(name_in_files(name))) and found != {ranks := layout.ranks}:
+            seen = " and ".join(map(str, sorted(found)))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
                 f"the launcher; {_MPI_REMEDY}"
@@ -94,7 +95,7 @@ def other_mpi(log: Path) -> str | None:
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
     """Say which participants left neither a store nor profiling files."""
-    silent = [name for name in split if name not in _sizes(run)]
+    silent = [name for name in split if name_in_files(name) not in _sizes(run)]
     if not silent:
         return None
     return (
@@ -112,7 +113,9 @@ def import_profiles(
 ) -> str | None:
     """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
     recorded = {match["who"] for path in run.glob(_STORES) if (match := _RANK_FILE.match(path.name))}
-    for name in layouts.keys() - recorded:
+    for name in layouts:
+        if name_in_files(name) in recorded:
+            continue
         files = [
             path for path in run.glob(_PROFILES) if (match := _RANK_FILE.match(path.name)) and match["who"] == name
         ]
@@ -128,12 +131,13 @@ def import_profiles(
 
 
 def _sizes(run: Path, since: float = 0.0) -> dict[str, set[int]]:
-    """Return the numbers of ranks in the names of a run's stores and profiling files, by participant."""
+    """Return the numbers of ranks in the names of a run's stores and profiling files, by `name_in_files`."""
     found: dict[str, set[int]] = {}
     for pattern in (_STORES, _PROFILES, _PROFILES_HERE):
         for path in run.glob(pattern):
             if (match := _RANK_FILE.match(path.name)) and path.stat().st_mtime >= since:
-                found.setdefault(match["who"], set()).add(int(match["size"]))
+                who = match["who"] if pattern == _STORES else name_in_files(match["who"])
+                found.setdefault(who, set()).add(int(match["size"]))
     return found
 
 

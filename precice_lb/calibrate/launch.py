@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.calibrate.evidence import other_mpi, reasons, without_banner, wrong_size
-from precice_lb.calibrate.launchers import Launcher, make_launcher
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
 from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, check_command, file_name
@@ -151,7 +151,7 @@ def start_split(
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after all ranks have been stopped.
     """
-    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    launcher = study.launcher.ready(directory)
     case = study.case_directory
     kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = RunPlan(
@@ -161,6 +161,7 @@ def start_split(
         token=secrets.token_hex(8),
         variables={_THREADS: "1"} | study.environment | kept,
         time_limit_seconds=math.inf,
+        whole_logs=True,
     )
     _require_room(launcher, plan)
     launcher.check(plan.tasks)
@@ -183,7 +184,7 @@ def _require_room(launcher: Launcher, plan: RunPlan) -> None:
                 "expected an allocation of Slurm or a host file for participants on nodes of their own, found this "
                 "machine alone"
             )
-        if plan.cores > (cores := len(launcher.cores)) and not launcher.options.oversubscribe:
+        if plan.cores > (cores := len(launcher.cores)) and not launcher.oversubscribe:
             unit = "rank" if plan.cores == plan.ranks else "thread"
             raise CalibrationError(
                 f"expected at most {plural(cores, unit)}, one for each core that may be used here, found "
@@ -217,7 +218,7 @@ def _require_network(study: Study) -> None:
 def _without_mpi(launcher: Launcher, plan: RunPlan) -> list[str]:
     """Say where steps would start each rank as a run of its own."""
     many = [task.participant for task in plan.tasks if task.ranks > 1]
-    if not many or not isinstance(launcher, SrunLauncher) or launcher.options.mpi is not None:
+    if not many or not isinstance(launcher, SrunLauncher) or launcher.mpi is not None:
         return []
     if re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE) is None:
         return []

@@ -1,4 +1,4 @@
-"""What a launcher is given: its options, a run with its participants' tasks, and the commands that these run."""
+"""What a launcher is given: a run with its participants' tasks, and the commands that these run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.plugins import LAUNCHERS, choices, close_match
+from precice_lb.exceptions import StudyError
+from precice_lb.plugins import choices
 
 # Tells a recorder how many threads a rank has.
 THREADS_VARIABLE = "PRECICE_LB_THREADS"
@@ -35,45 +32,6 @@ RUN_VARIABLES = (
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 # Not the shell's own ${name}.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
-
-_Text = Annotated[str, Field(min_length=1)]
-_Path = Annotated[Path, Field(strict=False)]
-_Texts = Annotated[tuple[str, ...], Field(strict=False)]
-
-
-class LauncherOptions(BaseModel):
-    """A study's ``[launcher]`` table, whose keys ``configs/README.md`` describes.
-
-    Each launcher knows some of them (`Launcher.keys`), perhaps more than these.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-    name: _Text = "mpiexec"
-    program: _Text | None = None
-    arguments: _Texts = ()
-    oversubscribe: bool = False
-    pin: bool = True
-    hostfile: _Path | None = None
-    ranks_per_node: Annotated[int, Field(ge=1)] | None = None
-    mpi: _Text | None = None
-    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)] = ()
-    allocation: Literal["run", "campaign"] = "run"
-    setup: _Texts = ()
-    participant: _Text | None = None
-    script: _Path | None = None
-    submit: _Text | None = None
-    cancel: _Text | None = None
-    job_number: _Text | None = None
-    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in LAUNCHERS:
-            names = sorted(LAUNCHERS)
-            raise ValueError(f"expected one of {', '.join(names)}, found {name!r}{close_match(name, names)}")
-        return name
 
 
 @dataclass(frozen=True)
@@ -151,6 +109,8 @@ class RunPlan:
         How long it may take.
     last_line : str
         What a job's script does when all participants have ended, whether well or not.
+    whole_logs : bool
+        Whether logs are kept however long they are.
     """
 
     name: str
@@ -160,6 +120,7 @@ class RunPlan:
     variables: Mapping[str, str] = field(default_factory=dict)
     time_limit_seconds: float = 3600.0
     last_line: str = ""
+    whole_logs: bool = False
 
     @property
     def ranks(self) -> int:
@@ -178,20 +139,28 @@ class RunPlan:
 
 
 def file_name(participant: str) -> str:
-    """Return a participant's name as part of a file's name, which file systems limit to 255 bytes."""
-    name = re.sub(r"[^A-Za-z0-9_.]", "_", participant)
-    return name if len(name) <= 160 else f"{name[:160]}_{hashlib.sha256(participant.encode()).hexdigest()[:16]}"
+    """Return what of files' names is one participant's alone: its name, else what can be read of it and a hash.
+
+    It is safe in a shell and as the first word of a path, and leaves room to the 255 bytes of file systems.
+    """
+    if re.fullmatch(r"(?!-)[A-Za-z0-9_.-]{1,160}", participant):
+        return participant
+    digest = hashlib.sha256(participant.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{re.sub('[^A-Za-z0-9_.]', '_', participant)[:160]}~{digest[:16]}"
 
 
-def command_tokens(command: str, directory: Path, case: Path) -> tuple[str, ...]:
-    """Split a command as a shell would and put the program it starts in place of its name.
+def command_tokens(
+    command: str, directory: Path, case: Path, values: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
+    """Split a command as a shell would, fill the placeholders, and put the program it starts in place of its name.
 
     ``python`` and ``python3`` are the interpreter that runs the campaign; a name with a slash is relative to the
     participant's ``directory`` in the ``case``, of which a run takes a copy; any other name is looked for beside the
     interpreter, then on the path.
     """
     try:
-        tokens = shlex.split(command)
+        # Filled once they are apart: whatever a name is made of, it stays in its word.
+        tokens = [fill(token, values or {}) for token in shlex.split(command)]
     except ValueError as error:
         raise StudyError(f"expected a command, found {command!r}: {error}") from error
     if not tokens:
@@ -229,9 +198,9 @@ def _copied(name: str, directory: Path, case: Path) -> bool:
     return Path(os.path.normpath(directory / name)).is_relative_to(os.path.normpath(case))
 
 
-def check_command(command: str, directory: Path, case: Path) -> None:
+def check_command(command: str, directory: Path, case: Path, values: Mapping[str, object] | None = None) -> None:
     """Check that a command's program exists, and its script where it is one of Python's."""
-    script, by_run = _script(command_tokens(command, directory, case))
+    script, by_run = _script(command_tokens(command, directory, case, values))
     if script is None:
         return
     if not (directory / script).exists():
@@ -285,4 +254,4 @@ def split_command(key: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise CalibrationError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error
+        raise StudyError(f"launcher.{key}: expected a command line, found {text!r}: {error}") from error

@@ -7,12 +7,13 @@ what they add or change is kept below ``<campaign>/prepared/``, and laid over th
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
 import os
 import shlex
 import shutil
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,7 @@ LEFT_OUT = (
     "precice-*-convergence.log",
     "precice-*-watchpoint-*.log",
 )
+_BLOCK = 1 << 20
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
@@ -67,41 +69,77 @@ def copy_tree(
     With ``only`` these paths of it, and what is below them, are copied and nothing else. A symbolic link that points
     outside of the tree keeps pointing there; one that points inside points into the copy.
     """
+    _make(target, source.stat())
+    for inside, entry, linked in _entries(source, link, without, left_out, only):
+        new = target / inside
+        if entry.is_dir(follow_symlinks=False) and not linked:
+            _make(new, entry.stat())
+            continue
+        _clear(new)
+        if entry.is_symlink():
+            new.symlink_to(_led(entry, source))
+        elif linked:
+            new.symlink_to(entry.path)
+        else:
+            shutil.copy2(entry.path, new)
 
-    def copy(relative: Path) -> None:
-        # A case may be read-only; its copy is worked in.
-        place = target / relative
-        place.mkdir(parents=True, exist_ok=True)
-        place.chmod(stat.S_IMODE((source / relative).stat().st_mode) | stat.S_IRWXU)
+
+def _make(place: Path, like: os.stat_result) -> None:
+    """Make a directory; a case may be read-only, but its copy is worked in."""
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(stat.S_IMODE(like.st_mode) | stat.S_IRWXU)
+
+
+def _entries(
+    source: Path,
+    link: Sequence[str],
+    without: Path | None,
+    left_out: Sequence[str],
+    only: Collection[Path] | None = None,
+) -> Iterator[tuple[Path, os.DirEntry[str], bool]]:
+    """Walk what is copied of a tree, directories before what they hold; the last value says what becomes a link."""
+    above = set() if only is None else {parent for path in only for parent in path.parents}
+    waiting = [Path()]
+    while waiting:
+        relative = waiting.pop()
         for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
             inside = relative / entry.name
-            new = target / inside
-            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted(inside):
+            wanted = only is None or inside in above or any(path in only for path in (inside, *inside.parents))
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted:
                 continue
             if without is not None and (
                 Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
             ):
                 continue
-            if entry.is_dir(follow_symlinks=False) and not linked(inside):
-                copy(inside)
-                continue
-            _clear(new)
-            if entry.is_symlink():
-                new.symlink_to(_led(entry, source))
-            elif linked(inside):
-                new.symlink_to(entry.path)
-            else:
-                shutil.copy2(entry.path, new)
+            linked = any(fnmatch.fnmatch(str(inside), pattern) for pattern in link)
+            yield inside, entry, linked
+            if entry.is_dir(follow_symlinks=False) and not linked:
+                waiting.append(inside)
 
-    above = set() if only is None else {parent for path in only for parent in path.parents}
 
-    def wanted(path: Path) -> bool:
-        return only is None or path in above or any(each in only for each in (path, *path.parents))
+def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
+    """Return size, time and SHA-256 of each file that runs get a copy of; as known where size and time are the same.
 
-    def linked(path: Path) -> bool:
-        return any(fnmatch.fnmatch(str(path), pattern) for pattern in link)
-
-    copy(Path())
+    Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
+    """
+    entries: dict[str, os.DirEntry[str]] = {}
+    for source in filter(None, (study.case_directory, study.restart_path)):
+        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, "*.log")):
+            is_file = entry.is_file(follow_symlinks=False) and not linked
+            if is_file and Path(entry.path) not in (study.path, study.configuration_path):
+                entries[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
+    found = {}
+    for name, entry in entries.items():
+        status = entry.stat()
+        stamp = f"{status.st_size} {status.st_mtime_ns} "
+        found[name] = (known or {}).get(name, "")
+        if not found[name].startswith(stamp):
+            digest = hashlib.sha256()
+            with open(entry.path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+            found[name] = stamp + digest.hexdigest()
+    return found
 
 
 def _clear(path: Path) -> None:
@@ -155,7 +193,7 @@ def tokens_of(
     """Return a command of a participant for a number of cores, by default the one that each rank runs, as tokens."""
     text = participant.command_at(study.layout(participant.name, cores).ranks) if command is None else command
     origin = study.case_directory / participant.directory
-    return command_tokens(fill(text, placeholders(study, participant, cores, segment)), origin, study.case_directory)
+    return command_tokens(text, origin, study.case_directory, placeholders(study, participant, cores, segment))
 
 
 def task_of(study: Study, participant: ParticipantSection, cores: int) -> Task:
@@ -220,7 +258,8 @@ def prepared(
     """
     if not (participant.prepare or participant.templates):
         return None
-    of_version = f"-{participant.version}" if participant.version else ""
+    # Names and versions may both have a hyphen.
+    of_version = f"+{participant.version}" if participant.version else ""
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
     place = (
         directory

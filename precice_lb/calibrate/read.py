@@ -10,8 +10,8 @@ from typing import Any, get_args
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
-from precice_lb.calibrate.launchers import launcher_class
-from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders, fill
+from precice_lb.calibrate.launchers import launcher_from
+from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.study import Study
@@ -68,8 +68,10 @@ def read_study(path: str | Path) -> Study:
 
 def study_from(raw: dict[str, Any], path: Path) -> Study:
     """Make a study of its tables; ``path`` is that of its file."""
+    path = path.resolve()
     try:
-        return Study.model_validate({**raw, "path": path.resolve()})
+        launcher = launcher_from(raw.get("launcher", {}), path.parent)
+        return Study.model_validate({**raw, "launcher": launcher, "path": path})
     except ValidationError as error:
         raise StudyError(_explain(error, raw)) from None
 
@@ -292,7 +294,7 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     for name, command in commands:
         try:
             check_placeholders(command, PLACEHOLDERS)
-            check_command(fill(command, values), directory, case)
+            check_command(command, directory, case, values)
         except StudyError as error:
             raise StudyError(f"{key}.{name}: {error}") from error
     for number, template in enumerate(participant.templates, start=1):
@@ -309,8 +311,7 @@ def _check_network(study: Study, configuration: Configuration) -> None:
                 f"case.network: {study.configuration_path.name} has no m2n:sockets to which it could apply"
             )
         return
-    many_nodes = launcher_class(study.launcher.name).many_nodes or study.launcher.hostfile is not None
-    if many_nodes and any(element.attributes.get("network", "lo") == "lo" for element in sockets):
+    if study.launcher.many_nodes and any(element.attributes.get("network", "lo") == "lo" for element in sockets):
         raise StudyError(
             f"case.network: the sockets of {study.configuration_path.name} are on the loopback interface lo, on which "
             "ranks of different nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo "

@@ -20,6 +20,7 @@ from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, file_name
 from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, stop_token
+from precice_lb.calibrate.schedulers import LostError
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen
@@ -158,7 +159,7 @@ class CampaignRuns:
             with self._interruptible(record):
                 others = OtherLoad()
                 outcome = self.launcher.run(self.plan(record), note)
-                if not self.launcher.many_nodes and self.study.launcher.hostfile is None:
+                if not self.launcher.many_nodes:
                     record.other_load = others.cores()
         except (OSError, shutil.Error, PreciceLBError) as problem:
             return _unprepared(problem)
@@ -169,10 +170,12 @@ class CampaignRuns:
         run_directory = self.directory / record.directory
         record.seconds = round(outcome.seconds, 3)
         record.error = error = self._problem(record, outcome)
-        record.outcome = "finished" if error is None else "timeout" if outcome.timed_out else "failed"
+        record.outcome = "finished"
         if error is not None:
+            record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
             _set_aside(run_directory)
-            explain(record, run_directory, outcome)
+            if not outcome.lost:
+                explain(record, run_directory, outcome)
         self.state.save(self.directory)
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
@@ -288,7 +291,7 @@ class CampaignRuns:
 
 
 def _unprepared(problem: Exception) -> Outcome:
-    return Outcome(0.0, f"the run could not be prepared: {problem}")
+    return Outcome(0.0, f"the run could not be prepared: {problem}", lost=isinstance(problem, LostError))
 
 
 def _set_aside(run_directory: Path) -> None:

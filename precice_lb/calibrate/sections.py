@@ -19,13 +19,29 @@ _Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Fie
 _OneOrMore = Annotated[int, Field(ge=1)]
 
 
-class VersionSection(BaseModel):
+class Section(BaseModel):
+    """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_of_two(cls, table: object) -> object:
+        if not isinstance(table, dict):
+            return table
+        for key in table:
+            ranks = key.replace("cores", "ranks")
+            alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
+            if key != ranks and ranks in table and isinstance(alias, AliasChoices):
+                raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
+        return table
+
+
+class VersionSection(Section):
     """``[[participants.versions]]``: one of several programs that may be a participant, such as one on GPUs.
 
     ``options``, ``prepare`` and ``environment`` are added to those of the participant.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "version"))]
     command: _Text
@@ -37,10 +53,8 @@ class VersionSection(BaseModel):
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
 
 
-class KindSection(BaseModel):
+class KindSection(Section):
     """``[[budget.kinds]]``: nodes of one kind, and what Slurm is asked for to get them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "kind of nodes"))]
     nodes: _OneOrMore
@@ -53,7 +67,6 @@ class KindSection(BaseModel):
         return NodeKind(self.name, self.nodes, self.cores_per_node, self.gpus_per_node)
 
 
-_Ranks = Annotated[int, Field(ge=1)]
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _List = Field(strict=False)
@@ -75,6 +88,13 @@ def _of_split(value: object) -> object:
     return _number(value, None, 'a number from 1, or ranks x threads such as "1x8"')
 
 
+def _printable(name: object) -> object:
+    """Refuse what would be more than a part of a line, in scripts and in the file that tells how a job ended."""
+    if isinstance(name, str) and not name.isprintable():
+        raise ValueError(f"expected printable characters, found {name!r}")
+    return name
+
+
 def _pair(value: object) -> object:
     """Refuse what is not a pair of numbers from 1."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(type(each) is int and each >= 1 for each in value):
@@ -91,24 +111,6 @@ _FREE = "free"
 # Key of a table of commands.
 OTHER_RANKS = "default"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
-
-class Section(BaseModel):
-    """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_of_two(cls, table: object) -> object:
-        if not isinstance(table, dict):
-            return table
-        for key in table:
-            ranks = key.replace("cores", "ranks")
-            alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
-            if key != ranks and ranks in table and isinstance(alias, AliasChoices):
-                raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
-        return table
 
 
 class CaseSection(Section):
@@ -176,7 +178,7 @@ class BudgetSection(Section):
     They are cores, and may be named so, where participants have threads. ``kinds`` are nodes of several kinds.
     """
 
-    ranks: Annotated[_Ranks, Field(validation_alias=AliasChoices("ranks", "cores"))]
+    ranks: Annotated[_OneOrMore, Field(validation_alias=AliasChoices("ranks", "cores"))]
     kinds: Annotated[tuple[KindSection, ...], _List] = ()
 
 
@@ -190,17 +192,17 @@ class SharedSection(Section):
 class MachineSection(Section):
     """``[machine]``: what a split has to fit, with the keys of `precice_lb.recommend.Machine`."""
 
-    cores: _Ranks | None = None
-    nodes: _Ranks | None = None
-    cores_per_node: _Ranks | None = None
+    cores: _OneOrMore | None = None
+    nodes: _OneOrMore | None = None
+    cores_per_node: _OneOrMore | None = None
     gpus_per_node: _Count | None = None
     gpus: _Count | None = None
     whole_nodes: bool | Annotated[tuple[_Text, ...], _List] | None = None
-    threads: _Ranks | dict[str, _Ranks] | None = None
+    threads: _OneOrMore | dict[str, _OneOrMore] | None = None
     gpus_per_rank: dict[str, _Count] | None = None
-    multiple: _Ranks | dict[str, _Ranks] | None = None
-    allow: dict[str, Annotated[tuple[_Ranks, ...], Field(strict=False, min_length=1)]] | None = None
-    fixed: dict[str, _Ranks] | None = None
+    multiple: _OneOrMore | dict[str, _OneOrMore] | None = None
+    allow: dict[str, Annotated[tuple[_OneOrMore, ...], Field(strict=False, min_length=1)]] | None = None
+    fixed: dict[str, _OneOrMore] | None = None
     memory: dict[str, _Amount] | None = None
     memory_per_rank: _Amount | dict[str, _Amount] | None = None
     elements: dict[str, _Amount] | None = None
@@ -208,7 +210,7 @@ class MachineSection(Section):
     shared: Annotated[tuple[SharedSection, ...], _List] | None = None
     kinds: Annotated[tuple[KindSection, ...], _List] | None = None
     kind: dict[str, _Text] | None = None
-    ranks_per_node: dict[str, _Ranks] | None = None
+    ranks_per_node: dict[str, _OneOrMore] | None = None
 
     def machine(self) -> Machine:
         """Return it as what `precice_lb.recommend_split` takes."""
@@ -224,19 +226,19 @@ class ParticipantSection(Section):
     ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
-    name: _Text
+    name: Annotated[_Text, BeforeValidator(_printable)]
     command: _Text | dict[str, _Text]
     directory: _Text = "."
     ranks: _Free | None = None
     threads: _Free = 1
     pairs: Annotated[tuple[_Pair, ...], Field(strict=False, min_length=1)] | None = None
-    minimum_ranks: Annotated[_Ranks, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
-    maximum_ranks: Annotated[_Ranks | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))] = (
-        None
-    )
+    minimum_ranks: Annotated[_OneOrMore, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
+    maximum_ranks: Annotated[
+        _OneOrMore | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
+    ] = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    ranks_per_node: _Ranks | None = None
-    options: Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], _List] = ()
+    ranks_per_node: _OneOrMore | None = None
+    options: _Options = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
     collect: Annotated[tuple[_Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()

@@ -118,7 +118,8 @@ class RunRecord:
     #: Why this split.
     reason: str = ""
     #: Outdated: it did not end well, and the study was changed after it.
-    outcome: Literal["running", "finished", "failed", "timeout", "interrupted", "outdated"] = "running"
+    #: Lost: it ended by no fault of its own, and says nothing of its split.
+    outcome: Literal["running", "finished", "failed", "timeout", "lost", "interrupted", "outdated"] = "running"
     #: Wall time.
     seconds: float = 0.0
     error: str | None = None
@@ -182,6 +183,8 @@ class CampaignState:
     study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
     settings: Settings | None = None
+    #: Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
+    files: dict[str, str] | None = None
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
@@ -193,12 +196,23 @@ class CampaignState:
         content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self)}
         write_json(directory / STATE_FILE, content, FORMAT, FORMAT_VERSION, _WHAT)
 
-    def take_identity(self, identity: dict[str, Any], directory: Path, *, resumes: bool) -> None:
-        """Refuse to mix runs of two studies; one of which no run has ended well may change.
+    def take_files(self, files: dict[str, str]) -> list[str]:
+        """Note the files of the case; return which have another content, are new or gone."""
+        before = files if self.files is None else self.files
+        self.files = files
+        # Behind size and time.
+        there, here = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (before, files))
+        changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
+        return [f"{name}{'' if name in here else ' (gone)'}{'' if name in there else ' (new)'}" for name in changed]
+
+    def take_identity(
+        self, identity: dict[str, Any], directory: Path, *, resumes: bool, files: Sequence[str] = ()
+    ) -> None:
+        """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
 
         Runs that failed say nothing of the new study, and neither does what was prepared for them.
         """
-        if identity_hash(identity) == identity_hash(self.study):
+        if identity_hash(identity) == identity_hash(self.study) and not files:
             return
         going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
         if not self.finished and not going_on:
@@ -209,9 +223,10 @@ class CampaignState:
             return
         keys = sorted({*identity, *self.study})
         changed = [key for key in keys if identity.get(key) != self.study.get(key)]
+        what = "study" if changed else "case"
         raise CalibrationError(
-            f"{directory}: holds a campaign of another study ({', '.join(changed)} changed): "
-            "choose another directory, or move this one away to measure again"
+            f"{directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+            "undo that, choose another directory, or move this one away to measure again"
         )
 
     @property
@@ -221,6 +236,11 @@ class CampaignState:
 
 
 _STATE = TypeAdapter(CampaignState)
+
+
+def first_of(names: Sequence[str], most: int = 4) -> str:
+    """Name the first ones, and count the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def spent(records: Sequence[RunRecord]) -> tuple[float, float]:

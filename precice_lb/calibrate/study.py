@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import AliasChoices, Field, InstanceOf
+from pydantic.json_schema import SkipJsonSchema
 
 from precice_lb.calibrate.design import allowed_counts
-from precice_lb.calibrate.launchers import launcher_class
-from precice_lb.calibrate.plan import LauncherOptions
+from precice_lb.calibrate.launchers import Launcher, place
 from precice_lb.calibrate.sections import (
     VARIABLE,
     BudgetSection,
@@ -29,9 +29,10 @@ from precice_lb.calibrate.state import Settings
 from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
-from precice_lb.plugins import choices, close_match
+from precice_lb.plugins import choices
 from precice_lb.plural import plural, span
 from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
+from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
 
 
@@ -42,7 +43,7 @@ class Study(Section):
     case: CaseSection
     runs: RunsSection = RunsSection()
     budget: BudgetSection
-    launcher: LauncherOptions = LauncherOptions()
+    launcher: SkipJsonSchema[InstanceOf[Launcher]]
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
     parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
     machine: MachineSection = MachineSection()
@@ -75,29 +76,14 @@ class Study(Section):
         """Absolute paths of the stores of runs that were made before and count as measurements."""
         return tuple(map(self._place, self.runs.existing))
 
-    @field_validator("launcher")
-    @classmethod
-    def _known_keys(cls, options: LauncherOptions) -> LauncherOptions:
-        """Refuse keys that the launcher does not know."""
-        known = sorted(launcher_class(options.name).keys)
-        for key in sorted(options.model_fields_set - {"name", *known}):
-            close = close_match(key, known)
-            raise ValueError(
-                f"{key}: the launcher {options.name} does not know this key, only {', '.join(known)}{close}"
-            )
-        return options
-
     @property
-    def launcher_options(self) -> LauncherOptions:
-        """Return the launcher's options with absolute paths."""
-        paths = {key: getattr(self.launcher, key) for key in ("hostfile", "script")}
-        return self.launcher.model_copy(
-            update={key: self._place(path) for key, path in paths.items() if path is not None}
-        )
+    def ranks_per_node(self) -> int | None:
+        """Ranks on each node, where the launcher is told."""
+        return getattr(self.launcher, "ranks_per_node", None)
 
     def _place(self, path: str | Path) -> Path:
         """Return a path that is relative to the study file."""
-        return (self.path.parent / Path(path).expanduser()).resolve()
+        return place(path, self.path.parent)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,6 +204,12 @@ class Study(Section):
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
         return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
 
+    @property
+    def limits(self) -> Limits:
+        """What bounds a split: budget, bounds and allowed counts."""
+        low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
+        return Limits(self.budget.ranks, low, high, Constraints(allow=self.allow))
+
     def require_split(self, split: Mapping[str, int]) -> None:
         """Refuse a split that this study does not allow.
 
@@ -311,7 +303,7 @@ class Study(Section):
                     "command": p.command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
-                    "ranks_per_node": p.ranks_per_node or self.launcher.ranks_per_node,
+                    "ranks_per_node": p.ranks_per_node or self.ranks_per_node,
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
                     # Another layout on as many cores is another measurement.

@@ -15,8 +15,8 @@ from pathlib import Path
 from precice_lb.calibrate.campaign import Event, Report, logged, print_event
 from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.processes import Outcome, log_tail
-from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, read_exits
-from precice_lb.calibrate.state import RunRecord
+from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, judged, read_exits
+from precice_lb.calibrate.state import RunRecord, first_of
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
@@ -61,6 +61,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         directory = chain.directory
         tell = logged(report or print_event, directory)
         chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
+        _tell_changes(chain, tell)
         chain.runs.reserve()
         cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
         chain.state.save(directory)
@@ -90,6 +91,12 @@ def decided(chain: Chain) -> Decision | None:
     except PreciceLBError as problem:
         chain.write(problem=str(problem))
         raise
+
+
+def _tell_changes(chain: Chain, tell: Report) -> None:
+    """Say which files of the case changed: in a chain that is how something is mended, so that it goes on."""
+    if chain.changed:
+        tell(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
 
 
 def _begun(chain: Chain, cut_short: int) -> Event:
@@ -150,8 +157,6 @@ def segment_ended(chain: Chain, run: RunRecord) -> Event:
 JOB_FILE = "job.sbatch"
 """Link in the chain's directory to the script of the segment that comes next."""
 
-# Ends of a job that are for its segment to answer for. One that was cancelled, lost a node or is forgotten runs again.
-_FAULTS = frozenset({"COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"})
 # How long a command that submits may take.
 _SUBMIT_SECONDS = 300.0
 _POLL_SECONDS = 0.1
@@ -201,6 +206,7 @@ def next_segment(
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
         tell = logged(report or print_event, chain.directory)
+        _tell_changes(chain, tell)
         chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
         running = [run for run in chain.state.runs if run.outcome == "running"]
         if not running and (again := chain.runs.collect_again()) is not None:
@@ -306,12 +312,13 @@ def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
 
 
 def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:
-    """Return how a segment's job ended; None where there was none, or it was lost without a word."""
+    """Return how a segment's job ended; None where there was none, or something ended it before its last line."""
     plan, note = chain.runs.plan(record), note_of(record)
     if note.ended:
         # Its solvers did, and what follows was cut short.
         return Outcome(record.seconds)
     exits = read_exits(plan.directory / EXIT_FILE)
+    outcome = exits.outcome(plan) if exits.ended else None
     if not scheduler.resumes:
         if exits.begun and not exits.ended and not lost:
             raise CalibrationError(
@@ -319,16 +326,15 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
                 "if that is gone"
             )
     elif record.job is not None:
-        states = scheduler.poll(record.job)
-        if states is None:
-            raise CalibrationError(f"{scheduler.describe(record.job)}: no answer from the batch system; try again")
-        is_live = bool(scheduler.live.intersection(states))
-        if is_live and not exits.ended:
+        job = record.job
+        states = insist(lambda: scheduler.poll(job))
+        if scheduler.live.isdisjoint(states):
+            if outcome is None or outcome.error is not None:
+                outcome = judged(scheduler, plan, job, states)
+        elif outcome is None:
             raise CalibrationError(
-                f"segment {note.number} waits or runs as {scheduler.describe(record.job)}: its last line goes on"
+                f"segment {note.number} waits or runs as {scheduler.describe(job)}: its last line goes on"
             )
-        if not is_live and not (exits.ended and not any(exits.codes.values())):
-            return (
-                chain.runs.launcher.run(plan, lambda number: None, record.job) if _FAULTS.intersection(states) else None
-            )
-    return exits.outcome(plan) if exits.ended else None
+    if outcome is not None and outcome.lost and (exits.stopped is not None or not exits.ended):
+        return None
+    return outcome

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.design import Proposal, space_filling_splits, split_key
+from precice_lb.calibrate.design import Proposal, split_key
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.launchers import Launcher, make_launcher
+from precice_lb.calibrate.launchers import Launcher
+from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import signals_interrupt
 from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
@@ -25,6 +26,7 @@ from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layouts, split_text
+from precice_lb.plural import plural
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
@@ -52,6 +54,8 @@ class Chain:
         self.state = state
         self.windows = windows
         self.runs = SegmentRuns(study, launcher, state, directory, self.windows)
+        #: Files of the case that are not what they were when the chain was last at work.
+        self.changed: list[str] = []
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
@@ -95,7 +99,11 @@ class Chain:
         """
         if self.windows_done >= self.windows.total:
             return None
-        tries = itertools.takewhile(lambda run: run.outcome != "finished", reversed(self.state.runs[self.since :]))
+        latest = reversed(self.state.runs[self.since :])
+        tries = list(itertools.takewhile(lambda run: run.outcome != "finished", latest))
+        if [run.outcome for run in tries[:2]] == ["lost", "lost"]:
+            number, fault = note_of(tries[0]).number, self._fault(tries[0])
+            raise TooFewRunsError(f"segment {number} was lost twice, the state before it is intact: {fault}")
         failures = [run for run in tries if run.outcome in FAILURES]
         if failures:
             return self._after_failure(failures)
@@ -106,8 +114,8 @@ class Chain:
         study, start = self.study, self.windows.chain.start
         if start is not None:
             return Decision(study.split_of(start), "start", "start as chain.start says")
-        (split,) = space_filling_splits(study.bounds, study.budget.ranks, 1, study.allow)
-        return Decision(split, "start", "start in the middle of what is possible, since nothing is measured yet")
+        _, split = study.limits.in_proportion(dict.fromkeys(study.names, 1.0))
+        return Decision(split, "start", "start at the even split, since nothing is measured yet")
 
     def _after_failure(self, failures: Sequence[RunRecord]) -> Decision:
         """Try again, go back to the last split that worked, or stop; the latest failure comes first."""
@@ -220,13 +228,18 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{directory}: the chain's directory cannot be made: {error}") from error
-    launcher = make_launcher(study.launcher.name, study.launcher_options, directory)
+    launcher = study.launcher.ready(directory)
     with campaign_lock(directory), signals_interrupt():
         identity = chain_identity(study)
         state = CampaignState.load(directory) or CampaignState(identity)
         state.take_identity(identity, directory, resumes=launcher.resumes)
         state.settings = study.settings()
+        chain = Chain(study, directory, state, launcher, windows, decider)
+        chain.changed = state.take_files(case_files(study, directory, state.files))
         try:
-            yield Chain(study, directory, state, launcher, windows, decider)
+            yield chain
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished segment")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
         finally:
             launcher.close()

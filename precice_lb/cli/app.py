@@ -78,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     tokens = sys.argv[1:] if argv is None else list(argv)
     try:
         return _dispatch(tokens)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        if stopped.args:
+            say(f"precice-lb: interrupted: {stopped}", sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader has seen enough (| head); nothing may complain when the interpreter flushes at its end.

@@ -220,7 +220,10 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
 
     # Of files no second is cut off.
     since = time.time() - 1.0
-    outcome = start_split(study, split, folder, say, warn)
+    try:
+        outcome = start_split(study, split, folder, say, warn)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("logs and what was recorded are kept; launch starts anew") from None
     if outcome.error is None:
         say(f"ended after {outcome.seconds:.1f} s; precice-lb summary says where they went")
         return 0

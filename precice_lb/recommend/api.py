@@ -36,6 +36,8 @@ from precice_lb.split.constraints import whole_number
 
 # Rounding.
 _EPS = 1e-6
+# Where the work needs so many windows, some of it is none.
+_HIDDEN = 1.1
 # What the mean of a finite replay may be below the window of the mean costs.
 _REPLAYED = 0.01
 
@@ -164,7 +166,7 @@ def recommend_split(
     The split is the one with the least expected loss: the mean, over drawn curves, of the logarithm of its window time
     over that of the best split. Windows of measured splits are data too: they update what these splits, and to a lesser
     part their neighbours, are thought to take (`precice_lb.recommend.measured`). Nothing is replaced: where
-    measurements contradict each other, that is their noise, which `precice-lb check` shows.
+    measurements contradict each other, that is their noise, which ``precice-lb check`` shows.
 
     A learner that is no posterior predicts what it likes beyond its readings; a warning says where the split is beyond
     them. What is not positive or not finite is never chosen.
@@ -216,13 +218,21 @@ def recommend_split(
     decision = decide(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = problem.expected.mean_seconds(split)
+    # What windows were measured to take leaves no room for more work than that.
+    excess = float(schedule.window_seconds(compute_seconds)) / window
+    compute_seconds = {name: seconds / max(excess, 1.0) for name, seconds in compute_seconds.items()}
     others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, given)
     if len(names) == 1:
         others = {kind: other for kind, other in others.items() if kind == "present"}
         doubts.append(f"{names[0]} is the only participant: nothing to split; give measurements of its partners.")
     gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     others = {kind: other for kind, other in others.items() if kind not in gone}
-    nodes = {name: node_ranks(case, name, limits) for name in names}
+    nodes = {name: node_ranks(case.measurements, name, limits) for name in names}
+    if excess > _HIDDEN:
+        doubts.append(
+            f"The participants' work needs {100 * (excess - 1):.0f} % more than the windows that were measured: they "
+            "share cores, and waiting looks like work; pin the ranks of each to cores of their own."
+        )
     doubts = [*_crowded(case.measurements, limits), *caveats(samples, split, limits, nodes), *doubts]
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.records import Measurements
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import grid_of_ranks, window_interval
@@ -66,7 +67,7 @@ def decide(question: Question, prototype: Any) -> Decision:
     """Find the split with the least expected loss."""
     schedule, limits, reach, prefer = question.schedule, question.limits, question.reach, question.prefer
     names, case = schedule.participants, question.case
-    models = {name: fit_model(case, name, prototype, node_ranks(case, name, limits)) for name in names}
+    models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
     curves = {name: curves_of(models[name], [question.seed, at], case.columns[name]) for at, name in enumerate(names)}
     means = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
@@ -89,11 +90,11 @@ def decide(question: Question, prototype: Any) -> Decision:
     return Decision(models, problem, split, budget, found, gap, priced, windows, interval)
 
 
-def node_ranks(case: Case, name: str, limits: Limits) -> float | None:
+def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
     """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
     cores = limits.constraints.cores_per_node
     if cores is None:
-        return case.measurements.node_ranks.get(name)
+        return measurements.node_ranks.get(name)
     return max(cores // (1 if name in limits.layouts else limits.threads(name)), 1)
 
 

@@ -190,6 +190,14 @@ def geometric_mean(seconds: Array) -> Any:
     return float(mean) if np.ndim(mean) == 0 else mean
 
 
+def excluded_splits(counts: Integers, names: Sequence[str], constraints: Constraints) -> NDArray[np.bool_]:
+    """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
+    found = np.zeros(len(counts), dtype=np.bool_)
+    for split in constraints.excluded:
+        found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
+    return found
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class SplitProblem:
     """What a split is sought by."""
@@ -232,7 +240,14 @@ class SplitProblem:
                                **self.words).split
                 for z in CAUTIOUS
             ]  # fmt: skip
-        starts = [dict(start), *(each for each in starts if not self._excluded(self.expected.counts([each]))[0])]
+        starts = [
+            dict(start),
+            *(
+                each
+                for each in starts
+                if not excluded_splits(self.expected.counts([each]), self.expected.names, self.limits.constraints)[0]
+            ),
+        ]
         best = starts[int(np.argmin(self.expected.expected(starts)))]
         if many:
             return best
@@ -242,7 +257,7 @@ class SplitProblem:
     def _descended(
         self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
     ) -> dict[str, int]:
-        problem = problem_of(self.times, budget, **self.words)
+        problem, names = problem_of(self.times, budget, **self.words), self.expected.names
         own = [curve for (curve,) in problem.curves().values()]
         at = zip(own, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
@@ -255,17 +270,10 @@ class SplitProblem:
 
             def objective(indices: Integers, expected: Callable[[Integers], Array] = expected) -> Array:
                 splits = counts(indices)
-                return np.where(self._excluded(splits), np.inf, expected(splits))
+                return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
             found, _ = descend(own, problem.layout, objective, found, part)
         return dict(zip(self.expected.names, counts(found[None])[0].tolist(), strict=True))
-
-    def _excluded(self, counts: Integers) -> NDArray[np.bool_]:
-        """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
-        names, found = self.expected.names, np.zeros(len(counts), dtype=np.bool_)
-        for split in self.limits.constraints.excluded:
-            found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
-        return found
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split occupies."""

@@ -6,20 +6,25 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, job_header, resource_options, step_tokens, total_nodes
-from precice_lb.calibrate.plan import VERSION_VARIABLE, LauncherOptions, RunPlan, fill
+from precice_lb.calibrate.launchers.slurm import (
+    SlurmLauncher,
+    SrunLauncher,
+    StepLauncher,
+    job_header,
+    resource_options,
+    total_nodes,
+)
+from precice_lb.calibrate.plan import VERSION_VARIABLE, RunPlan, fill
 from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
-from precice_lb.calibrate.schedulers import body, exports, here_document
+from precice_lb.calibrate.schedulers import body, exports
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.layout import split_text
-from precice_lb.names import with_versions
+from precice_lb.names import visible, with_versions
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 from precice_lb.report.documents import json_text
@@ -49,7 +54,9 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     variables = {"OMP_NUM_THREADS": "1"} | study.environment
-    plan = RunPlan(study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables)
+    plan = RunPlan(
+        study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables, whole_logs=True
+    )
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
     contents[folder / "split.json"] = json_text(
         {
@@ -83,13 +90,10 @@ def _of_cores(study: Study, plan: RunPlan) -> dict[str, object]:
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
-    options = study.launcher_options
     name = study.launcher.name
     in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ
-    if name not in {"mpiexec", "template"} and not in_allocation:
-        name, options = "mpiexec", LauncherOptions()
     try:
-        launcher = make_launcher(name, options)
+        launcher = (study.launcher if name in {"mpiexec", "template"} or in_allocation else MpiexecLauncher()).ready()
     except CalibrationError:
         return {}
     check = unset = ""
@@ -98,7 +102,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     if isinstance(launcher, MpiexecLauncher):
         # As `MpiexecLauncher.environment` does.
         unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
-    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not options.oversubscribe:
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not launcher.oversubscribe:
         if plan.cores > len(launcher.cores):
             launcher.cores = tuple(range(plan.cores))
         needed = plural(plan.cores, "core")
@@ -120,18 +124,18 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    options = study.launcher_options
-    common = [f"--job-name={shlex.quote(plan.name)}", f"--output={shlex.quote(f'{plan.name}-%j.log')}", "--no-requeue"]
-    header = job_header(resource_options(plan.tasks, options), common)
-    setup = "".join(f"{line}\n" for line in options.setup)
-    steps = [
-        replace(task, command=(*task.setting, *step_tokens("srun", plan.tasks, task, options))) for task in plan.tasks
-    ]
+    own, name = study.launcher, visible(plan.name)
+    # Arguments of another program are none of srun.
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(own, StepLauncher) else ("pin", "setup")
+    slurm = SlurmLauncher(**{key: getattr(own, key) for key in keys if hasattr(own, key)})
+    common = [f"--job-name={shlex.quote(name)}", f"--output={shlex.quote(f'{name}-%j.log')}", "--no-requeue"]
+    header = job_header(resource_options(plan.tasks, slurm.options), common)
+    setup = "".join(f"{line}\n" for line in slurm.setup)
     return (
         f"{header}# {_described(study, plan)}\n"
-        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan, options)}\n"
+        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan)}\n"
         f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{body(steps)}exit "$status"\n'
+        f'{body(slurm.starts(plan))}exit "$status"\n'
     )
 
 
@@ -142,7 +146,7 @@ def _described(study: Study, plan: RunPlan) -> str:
     return f"{text}: {plural(plan.cores, study.unit)}"
 
 
-def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
+def _warning(study: Study, plan: RunPlan) -> str:
     """Return a comment where the case's own configuration would not work on several nodes."""
     try:
         elements = read_configuration(study.configuration_path).root.children
@@ -153,7 +157,8 @@ def _warning(study: Study, plan: RunPlan, options: LauncherOptions) -> str:
         return ""
     name = study.case.network or "the nodes' interface, such as ib0"
     return (
-        f"# Before the first run: give every m2n:sockets of {study.case.configuration} network={name}; it is on lo.\n"
+        f"# Before the first run: give every m2n:sockets of {visible(study.case.configuration)} "
+        f"network={visible(name)}; it is on lo.\n"
     )
 
 
@@ -175,8 +180,8 @@ def _preparation(study: Study, plan: RunPlan) -> str:
         place = shlex.quote(participant.directory)
         for template in participant.templates:
             text = fill((origin / template).read_text(encoding="utf-8"), values)
-            target = Path(participant.directory) / template.removesuffix(".in")
-            lines += here_document(shlex.quote(str(target)), text if text.endswith("\n") else f"{text}\n")
+            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
+            lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
         for command in participant.prepare:
             lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.cores, command))}) || exit\n"
     return lines

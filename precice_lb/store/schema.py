@@ -346,13 +346,13 @@ _IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
 
 def store_filename(participant: str, rank: int, size: int, attempt: int = 1) -> str:
     """Path of a rank's HDF5 file below the store directory; its spool differs in the suffix only."""
-    name = _safe(participant)
+    name = name_in_files(participant)
     return f"{name}-{size}/{name}-{rank}-{size}{'' if attempt == 1 else f'.{attempt}'}{SUFFIX}"
 
 
 def merged_filename(participant: str, size: int, number: int = 1) -> str:
     """Name of a participant's merged file in the store directory."""
-    return f"{_safe(participant)}-{size}{'' if number == 1 else f'.{number}'}{MERGED_SUFFIX}"
+    return f"{name_in_files(participant)}-{size}{'' if number == 1 else f'.{number}'}{MERGED_SUFFIX}"
 
 
 def is_store_name(name: str) -> bool:
@@ -422,7 +422,8 @@ def case_fingerprint(configuration_text: str) -> str:
     return digest.hexdigest()
 
 
-def _safe(participant: str) -> str:
+def name_in_files(participant: str) -> str:
+    """Participant in the names of its files; whose they are is said inside them."""
     name = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else f"%{ord(c):02X}" for c in participant)
     if len(name) <= _LONGEST_NAME:
         return name

@@ -10,17 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, quiet, state_of, write_case, write_study
+from calibrate_helpers import SOLVER, changed, launcher_of, quiet, state_of, write_case, write_study
 
 from precice_lb.calibrate import RunPlan, Task, read_study, run_campaign
-from precice_lb.calibrate.launchers import make_launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import job_number
-from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.calibrate.processes import run_processes
 from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.calibrate.schedulers.slurm import outside_of_jobs
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 
 ONE_SPLIT = "splits = [{Left=2, Right=1}]"
 
@@ -48,7 +46,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(label: str = "lb", **options: object) -> SlurmLauncher:
-    found = make_launcher("slurm", LauncherOptions(**options))  # type: ignore[arg-type]
+    found = launcher_of("slurm", **options)
     assert isinstance(found, SlurmLauncher)
     found.label = label
     return found
@@ -61,7 +59,7 @@ def sbatch_lines(script: str) -> list[str]:
 def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
     launcher = made(options=("--partition=main",), setup=("module load mpi",), mpi="pmi2", label="lb-1")
     plan = plan_of(tmp_path, task(tmp_path, "A", 3), task(tmp_path, "B", 2))
-    script = launcher.script(plan)
+    script = launcher.job_script(plan)
     assert script.startswith("#!/bin/bash\n#SBATCH ")
     assert sbatch_lines(script) == [
         "--job-name=lb-1-001-x",
@@ -88,7 +86,8 @@ def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
     ]
     assert sorted(order, key=script.index) == order
     assert launcher.files(plan) == {tmp_path / "job.sh": script}
-    assert launcher.slurm.submission(tmp_path / "job.sh") == [f"{slurm}/sbatch", "--parsable", f"{tmp_path}/job.sh"]
+    sbatch = [f"{slurm}/sbatch", "--parsable", "--job-name=lb-1", f"{tmp_path}/job.sh"]
+    assert launcher.slurm.submission(tmp_path / "job.sh", "lb-1") == sbatch
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
@@ -97,7 +96,7 @@ def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
         task(tmp_path, "A", 6, per_node=4),
         task(tmp_path, "B", 3, per_node=1, options=("--partition=gpu", "--gres=gpu:1")),
     ]
-    script = made(options=("--account=a",)).script(plan_of(tmp_path, *tasks))
+    script = made(options=("--account=a",)).job_script(plan_of(tmp_path, *tasks))
     assert sbatch_lines(script)[3:] == [
         *("--time=2", "--account=a", "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=1", "--threads-per-core=1"),
         "hetjob",
@@ -140,13 +139,15 @@ def test_the_user_s_own_size_of_a_job_is_completed(
 ) -> None:
     tasks = [task(tmp_path, "A", 80, per_node=per_node), task(tmp_path, "B", 16, per_node=per_node)]
     options = tuple(re.split(" (?=-)", own))
-    script = made(options=options).script(plan_of(tmp_path, *tasks))
+    script = made(options=options).job_script(plan_of(tmp_path, *tasks))
     assert sbatch_lines(script)[4:] == [*options, *completed]
     holder = made(options=options, allocation="campaign").holder(tasks, 96)
     assert sbatch_lines(holder)[3:] == [*options, *completed]
     # As options of a participant, in place of the study's.
     alone = [task(tmp_path, "A", 80), task(tmp_path, "B", 96, per_node=per_node and 24, options=options)]
-    components = " ".join(sbatch_lines(made(options=("--mem=1G",)).script(plan_of(tmp_path, *alone)))).split("hetjob")
+    components = " ".join(sbatch_lines(made(options=("--mem=1G",)).job_script(plan_of(tmp_path, *alone)))).split(
+        "hetjob"
+    )
     assert components[1].split() == [
         "--time=2",
         *([] if "--mem" in own else ["--mem=1G"]),
@@ -194,7 +195,7 @@ def test_the_allocation_for_all_runs_has_room_for_every_split(tmp_path: Path, sl
     launcher.job = "7"
     line = list(launcher.starts(plan_of(tmp_path, task(tmp_path, "A", 3, per_node=4)))[0].command)
     assert line[1:5] == ["--jobid=7", "--job-name=token", "--nodes=1", "--relative=0"]
-    with pytest.raises(CalibrationError, match=r"launcher\.setup: lines of a job script"):
+    with pytest.raises(StudyError, match=r"launcher\.setup: lines of a job script"):
         made(allocation="campaign", setup=("module load mpi",))
 
 
@@ -311,15 +312,14 @@ def test_a_template_for_a_job(tmp_path: Path) -> None:
 
 def test_a_template_has_whole_minutes_and_leaves_variables_of_the_shell(tmp_path: Path) -> None:
     (tmp_path / "job.in").write_text("#{minutes} {walltime} ${minutes} ${HOME} {unknown}\n{participants}\n")
-    options = LauncherOptions(
-        name="template",
+    launcher = launcher_of(
+        "template",
         participant="start -n {ranks} {command}",
         script=tmp_path / "job.in",
         submit="submit ${HOME} {minutes}",
     )
-    launcher = make_launcher("template", options)
     plan = plan_of(tmp_path, task(tmp_path, "A", 2))
-    assert launcher.script(plan).splitlines()[0] == "#2 00:02:00 ${minutes} ${HOME} {unknown}"
+    assert launcher.job_script(plan).splitlines()[0] == "#2 00:02:00 ${minutes} ${HOME} {unknown}"
     assert launcher.submission(plan) == ["submit", "${HOME}", "2"]
 
 
@@ -438,7 +438,7 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
         ),
         ("participant = '{command}'\njob_number = 'job .*'", r"job_number: expected one group in parentheses.*found 0"),
         ("participant = '{command}'\ncancel = 'qdel {jbo}'", r"launcher\.cancel: unknown placeholder {jbo}.*'job'"),
-        ("", r"launcher\.participant: a template needs"),
+        ("", r"launcher\.participant: this key is missing"),
     ],
 )
 def test_templates_that_cannot_work_are_refused(tmp_path: Path, launcher: str, expected: str) -> None:
@@ -446,7 +446,7 @@ def test_templates_that_cannot_work_are_refused(tmp_path: Path, launcher: str, e
     path = write_study(tmp_path, launcher=f"name = 'template'\n{launcher}", case='network = "lo"')
     if "study.toml" in launcher:
         assert "{participants}" not in path.read_text()
-    with pytest.raises(CalibrationError, match=expected) as caught:
+    with pytest.raises(PreciceLBError, match=expected) as caught:
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     assert "\n" not in str(caught.value)
 
@@ -483,6 +483,14 @@ def test_a_participant_that_srun_did_not_start_has_failed_whatever_its_exit_code
         ("A",),
         1,
     )
+
+
+@pytest.mark.parametrize(("more", "lost"), [("", True), ("srun: Step created for job 7\n", False)])
+def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path: Path, more: str, lost: bool) -> None:
+    busy = "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+    waits = Task("A", ("sh", "-c", f"printf '{busy}{more}'; sleep 300"), 1, tmp_path, tmp_path / "A.log")
+    outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
+    assert (outcome.timed_out, outcome.lost) == (True, lost)
 
 
 def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:

@@ -9,21 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import launcher_of
 
 from precice_lb.calibrate import RunPlan, Task
-from precice_lb.calibrate.launchers import make_launcher, slurm
+from precice_lb.calibrate.launchers import slurm
 from precice_lb.calibrate.launchers.local import (
     MpiexecLauncher,
     MPIFamily,
-    MPILibrary,
     available_cores,
     find_mpiexec,
     mpi_library,
     read_hosts,
 )
 from precice_lb.calibrate.launchers.slurm import allocated_cores, cpus_of_nodes
-from precice_lb.calibrate.plan import LauncherOptions
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS
 
 # In one piece, since ranks share the output.
@@ -62,7 +61,7 @@ def commands(
     program: str, directory: Path, cores: tuple[int, ...] = EIGHT, per_node: int | None = None, **options: object
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The tokens of A on 3 and B on 2 ranks behind the program, and the files they need."""
-    made = make_launcher("mpiexec", LauncherOptions(program=program, **options))
+    made = launcher_of("mpiexec", program=program, **options)
     assert isinstance(made, MpiexecLauncher)
     made.cores = cores
     plan = plan_of(directory, per_node, A=3, B=2)
@@ -83,7 +82,7 @@ def test_hydra_pins_every_rank_to_a_core_of_its_own(tmp_path: Path) -> None:
         {},
     )
     assert commands(program, tmp_path, arguments=("-l",), pin=False)[0] == {key: [program, "-l"] for key in "AB"}
-    assert make_launcher("mpiexec", LauncherOptions(program=program)).environment({}) == {}
+    assert launcher_of("mpiexec", program=program).environment({}) == {}
 
 
 def test_open_mpi_4_pins_by_rankfiles(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_more_ranks_than_cores_only_where_asked_for(tmp_path: Path, version: str
     with pytest.raises(CalibrationError, match=r"5 ranks on 4 cores: .*launcher\.oversubscribe = true"):
         commands(program, tmp_path, cores=(0, 1, 2, 3))
     found = commands(program, tmp_path, cores=(0, 1, 2, 3), oversubscribe=True)
-    make_launcher("mpiexec", LauncherOptions(program=program, oversubscribe=True)).check_ranks(10**6)
+    launcher_of("mpiexec", program=program, oversubscribe=True).check_ranks(10**6)
     assert found == ({key: [program, *tokens] for key in "AB"}, {})
 
 
@@ -144,7 +143,7 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
     lines, files = commands(program, tmp_path, hostfile=hosts, per_node=2)
     assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
     assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
-    launcher = make_launcher("mpiexec", LauncherOptions(program=program, hostfile=hosts))
+    launcher = launcher_of("mpiexec", program=program, hostfile=hosts)
     launcher.check_ranks(11)
     with pytest.raises(CalibrationError, match=r"12 ranks, but the hosts of launcher\.hostfile have 11 slots"):
         launcher.check_ranks(12)
@@ -162,7 +161,7 @@ def test_a_host_file_that_is_none(tmp_path: Path, text: str, expected: str) -> N
 
 
 def test_open_mpi_may_run_as_root_where_that_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, OPEN_MPI_5)))
+    made = launcher_of("mpiexec", program=fake_program(tmp_path, OPEN_MPI_5))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert made.environment({}) == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -170,11 +169,11 @@ def test_open_mpi_may_run_as_root_where_that_is_so(tmp_path: Path, monkeypatch: 
 
 
 def test_mpiexec_does_not_see_the_allocation_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
+    made = launcher_of("mpiexec", program=fake_program(tmp_path, HYDRA))
     assert made.environment({"SLURM_NODELIST": "n[0-1]", "PBS_NODEFILE": "x", "HOME": "/"}) == {"HOME": "/"}
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     with pytest.raises(CalibrationError, match=r"this allocation has 2: use the launcher srun"):
-        make_launcher("mpiexec", LauncherOptions(program=fake_program(tmp_path, HYDRA)))
+        launcher_of("mpiexec", program=fake_program(tmp_path, HYDRA))
 
 
 def test_one_processor_of_every_core(tmp_path: Path) -> None:
@@ -189,9 +188,9 @@ def test_one_processor_of_every_core(tmp_path: Path) -> None:
     assert set(available_cores()) <= os.sched_getaffinity(0)
 
 
-def start(directory: Path, options: LauncherOptions, *, threads: int = 1, **ranks: int) -> dict[str, list[str]]:
+def start(directory: Path, options: dict[str, object], *, threads: int = 1, **ranks: int) -> dict[str, list[str]]:
     """Run RANK for each participant; return its sorted lines."""
-    made = make_launcher("mpiexec", options)
+    made = launcher_of("mpiexec", **options)
     plan = plan_of(directory, **ranks)
     plan = RunPlan(
         plan.name,
@@ -221,7 +220,7 @@ def real(request: pytest.FixtureRequest, mpiexec: str) -> str:
 @pytest.mark.mpi
 def test_more_ranks_than_cores_for_real(tmp_path: Path, real: str) -> None:
     ranks = (os.cpu_count() or 1) + 1
-    found = start(tmp_path, LauncherOptions(program=real, oversubscribe=True), A=ranks, B=2)
+    found = start(tmp_path, {"program": real, "oversubscribe": True}, A=ranks, B=2)
     every = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     assert found == {
         "A": sorted(f"rank {rank} yes cores {every}" for rank in range(ranks)),
@@ -234,7 +233,7 @@ def test_pinned_ranks_have_a_core_each_for_real(tmp_path: Path, real: str) -> No
     cores = available_cores()
     if len(cores) < 2:
         pytest.skip("one core alone")
-    found = start(tmp_path, LauncherOptions(program=real), A=1, B=len(cores) - 1)
+    found = start(tmp_path, {"program": real}, A=1, B=len(cores) - 1)
     assert found["A"] == [f"rank 0 yes cores {cores[0]}"]
     assert found["B"] == sorted(f"rank {rank} yes cores {core}" for rank, core in enumerate(cores[1:]))
 
@@ -246,8 +245,8 @@ def test_a_rank_with_threads_has_their_cores_for_real(tmp_path: Path, real: str)
         pytest.skip("one core alone")
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost:2\n")
-    for options in (LauncherOptions(program=real), LauncherOptions(program=real, hostfile=hosts)):
-        place = tmp_path / ("hosts-" if options.hostfile else "cores-")
+    for options in ({"program": real}, {"program": real, "hostfile": hosts}):
+        place = tmp_path / ("hosts-" if "hostfile" in options else "cores-")
         place.mkdir()
         found = start(place, options, threads=2, A=1)
         assert found["A"] == [f"rank 0 yes cores {cores[0]},{cores[1]}"]
@@ -257,15 +256,15 @@ def test_a_rank_with_threads_has_their_cores_for_real(tmp_path: Path, real: str)
 def test_host_files_for_real(tmp_path: Path, real: str) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("localhost:2\nlocalhost:3\n")
-    found = start(tmp_path, LauncherOptions(program=real, hostfile=hosts, oversubscribe=True), A=2, B=3)
+    found = start(tmp_path, {"program": real, "hostfile": hosts, "oversubscribe": True}, A=2, B=3)
     assert {name: len(lines) for name, lines in found.items()} == {"A": 2, "B": 3}
     assert found["B"][2].startswith("rank 2 yes")
 
 
 def test_the_families_are_told_apart(tmp_path: Path) -> None:
-    assert mpi_library(fake_program(tmp_path, HYDRA, "a")) == MPILibrary(MPIFamily.HYDRA, 5)
-    assert mpi_library(fake_program(tmp_path, OPEN_MPI_4, "b")) == MPILibrary(MPIFamily.OPEN_MPI, 4)
-    assert mpi_library(fake_program(tmp_path, "Great MPI 1.0", "c")) == MPILibrary(MPIFamily.OTHER, 1)
+    assert mpi_library(fake_program(tmp_path, HYDRA, "a")) == (MPIFamily.HYDRA, 5)
+    assert mpi_library(fake_program(tmp_path, OPEN_MPI_4, "b")) == (MPIFamily.OPEN_MPI, 4)
+    assert mpi_library(fake_program(tmp_path, "Great MPI 1.0", "c")) == (MPIFamily.OTHER, 1)
 
 
 def test_the_mpiexec_beside_the_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,24 +296,24 @@ def test_open_mpi_starts_where_bin_comes_first_on_the_path(tmp_path: Path, monke
     if shutil.which("mpiexec.openmpi") is None or not os.access("/bin/mpiexec.openmpi", os.X_OK):
         pytest.skip("no /bin/mpiexec.openmpi on this machine")
     monkeypatch.setenv("PATH", f"/bin{os.pathsep}{os.environ['PATH']}")
-    found = start(tmp_path, LauncherOptions(program="mpiexec.openmpi", oversubscribe=True), A=1)
+    found = start(tmp_path, {"program": "mpiexec.openmpi", "oversubscribe": True}, A=1)
     assert [line.partition(" cores ")[0] for line in found["A"]] == ["rank 0 yes"]
 
 
 def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=r"launcher\.program: .*'no-such-mpi'"):
-        make_launcher("mpiexec", LauncherOptions(program="no-such-mpi"))
+        launcher_of("mpiexec", program="no-such-mpi")
     broken = tmp_path / "mpiexec"
     broken.write_text("#!/bin/sh\necho libmpi.so is missing >&2\nexit 127\n")
     broken.chmod(0o755)
     with pytest.raises(CalibrationError, match=r"exit code 127: libmpi\.so is missing"):
-        make_launcher("mpiexec", LauncherOptions(program=str(broken)))
+        launcher_of("mpiexec", program=str(broken))
 
 
 def test_the_registry() -> None:
     assert tuple(sorted(LAUNCHERS)) == ("mpiexec", "slurm", "srun", "template")
-    with pytest.raises(CalibrationError, match=r"unknown launcher 'mpirun': expected one of mpiexec, slurm"):
-        make_launcher("mpirun")
+    with pytest.raises(StudyError, match=r"expected one of mpiexec, slurm, .*, found 'mpirun'"):
+        launcher_of("mpirun")
     with pytest.raises(ValueError, match=r"'mpiexec' is registered already"):
         LAUNCHERS.add("mpiexec", MpiexecLauncher)
 
@@ -329,8 +328,10 @@ def fake_slurm(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def steps(directory: Path, options: LauncherOptions, per_node: int | None = None, **ranks: int) -> dict[str, list[str]]:
-    started = make_launcher("srun", options).starts(plan_of(directory, per_node, **ranks))
+def steps(
+    directory: Path, options: dict[str, object], per_node: int | None = None, **ranks: int
+) -> dict[str, list[str]]:
+    started = launcher_of("srun", **options).starts(plan_of(directory, per_node, **ranks))
     found = {each.participant: list(each.command) for each in started}
     assert all(line[-2:] == ["solver", "in put"] for line in found.values())
     return {name: line[1:-2] for name, line in found.items()}
@@ -343,14 +344,14 @@ def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     last = [*LAST, "--immediate=300"]
-    assert steps(tmp_path, LauncherOptions(), A=3, B=2) == {
+    assert steps(tmp_path, {}, A=3, B=2) == {
         "A": ["--job-name=token", "--nodes=1-3", "--ntasks=3", *last, "--cpu-bind=cores"],
         "B": ["--job-name=token", "--nodes=1-2", "--ntasks=2", *last, "--cpu-bind=cores"],
     }
-    found = steps(tmp_path, LauncherOptions(pin=False, mpi="pmi2", arguments=("-l",)), A=3)
+    found = steps(tmp_path, {"pin": False, "mpi": "pmi2", "arguments": ("-l",)}, A=3)
     assert found["A"] == ["--job-name=token", "--nodes=1-3", "--ntasks=3", *last, "--mpi=pmi2", "-l"]
     # Whole names: what an argument stands for is left out, and what Slurm takes only one of.
-    found = steps(tmp_path, LauncherOptions(arguments=("--mem-per-cpu", "2G", "--hint=nomultithread", "-I9")), A=3)
+    found = steps(tmp_path, {"arguments": ("--mem-per-cpu", "2G", "--hint=nomultithread", "-I9")}, A=3)
     assert not {"--mem=0", "--threads-per-core=1", "--immediate=300", "--cpu-bind=cores"}.intersection(found["A"])
     assert "--cpus-per-task=1" in found["A"]
 
@@ -358,7 +359,7 @@ def test_steps_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    found = steps(tmp_path, LauncherOptions(), 4, A=6, B=3, C=8)
+    found = steps(tmp_path, {}, 4, A=6, B=3, C=8)
     assert found["A"][1:-8] == [
         "--nodes=2",
         "--relative=0",
@@ -378,20 +379,20 @@ def test_steps_on_nodes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_slurm(tmp_path, monkeypatch)
     with pytest.raises(CalibrationError, match=r"srun needs a Slurm allocation.*use the launcher slurm"):
-        make_launcher("srun")
+        launcher_of("srun")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
     tasks = plan_of(tmp_path, A=9, B=4).tasks
     with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
-        make_launcher("srun").check(tasks)
-    make_launcher("srun").check_ranks(12)
+        launcher_of("srun").check(tasks)
+    launcher_of("srun").check_ranks(12)
     with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
-        make_launcher("srun").check_ranks(13)
+        launcher_of("srun").check_ranks(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
-        make_launcher("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
+        launcher_of("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):
-        make_launcher("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--mem=1G",)), tasks[0]])
+        launcher_of("srun").check([Task("A", ("a",), 1, tmp_path, tmp_path, options=("--mem=1G",)), tasks[0]])
     assert cpus_of_nodes("8(x2),4") == [8, 8, 4]
     nodes = "NodeName=a CoresPerSocket=4 CPUTot=16 Sockets=2 X=1\nNodeName=b CoresPerSocket=4 CPUTot=4 Sockets=1\n"
     monkeypatch.setattr(slurm, "scontrol", lambda *words: nodes)
@@ -415,7 +416,7 @@ def test_gpus_of_a_step_take_no_component_of_an_allocation_that_has_none(
         monkeypatch.setenv("SLURM_HET_SIZE", components)
     plan = plan_of(tmp_path, A=2, B=3)
     plan = replace(plan, tasks=(replace(plan.tasks[0], options=("--gpus-per-task=1",)), plan.tasks[1]))
-    launcher = make_launcher("srun")
+    launcher = launcher_of("srun")
     launcher.check(plan.tasks)
     lines = [" ".join(launcher.command(plan, task)) for task in plan.tasks]
     assert ["--het-group" in line for line in lines] == [components is not None] * 2
@@ -427,11 +428,11 @@ def test_steps_do_not_inherit_how_the_script_was_placed(tmp_path: Path, monkeypa
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     environment = {"SLURM_JOB_ID": "7", "SLURM_NTASKS_PER_CORE": "1", "SLURM_CPU_BIND": "none", "SLURM_NTASKS": "9"}
     environment["SLURM_TRES_PER_TASK"] = "cpu=8"
-    assert make_launcher("srun").environment(environment) == {"SLURM_JOB_ID": "7"}
+    assert launcher_of("srun").environment(environment) == {"SLURM_JOB_ID": "7"}
 
 
 @pytest.mark.parametrize("missing", ["srun", "slurm"])
 def test_slurm_that_is_not_there_is_named(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CalibrationError, match=r"no srun on the path: .*use mpiexec or a template"):
-        make_launcher(missing)
+        launcher_of(missing)

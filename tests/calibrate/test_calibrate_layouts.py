@@ -8,15 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, state_of, write_case, write_study
+from calibrate_helpers import SOLVER, changed, launcher_of, state_of, write_case, write_study
 
 from precice_lb.calibrate import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.evidence import wrong_size
-from precice_lb.calibrate.launchers import make_launcher
-from precice_lb.calibrate.launchers.local import MPIFamily, MPILibrary, available_cores, disjoint_hosts
-from precice_lb.calibrate.launchers.slurm import holder_options, resource_options, step_tokens
-from precice_lb.calibrate.plan import LauncherOptions
+from precice_lb.calibrate.launchers.local import MPIFamily, available_cores, disjoint_hosts
+from precice_lb.calibrate.launchers.slurm import SlurmLauncher, holder_options, resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.exceptions import CalibrationError, StudyError
@@ -117,7 +115,7 @@ def test_a_template_has_to_say_where_threads_go(tmp_path: Path) -> None:
     study = read_study(
         write_study(tmp_path, launcher=template % "-d {threads} -c {cores} ", right="ranks = 1\nthreads = 3")
     )
-    launcher = make_launcher("template", study.launcher_options)
+    launcher = study.launcher.ready()
     tasks = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
     plan = RunPlan("run", tmp_path, tasks)
     assert launcher.command(plan, tasks[1])[:7] == ["go", "-n", "1", "-d", "3", "-c", "3"]
@@ -194,8 +192,8 @@ def tasks(*of_each: tuple[int, int], **more: object) -> tuple[Task, ...]:
 def test_every_rank_is_pinned_to_the_cores_of_its_threads(
     tmp_path: Path, library: tuple[MPIFamily, int], left: list[str], right: list[str]
 ) -> None:
-    launcher = make_launcher("mpiexec", LauncherOptions(program=sys.executable))
-    launcher.cores, launcher.library = tuple(range(8)), MPILibrary(*library)  # type: ignore[attr-defined]
+    launcher = launcher_of("mpiexec", program=sys.executable)
+    launcher.cores, (launcher.family, launcher.major) = tuple(range(8)), library
     plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
     launcher.check(plan.tasks)
     for task, wanted in zip(plan.tasks, (left, right), strict=True):
@@ -210,8 +208,8 @@ def test_every_rank_is_pinned_to_the_cores_of_its_threads(
 
 
 def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
-    launcher = make_launcher("mpiexec", LauncherOptions(program=sys.executable))
-    launcher.cores, launcher.library = tuple(range(8)), MPILibrary(MPIFamily.OPEN_MPI, 4)  # type: ignore[attr-defined]
+    launcher = launcher_of("mpiexec", program=sys.executable)
+    launcher.cores, launcher.family, launcher.major = tuple(range(8)), MPIFamily.OPEN_MPI, 4
     plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
     assert launcher.files(plan)[tmp_path / "Right.ranks"] == (
         "rank 0=localhost slot=2,3,4\nrank 1=localhost slot=5,6,7\n"
@@ -224,8 +222,8 @@ def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
         (MPIFamily.OPEN_MPI, ["--map-by", "slot:PE=3", "--bind-to", "core", "-x", "OMP_NUM_THREADS"]),
         (MPIFamily.HYDRA, ["-bind-to", "core:3"]),
     ):
-        launcher = make_launcher("mpiexec", LauncherOptions(program=sys.executable, hostfile=tmp_path / "hosts"))
-        launcher.library = MPILibrary(family, 4)  # type: ignore[attr-defined]
+        launcher = launcher_of("mpiexec", program=sys.executable, hostfile=tmp_path / "hosts")
+        launcher.family, launcher.major = family, 4
         plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3), variables={"OMP_NUM_THREADS": "3"}))
         assert " ".join(wide) in " ".join(launcher.command(plan, plan.tasks[1]))
         with pytest.raises(
@@ -235,22 +233,21 @@ def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
 
 
 def test_slurm_is_asked_for_cores_of_threads() -> None:
-    options = LauncherOptions(name="slurm")
     # In blocks, each of which lies on one node.
-    assert resource_options(tasks((24, 1), (1, 8)), options) == [["--ntasks=4", "--cpus-per-task=8"]]
+    assert resource_options(tasks((24, 1), (1, 8)), ()) == [["--ntasks=4", "--cpus-per-task=8"]]
     # A rank's threads lie on one node, also where that takes some cores more.
-    assert resource_options(tasks((3, 1), (1, 2)), options) == [["--ntasks=3", "--cpus-per-task=2"]]
-    assert resource_options(tasks((5, 3), (1, 4)), options) == [["--ntasks=6", "--cpus-per-task=4"]]
-    assert resource_options(tasks((6, 2), (5, 2)), options) == [["--ntasks=11", "--cpus-per-task=2"]]
+    assert resource_options(tasks((3, 1), (1, 2)), ()) == [["--ntasks=3", "--cpus-per-task=2"]]
+    assert resource_options(tasks((5, 3), (1, 4)), ()) == [["--ntasks=6", "--cpus-per-task=4"]]
+    assert resource_options(tasks((6, 2), (5, 2)), ()) == [["--ntasks=11", "--cpus-per-task=2"]]
     own_nodes = tasks((24, 1), (2, 8), ranks_per_node=12)
-    assert resource_options(own_nodes, options) == [["--nodes=3", "--ntasks-per-node=2", "--cpus-per-task=8"]]
+    assert resource_options(own_nodes, ()) == [["--nodes=3", "--ntasks-per-node=2", "--cpus-per-task=8"]]
     one_each = [["--a", "--ntasks=24", "--cpus-per-task=1"], ["--a", "--ntasks=1", "--cpus-per-task=8"]]
-    assert resource_options(tasks((24, 1), (1, 8), options=("--a",)), options) == one_each
-    assert holder_options(tasks((24, 1), (1, 8)), 32, options) == [["--ntasks=4", "--cpus-per-task=8"]]
-    assert holder_options(tasks((3, 1), (1, 2)), 5, options) == [["--ntasks=3", "--cpus-per-task=2"]]
+    assert resource_options(tasks((24, 1), (1, 8), options=("--a",)), ()) == one_each
+    assert holder_options(tasks((24, 1), (1, 8)), 32, ()) == [["--ntasks=4", "--cpus-per-task=8"]]
+    assert holder_options(tasks((3, 1), (1, 2)), 5, ()) == [["--ntasks=3", "--cpus-per-task=2"]]
     both = tasks((24, 1), (1, 8))
     assert "--nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 --cpus-per-task=8 " in " ".join(
-        step_tokens("srun", both, both[1], options)
+        SlurmLauncher().step(both, both[1])
     )
 
 

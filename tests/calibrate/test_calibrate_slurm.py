@@ -338,7 +338,7 @@ class Watched:
 @pytest.mark.parametrize("loss", ["job cancelled", "node lost"])
 def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
     write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, runs=f"{ONE_SPLIT}\nretries = 1", extra="[environment]\nFIRST_SECONDS = '300'")
+    path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
     campaign = Watched(path, tmp_path / "campaign")
     try:
         job = campaign.job()
@@ -353,7 +353,7 @@ def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
             wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
     lost, again = result.runs
     word = "CANCELLED" if loss == "job cancelled" else "NODE_FAIL"
-    assert (lost.outcome, lost.error) == ("failed", f"Slurm's job {job} ended as {word}")
+    assert (lost.outcome, lost.error) == ("lost", f"Slurm's job {job} ended as {word}")
     assert again.outcome == "finished"
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
 

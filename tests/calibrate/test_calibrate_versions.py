@@ -14,11 +14,11 @@ from test_calibrate_coupled import SOLVER as COUPLED
 from precice_lb.calibrate import load_campaign, read_study, run_campaign
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import VersionsDesign
-from precice_lb.calibrate.launchers.slurm import resource_options, step_tokens
+from precice_lb.calibrate.launchers.slurm import StepLauncher, resource_options
 from precice_lb.calibrate.prepare import tasks_of
-from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
+from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes, started
 from precice_lb.cli.case import Case, measured_by, recommend_case
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import InfeasibleError, StudyError
 
 VERSIONS = """
 [[participants.versions]]
@@ -96,7 +96,10 @@ SLURM = 'name = "slurm"\n'
             "budget.ranks: expected at most the 3 cores of all kinds of nodes, found 4",
         ),
         ({"gpu": 'options = ["--partition=gpu"]'}, "options of a batch system on the launcher mpiexec"),
-        ({"kinds": KINDS, "kind_options": "yes"}, r"budget.kinds: options of a batch system on the launcher mpiexec"),
+        (
+            {"kinds": KINDS, "kind_options": "yes"},
+            r"budget.kinds\[1\].options: options of a batch system on the launcher mpiexec",
+        ),
         ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
         ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
         ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),
@@ -177,12 +180,13 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
     left, right = tasks_of(one, split, tmp_path, tmp_path)
     assert dict(left.variables) == {"A": "1", "B": "2", "PRECICE_LB_VERSION": "gpu"}
     assert (left.ranks_per_node, right.ranks_per_node) == (2, 4)
-    assert resource_options((left, right), one.launcher) == [
+    assert resource_options((left, right), ()) == [
         ["--partition=gpu", "--comment=left", "--gpus-per-task=1", "--nodes=1", "--ntasks-per-node=2",
          "--cpus-per-task=1"],
         ["--partition=cpu", "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1"],
     ]  # fmt: skip
-    assert "--gpus-per-task=1" in step_tokens("srun", (left, right), left, one.launcher)
+    assert isinstance(one.launcher, StepLauncher)
+    assert "--gpus-per-task=1" in one.launcher.step((left, right), left)
     # What counts for the split and the recommendation.
     budget, constraints = study.settings().constraints()
     assert (budget, constraints.of("gpus_per_rank", "Left", "gpu"), constraints.kind_of("Left", "gpu").nodes) == (
@@ -191,8 +195,9 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
         1,
     )
     assert one.allow["Left"] == [1, 2]
-    assert fits(one, {"Left": 2, "Right": 2})
-    assert not fits(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
+    require_nodes(one, {"Left": 2, "Right": 2})
+    with pytest.raises(InfeasibleError):
+        require_nodes(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import write_case
-from slurm_helpers import running_slurm
 
 from precice_lb.cli import main
 
@@ -33,17 +29,6 @@ done
 echo "only $(ls "$0".here.*) met"
 exit 3
 """
-
-
-@pytest.fixture(scope="module", params=["A", "B"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The configuration of a Slurm of this file's own."""
-    root = Path(tempfile.mkdtemp(prefix="slurm-"))
-    try:
-        with running_slurm(root, threaded=request.param == "B"):
-            yield request.param
-    finally:
-        shutil.rmtree(root)
 
 
 @pytest.fixture

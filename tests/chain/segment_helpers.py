@@ -17,7 +17,6 @@ from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
 from precice_lb.calibrate import Launcher, RunPlan, Scheduler, Task
-from precice_lb.calibrate.plan import LauncherOptions
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide
@@ -95,8 +94,7 @@ class BackgroundScheduler(Scheduler):
 class BackgroundLauncher(Launcher):
     """Each run is a job of `BackgroundScheduler`."""
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
+    def locate(self) -> None:
         self.scheduler = BackgroundScheduler()
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:

@@ -215,5 +215,10 @@ def test_a_chain_of_another_case_is_refused(tmp_path: Path) -> None:
         run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
     # Lengths may change: here it goes on.
     changed(path, ("Left 0.7", "Left 0.6"), ("total = 12", "total = 14"), ("windows = 4", "windows = 6"))
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS, STAYS[0]))
+    # So may files, which is how something is mended; that is said.
+    solver = tmp_path / "case" / "solver.py"
+    solver.write_text(solver.read_text() + "\n")
+    events: list[Event] = []
+    run_chain(read_study(path), tmp_path / "chain", report=events.append, decider=planned(*STAYS, STAYS[0]))
+    assert str(events[0]) == "the next segment has other files of the case than the last: solver.py"
     assert [each["windows"] for each in page(tmp_path / "chain")["segments"]] == [4, 4, 4, 2]

@@ -157,13 +157,13 @@ def test_calibrate_decides_and_reports(
         "recommendation.json", "launch", "report",
         *(f"{name}.svg" for name in ("scaling", split_figure, "budget", "cost")),
     }  # fmt: skip
-    # The study's own target, and not the usual one.
+    # The study's own target, and not the usual one; only drawn curves tell what a run is worth.
     judged = re.search(
         r"expected to be ([\d.]+) % slower than the best one, (less|more) than the 50\.0 % below which",
         (tmp_path / "report" / "report.html").read_text().replace("\xa0", " "),
     )
-    assert judged is not None
-    assert judged[2] == ("less" if float(judged[1]) < 50 else "more")
+    assert (judged is not None) == (learner == "bayes")
+    assert judged is None or judged[2] == ("less" if float(judged[1]) < 50 else "more")
 
 
 def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tmp_path: Path) -> None:

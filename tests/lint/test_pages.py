@@ -12,9 +12,10 @@ from pathlib import Path
 from xml.parsers import expat
 
 import pytest
-from markdown_helpers import ROOT, Block, blocks, command_lines, is_commands, link_problem, links, pages
+from markdown_helpers import ROOT, Block, blocks, command_lines, generated, is_commands, link_problem, links, pages
 
 from precice_lb.calibrate import Study
+from precice_lb.calibrate.read import study_from
 from precice_lb.cli import add_readers, app
 from precice_lb.precice_xml import parse_configuration
 
@@ -87,7 +88,7 @@ def test_study_files_are_accepted(block: Block) -> None:
     study["participants"] = [
         {"name": "Fluid", **({} if "versions" in each else command), **each} for each in study["participants"]
     ]
-    assert Study.model_validate({**study, "path": ROOT / "study.toml"})
+    assert study_from(study, ROOT / "study.toml")
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "xml"], ids=lambda b: b.name)
@@ -140,7 +141,7 @@ def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
     tables = dict(re.findall(r"^## `\[+([\w.]+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
     sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
     sections |= {"budget.kinds": "Kind", "participants.versions": "Version"}
-    named = {table: f"{name}Section" for table, name in sections.items()} | {"launcher": "LauncherOptions"}
+    named = {table: f"{name}Section" for table, name in sections.items()}
     compared = 0
     for table, name in named.items():
         properties = definitions[name]["properties"]
@@ -156,7 +157,16 @@ def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
                     )
                     compared += 1
         assert described == set(properties), table
-    assert compared >= 12
+    assert compared >= 8
+
+
+def test_launchers_have_the_keys_that_their_constructors_have() -> None:
+    """The table of configs/README.md is what the signatures and docstrings of our launchers say."""
+    table = re.search(r"^## `\[launcher\]`.*?^\| `name` [^\n]*\n(.*?)\n\n", _studies(), flags=re.MULTILINE | re.DOTALL)
+    assert table is not None
+    rows = [f"| {key} | {default} | {names} | {text} |" for key, _, default, names, text in generated().launcher_keys()]
+    assert len(rows) >= 15
+    assert table[1] == "\n".join(rows)
 
 
 def _studies() -> str:

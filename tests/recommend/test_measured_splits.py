@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from coupled_runs import coupled_run
@@ -52,6 +54,17 @@ def test_what_all_windows_have_beside_the_work_makes_no_split_that_never_ran_bet
     assert longer.window_seconds <= best * 1.05
 
 
+def test_work_that_sums_to_more_than_the_windows_is_cut_to_them_and_said_so() -> None:
+    """Both share cores and wait for each other in turn: waiting looks like work."""
+    runs = [ran(f"{index}", first, factor) for index, (first, factor) in enumerate([(24, 0.6), (32, 0.6), (40, 0.6)])]
+    found = recommended(runs)
+    assert sum(found.split.values()) <= BUDGET
+    best = min(each.measured for each in found.comparisons)
+    assert found.window_seconds == pytest.approx(best, rel=0.1)
+    assert max(found.compute_seconds.values()) <= found.window_seconds * 1.001
+    assert sum("waiting looks like work" in text for text in found.warnings) == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_recommended_split_is_never_worse_than_the_best_measured_one_beyond_noise(seed: int) -> None:
     """Windows that the work does not explain, by up to a third and differently for each split."""
@@ -76,6 +89,23 @@ def test_the_level_of_the_interval_never_changes_the_split() -> None:
         assert len({tuple(each.split.items()) for each in found}) == 1
         assert len({each.window_seconds for each in found}) == 1
         assert found[0].interval != found[-1].interval
+
+
+@pytest.mark.parametrize("level", [0.01, 0.8, 0.999])
+def test_nor_does_it_change_the_version(level: float) -> None:
+    """One version that was measured far from where it would be used, beside one that ran there."""
+    runs = [ran("a", 24, 1.0), ran("b", 32, 1.0)]
+    data = measurements_from_runs(runs)
+    far = np.column_stack([np.array([2.0, 3.0]), np.array([26.0, 17.5])])
+    data = dataclasses.replace(
+        data,
+        samples={**data.samples, "A": np.vstack([data.samples["A"], far])},
+        standard_errors={**data.standard_errors, "A": np.append(data.errors("A"), [np.nan, np.nan])},
+        versions={"A": np.array(["near", "near", "far", "far"])},
+        parameters={}, layouts={}, origins={}, recorded=(), recorded_versions=(),
+        runs=tuple(dataclasses.replace(run, versions={"A": "near"}) for run in data.runs),
+    )  # fmt: skip
+    assert recommend_split(data, BUDGET, level=level).versions == recommend_split(data, BUDGET).versions
 
 
 def test_no_run_is_advised_where_the_design_stopped_as_the_answer_is_stable() -> None:

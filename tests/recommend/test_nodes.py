@@ -35,8 +35,8 @@ def test_beyond_a_full_node_every_further_one_counts_in_full() -> None:
     ranks, seconds = RANKS[:, None].astype(float), SECONDS
     known = make_learner("bayes").fit(ranks, seconds, cores=32).predict([32.0, 64, 128])
     unknown = make_learner("bayes").fit(ranks, seconds).predict([32.0, 64, 128])
-    assert known[1] / known[0] == pytest.approx(0.5, abs=0.08)
-    assert known[2] / known[0] == pytest.approx(0.25, abs=0.06)
+    assert known[1] / known[0] == pytest.approx(0.5, abs=0.1)
+    assert known[2] / known[0] == pytest.approx(0.25, abs=0.1)
     # Whoever does not know goes on as within the node.
     assert unknown[2] / unknown[0] > 0.6
 

@@ -87,7 +87,16 @@ def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
             f"Left 2 of $HOME {rank}/2 on None left side 1" for rank in range(2)
         ]
         assert len(lines["Right"]) == 1
-        assert (case / "left side" / "prepared").read_text() == "2parts 2;\n"
+        assert (case / "left side" / "prepared").read_text() == "2parts 2;"
+
+
+@pytest.mark.parametrize(("name", "given"), [("mpiexec", False), ("srun", True), ("slurm", True)])
+def test_arguments_of_mpiexec_are_none_of_srun(tmp_path: Path, name: str, given: bool) -> None:
+    """The job's steps are those of srun, whichever launcher the study has."""
+    keys = f'name = "{name}"\narguments = ["-tag-output"]\npin = false'
+    write_launch_scripts(read_study(study_of(tmp_path, launcher=keys)), {"Left": 2, "Right": 1}, tmp_path)
+    text = (tmp_path / "launch" / "job.sbatch").read_text()
+    assert ("-tag-output" in text, "--cpu-bind" in text) == (given, False)
 
 
 @pytest.mark.mpi

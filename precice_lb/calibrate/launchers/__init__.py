@@ -6,71 +6,93 @@ tokens or as a script's text, so that a test can check the exact command before 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
+import json
 import sys
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, run_processes
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from precice_lb.calibrate.plan import RunPlan, Task
+from precice_lb.calibrate.processes import LOG_PART, Outcome, run_processes, strays
 from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import StudyError
 from precice_lb.names import say
-from precice_lb.plugins import LAUNCHERS
+from precice_lb.plugins import LAUNCHERS, close_match
 
-__all__ = ["Launcher", "launcher_class", "make_launcher"]
+__all__ = ["Launcher", "OneOrMore", "Text", "Texts", "keys_of", "launcher_from"]
+
+Text = Annotated[str, Field(min_length=1)]
+Texts = tuple[Text, ...]
+OneOrMore = Annotated[int, Field(ge=1)]
 
 
+@dataclass(kw_only=True)
 class Launcher:
     """Says with which command line each participant of a run starts; what else is here may be left as it is.
 
-    A subclass gives `command`. Runs are processes of this machine, or jobs of ``scheduler`` where a subclass sets one.
+    A subclass gives `command`. The keys of a study's ``[launcher]`` table are the keyword-only parameters of its
+    constructor, such as the fields of a dataclass: their annotations say what may be given, their defaults what may be
+    left out. Runs are processes of this machine, or jobs of ``scheduler`` where `locate` sets one.
 
-    Parameters
+    Attributes
     ----------
-    options : LauncherOptions
-        The study's ``[launcher]`` table.
+    name : str
+        By which the study asks for it.
     directory : Path
         Where the campaign lives.
-
-    Raises
-    ------
-    CalibrationError
-        When something that the launcher needs is missing.
+    scheduler : Scheduler or None
+        Takes runs as jobs; None where they are processes of this machine.
+    many_nodes : bool
+        Whether participants may come to lie on different nodes.
+    gives_threads : bool
+        Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+    warn : callable
+        Is told what somebody has to do while a run waits.
     """
 
-    keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys of the ``[launcher]`` table that this launcher knows, beside ``name``; others than ours are its own."""
-    many_nodes: ClassVar[bool] = False
-    """Whether participants may come to lie on different nodes."""
+    name: str = field(default="", init=False)
+    directory: Path = field(default=Path(), init=False)
+    scheduler: Scheduler | None = field(default=None, init=False)
+    many_nodes: bool = field(default=False, init=False)
+    gives_threads: bool = field(default=False, init=False)
+    warn: Callable[[str], None] = field(default_factory=lambda: _say, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
 
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+    @cached_property
+    def label(self) -> str:
+        """Name of what the campaign submits, its own among all campaigns."""
+        return f"precice-lb-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}"
+
+    def ready(self, directory: Path = Path()) -> Launcher:
+        """Return a launcher with the same keys, and with what it needs of this machine.
 
         Parameters
         ----------
-        options : LauncherOptions
-            The study's ``[launcher]`` table.
-
-        Returns
-        -------
-        bool
+        directory : Path
+            Where the campaign lives.
         """
-        return False
+        ready = copy.copy(self)
+        ready.directory, ready._warned = directory, set()
+        ready.locate()
+        return ready
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        self.options = options
-        self.directory = directory
-        #: Name of what the campaign submits, its own among all campaigns.
-        self.label = f"precice-lb-{hashlib.sha256(str(directory).encode()).hexdigest()[:8]}"
-        #: Takes runs as jobs; None where they are processes of this machine.
-        self.scheduler: Scheduler | None = None
-        #: Is told what somebody has to do while a run waits.
-        self.warn: Callable[[str], None] = lambda text: say(f"precice-lb: {text}", sys.stderr)
-        self._warned: set[str] = set()
+    def locate(self) -> None:
+        """Look for what is needed of this machine; the constructor looks at the keys alone.
+
+        Raises
+        ------
+        CalibrationError
+            When something is missing.
+        """
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant, as tokens.
@@ -106,7 +128,7 @@ class Launcher:
         """
         return "#!/bin/bash\n"
 
-    def script(self, plan: RunPlan) -> str:
+    def job_script(self, plan: RunPlan) -> str:
         """Return the job script of a run.
 
         Parameters
@@ -114,7 +136,7 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), self.options.setup)}"
+        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), getattr(self, 'setup', ()))}"
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return the files that a run needs, with their text: the job script, where it is a job.
@@ -124,7 +146,7 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        return {} if self.scheduler is None else {self._script(plan): self.script(plan)}
+        return {} if self.scheduler is None else {self._script(plan): self.job_script(plan)}
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Return the environment of the commands: without what would mislead them, with what they need.
@@ -200,13 +222,16 @@ class Launcher:
         if self.scheduler is not None:
             return self._follow(self.scheduler, plan, job, note)
         environment = self.environment(plan.environment())
-        well = False
+        began, well = time.time(), False
+        part = None if plan.whole_logs else LOG_PART
         try:
-            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds)
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
             well = outcome.error is None
         finally:
             if not well:
                 self.stop(plan.token, None)
+            if left := strays(plan.tasks, began):
+                self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
         return outcome
 
     @property
@@ -272,19 +297,62 @@ class Launcher:
         return plan.directory / "job.sh"
 
 
-def launcher_class(name: str) -> type[Launcher]:
+def _say(text: str) -> None:
+    say(f"precice-lb: {text}", sys.stderr)
+
+
+def launcher_class(name: object) -> type[Launcher]:
     """Return the launcher of a name."""
-    if name not in LAUNCHERS:
-        raise CalibrationError(f"unknown launcher {name!r}: expected one of {', '.join(sorted(LAUNCHERS))}")
+    if not isinstance(name, str) or name not in LAUNCHERS:
+        names = sorted(LAUNCHERS)
+        close = close_match(str(name), names)
+        raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
     found: Any = LAUNCHERS[name]
     if not (isinstance(found, type) and issubclass(found, Launcher)):
-        raise CalibrationError(
+        raise StudyError(
             f"launcher {name!r}: expected a subclass of precice_lb.calibrate.Launcher, found {found!r}; repair or "
             "uninstall the distribution that adds it"
         )
     return found
 
 
-def make_launcher(name: str, options: LauncherOptions | None = None, directory: Path = Path()) -> Launcher:
-    """Make a launcher for a campaign that lives in a directory."""
-    return launcher_class(name)(options or LauncherOptions(), directory)
+def keys_of(kind: type[Launcher]) -> type[BaseModel]:
+    """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
+    parameters = signature(kind, eval_str=True).parameters.values()
+    if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
+        raise StudyError(
+            f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
+            f"{other}; update the distribution that adds it"
+        )
+    fields: dict[str, Any] = {
+        p.name: (Any if p.annotation is p.empty else p.annotation, ... if p.default is p.empty else p.default)
+        for p in parameters
+    }
+    return create_model(kind.__name__, __config__=ConfigDict(strict=True, protected_namespaces=()), **fields)
+
+
+def launcher_from(table: object, directory: Path) -> Launcher:
+    """Make the launcher that a study's ``[launcher]`` table asks for, whose paths are relative to a directory."""
+    given = dict(table) if isinstance(table, dict) else {}
+    name = given.pop("name", "mpiexec")
+    kind = launcher_class(name)
+    keys = keys_of(kind)
+    known = sorted(keys.model_fields)
+    for key in sorted(given.keys() - set(known)):
+        raise StudyError(
+            f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
+            f"{close_match(key, known)}"
+        )
+    # As JSON, since there a text may be a path and a list a tuple, but 1 is not true.
+    text = json.dumps({"launcher": given if isinstance(table, dict) else table}, default=str)
+    checked = create_model("Table", launcher=(keys, ...)).model_validate_json(text).launcher  # type: ignore[attr-defined]
+    values = {key: getattr(checked, key) for key in given}
+    paths = {key: place(path, directory) for key, path in values.items() if isinstance(path, Path)}
+    launcher = kind(**values | paths)
+    launcher.name = str(name)
+    return launcher
+
+
+def place(path: str | Path, directory: Path) -> Path:
+    """Return an absolute path that is relative to a directory."""
+    return (directory / Path(path).expanduser()).resolve()

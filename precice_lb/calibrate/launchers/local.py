@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task, file_name
+from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.plan import RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -52,16 +53,12 @@ def require_cores(ranks: int, cores: int, unit: str = "rank") -> None:
         )
 
 
-def disjoint_cores(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Give every participant as many cores as it has ranks and threads, one after the other."""
+def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
+    """Give every rank of every participant as many cores as it has threads, one after the other."""
     unit = "core" if any(task.threads > 1 for task in tasks) else "rank"
     require_cores(sum(task.cores for task in tasks), len(cores), unit)
-    given: dict[str, tuple[int, ...]] = {}
-    begin = 0
-    for task in tasks:
-        given[task.participant] = tuple(cores[begin : begin + task.cores])
-        begin += task.cores
-    return given
+    rest = iter(cores)
+    return {task.participant: [tuple(islice(rest, task.threads)) for _ in range(task.ranks)] for task in tasks}
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
@@ -94,9 +91,7 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
     rest = list(hosts)
     given: dict[str, list[tuple[str, int]]] = {}
     for task in tasks:
-        limit = task.ranks_per_node
-        left = task.ranks
-        mine: list[tuple[str, int]] = []
+        left, mine = task.ranks, given.setdefault(task.participant, [])
         while left > 0:
             if not rest:
                 raise CalibrationError(
@@ -104,11 +99,9 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
                     f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
                 )
             name, slots = rest.pop(0)
-            room = slots // task.threads
-            if count := min(left, room if limit is None else min(room, limit)):
-                mine.append((name, count))
+            count = min(left, slots // task.threads, task.ranks_per_node or left)
+            mine += [(name, count)] if count else []
             left -= count
-        given[task.participant] = mine
     return given
 
 
@@ -116,6 +109,7 @@ def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> d
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
+@dataclass(kw_only=True)
 class MpiexecLauncher(Launcher):
     """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
 
@@ -125,20 +119,42 @@ class MpiexecLauncher(Launcher):
     numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. A rank with
     threads is pinned to as many cores, on which it may put them as it likes. With more ranks and threads than cores,
     which must be asked for, nothing is pinned.
+
+    Parameters
+    ----------
+    program : str, optional
+        The ``mpiexec`` to use. By default the one beside the Python that runs the campaign, else the one on ``PATH``.
+    arguments : sequence of str
+        Further arguments of that program.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    pin : bool
+        Bind each rank to a core that no other rank has.
+    oversubscribe : bool
+        Let ranks share cores, unpinned. For emulated loads only; without it, a campaign with more ranks than cores is
+        refused before its first run.
+    hostfile : Path, optional
+        Hosts with their slots, as ``name:4`` or ``name slots=4``, relative to the study file. Every participant gets
+        hosts of its own.
     """
 
-    keys = frozenset({"program", "arguments", "oversubscribe", "pin", "hostfile", "ranks_per_node"})
+    program: Text | None = None
+    arguments: Texts = ()
+    ranks_per_node: OneOrMore | None = None
+    pin: bool = True
+    oversubscribe: bool = False
+    hostfile: Path | None = None
+    gives_threads = True
 
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether ranks get cores for their threads: they do."""
-        return True
+    def __post_init__(self) -> None:
+        self.many_nodes = self.hostfile is not None
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
-        self.program = find_mpiexec(options.program)
-        self.library = mpi_library(self.program)
-        self.hosts = None if options.hostfile is None else read_hosts(options.hostfile)
+    def locate(self) -> None:
+        """Look for ``mpiexec``, and for cores or hosts."""
+        self.mpiexec = find_mpiexec(self.program)
+        self.family, self.major = mpi_library(self.mpiexec)
+        self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
         self.cores = available_cores()
         if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
             raise CalibrationError(
@@ -150,8 +166,8 @@ class MpiexecLauncher(Launcher):
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
-        elif not self.options.oversubscribe:
-            disjoint_cores(tasks, self.cores)
+        elif not self.oversubscribe:
+            cores_of_ranks(tasks, self.cores)
 
     def check_ranks(self, ranks: int, unit: str = "rank") -> None:
         """Refuse more ranks than cores, or than the hosts have slots."""
@@ -161,14 +177,14 @@ class MpiexecLauncher(Launcher):
                     f"budget.{unit}s: {plural(ranks, unit)}, but the hosts of launcher.hostfile have "
                     f"{plural(slots, 'slot')}: lower budget.{unit}s or name more hosts"
                 )
-        elif not self.options.oversubscribe:
+        elif not self.oversubscribe:
             require_cores(ranks, len(self.cores), unit)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""
         if self.hosts is not None:
             given = disjoint_hosts(plan.tasks, self.hosts)
-            form = "{} slots={}\n" if self.library.family is MPIFamily.OPEN_MPI else "{}:{}\n"
+            form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
             return {
                 _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
                 for name, hosts in given.items()
@@ -178,7 +194,7 @@ class MpiexecLauncher(Launcher):
                 _file(plan, name, "ranks"): "".join(
                     f"rank {rank}=localhost slot={','.join(map(str, own))}\n" for rank, own in enumerate(cores)
                 )
-                for name, cores in self._cores_of_ranks(plan.tasks).items()
+                for name, cores in cores_of_ranks(plan.tasks, self.cores).items()
             }
         return {}
 
@@ -190,9 +206,9 @@ class MpiexecLauncher(Launcher):
             options = self._on_hosts(plan, task)
         elif self._pinned(plan.tasks):
             before, options = self._on_cores(plan, task)
-        elif self.library.family is MPIFamily.OPEN_MPI:
+        elif self.family is MPIFamily.OPEN_MPI:
             options = ["--oversubscribe", "--bind-to", "none"]
-        return [*before, self.program, *options, *self.options.arguments, "-n", str(task.ranks), *task.command]
+        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *task.command]
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
@@ -200,54 +216,43 @@ class MpiexecLauncher(Launcher):
         Open MPI gets its permission to run as root where that is so.
         """
         kept = {name: value for name, value in inherited.items() if not name.startswith(BATCH_PREFIXES)}
-        if self.library.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
+        if self.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
 
     def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.options.pin and sum(task.cores for task in tasks) <= len(self.cores)
-
-    def _cores_of_ranks(self, tasks: Sequence[Task]) -> dict[str, list[tuple[int, ...]]]:
-        """Divide the cores of every participant among its ranks."""
-        given = disjoint_cores(tasks, self.cores)
-        return {
-            task.participant: [
-                given[task.participant][rank * task.threads : (rank + 1) * task.threads] for rank in range(task.ranks)
-            ]
-            for task in tasks
-        }
+        return self.hosts is None and self.pin and sum(task.cores for task in tasks) <= len(self.cores)
 
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
-        return self._pinned(tasks) and self.library.family is MPIFamily.OPEN_MPI and self.library.major < 5
+        return self._pinned(tasks) and self.family is MPIFamily.OPEN_MPI and self.major < 5
 
     def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
         """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
-        of_ranks = self._cores_of_ranks(plan.tasks)[task.participant]
+        of_ranks = cores_of_ranks(plan.tasks, self.cores)[task.participant]
         # As ``taskset -c`` reads them: 0,2,3.
         cores = ",".join(str(core) for own in of_ranks for core in own)
-        family = self.library.family
-        if family is MPIFamily.HYDRA:
+        if self.family is MPIFamily.HYDRA:
             return [], ["-bind-to", f"user:{','.join('+'.join(map(str, own)) for own in of_ranks)}"]
-        if family is MPIFamily.INTEL and task.threads > 1:
+        if self.family is MPIFamily.INTEL and task.threads > 1:
             masks = ",".join(f"{sum(1 << core for core in own):x}" for own in of_ranks)
             return [], ["-genv", "I_MPI_PIN_DOMAIN", f"[{masks}]"]
-        if family is MPIFamily.INTEL:
+        if self.family is MPIFamily.INTEL:
             return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
         if self._rankfiles(plan.tasks):
             file = str(_file(plan, task.participant, "ranks"))
             return [], ["--mca", "rmaps_rank_file_physical", "1", "--rankfile", file]
-        options = ["--bind-to", "none"] if family is MPIFamily.OPEN_MPI else []
+        options = ["--bind-to", "none"] if self.family is MPIFamily.OPEN_MPI else []
         taskset = shutil.which("taskset")
         return ([] if taskset is None else [taskset, "-c", cores]), options
 
     def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
         file = str(_file(plan, task.participant, "hosts"))
-        bind = self.options.pin and not self.options.oversubscribe
-        if self.library.family is MPIFamily.OPEN_MPI:
+        bind = self.pin and not self.oversubscribe
+        if self.family is MPIFamily.OPEN_MPI:
             # Its daemons on other hosts start with a bare environment.
             names = sorted({*plan.variables, *task.variables})
             exported = [token for name in names for token in ("-x", name)]
-            crowded = ["--oversubscribe"] if self.options.oversubscribe else []
+            crowded = ["--oversubscribe"] if self.oversubscribe else []
             wide = ["--map-by", f"slot:PE={task.threads}"] if bind and task.threads > 1 else []
             return ["--hostfile", file, *crowded, *wide, "--bind-to", "core" if bind else "none", *exported]
         wide = [f"core:{task.threads}"] if task.threads > 1 else ["core"]
@@ -259,20 +264,12 @@ def _file(plan: RunPlan, participant: str, kind: str) -> Path:
 
 
 class MPIFamily(Enum):
-    """The families of ``mpiexec`` whose command lines differ."""
+    """The families of ``mpiexec`` whose command lines differ, by what they say of themselves."""
 
-    HYDRA = "MPICH/Hydra"
-    INTEL = "Intel MPI"
-    OPEN_MPI = "Open MPI"
-    OTHER = "another MPI"
-
-
-@dataclass(frozen=True)
-class MPILibrary:
-    """Family and major version (0 where it does not say) of an ``mpiexec``."""
-
-    family: MPIFamily
-    major: int
+    OPEN_MPI = "Open MPI|OpenRTE|PRRTE"
+    INTEL = r"Intel\(R\) MPI"
+    HYDRA = "(?i:hydra)"
+    OTHER = ""
 
 
 def find_mpiexec(program: str | None = None) -> str:
@@ -304,8 +301,8 @@ def _below_a_prefix(program: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def mpi_library(program: str) -> MPILibrary:
-    """Tell from ``mpiexec --version`` which family a launcher belongs to."""
+def mpi_library(program: str) -> tuple[MPIFamily, int]:
+    """Tell from ``mpiexec --version`` its family and its major version, 0 where it does not say."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
@@ -314,14 +311,8 @@ def mpi_library(program: str) -> MPILibrary:
         raise CalibrationError(f"{program} --version does not work: {error}") from error
     text = done.stdout + done.stderr
     number = re.search(r"(\d+)\.\d+", text)
-    major = int(number[1]) if number else 0
-    if any(mark in text for mark in ("Open MPI", "OpenRTE", "PRRTE")):
-        return MPILibrary(MPIFamily.OPEN_MPI, major)
-    if "Intel(R) MPI" in text:
-        return MPILibrary(MPIFamily.INTEL, major)
-    if "HYDRA" in text.upper():
-        return MPILibrary(MPIFamily.HYDRA, major)
-    if done.returncode != 0:
+    family = next(family for family in MPIFamily if re.search(family.value, text))
+    if family is MPIFamily.OTHER and done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return MPILibrary(MPIFamily.OTHER, major)
+    return family, int(number[1]) if number else 0

@@ -9,22 +9,24 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import LauncherOptions, RunPlan, Task
+from pydantic import Field
+
+from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.schedulers import JOB_LOG
+from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
 from precice_lb.calibrate.schedulers.slurm import (
     UNSET_OPTIONS,
     SlurmScheduler,
-    cancel_steps,
     find_slurm,
     outside_of_jobs,
     scontrol,
     without_slurm_options,
 )
-from precice_lb.exceptions import CalibrationError
+from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
 
 # Of a participant alone; the only ones that a step takes, too.
@@ -57,14 +59,13 @@ def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
     return [option for option in ours if said.isdisjoint(named([option]))]
 
 
-def resource_options(tasks: Sequence[Task], options: LauncherOptions) -> list[list[str]]:
+def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[str]]:
     """Return the options that ask for a run's nodes and tasks, one list per component of the job.
 
-    The study's own are completed, and refused where a rank would not get a core.
+    The study's own, ``common`` to all, are completed, and refused where a rank would not get a core.
     """
     if not is_heterogeneous(tasks):
-        return [_placed(tasks, options.options)]
-    common = options.options
+        return [_placed(tasks, common)]
     return [_placed([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
 
 
@@ -126,18 +127,20 @@ def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> st
         lines += ["#SBATCH hetjob"] if index else []
         # Else a hardware thread counts as a core.
         lines += [f"#SBATCH {option}" for option in (*component, *unless_said(["--threads-per-core=1"], component))]
+    if broken := next((line for line in lines if not line.isprintable()), None):
+        raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
 
 
-def holder_options(largest: Sequence[Task], cores: int, options: LauncherOptions) -> list[list[str]]:
+def holder_options(largest: Sequence[Task], cores: int, common: Sequence[str]) -> list[list[str]]:
     """Return the options of a job in which every split of so many cores finds its place, like `resource_options`."""
     if is_heterogeneous(largest):
-        return resource_options(largest, options)
+        return resource_options(largest, common)
     nodes = total_nodes(largest)
     if nodes is not None:
         # Every participant but one may leave a node partly empty.
         nodes = min(-(-cores // min(task.ranks_per_node or 1 for task in largest)) + len(largest) - 1, nodes)
-    return [_completed(options.options, _size(-(-cores // _block(largest)), largest, nodes))]
+    return [_completed(common, _size(-(-cores // _block(largest)), largest, nodes))]
 
 
 def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
@@ -151,96 +154,141 @@ def total_nodes(tasks: Sequence[Task]) -> int | None:
     return None if None in nodes else sum(count or 0 for count in nodes)
 
 
-def step_tokens(
-    srun: str,
-    tasks: Sequence[Task],
-    task: Task,
-    options: LauncherOptions,
-    *,
-    job: str | None = None,
-    name: str | None = None,
-    of_one: bool = False,
-) -> list[str]:
-    """Return the ``srun`` line of a participant, such that no core gets two ranks and every thread has one.
-
-    With ranks per node, each participant has nodes of its own, counted from the allocation's first (``--relative``),
-    and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact`` makes Slurm give each
-    step just the cores it asks for: without it the first step has whole nodes, and the second waits for it to end. So
-    it would without a range of nodes, since a step takes a core on every node of its job, and without ``--mem=0``,
-    since it takes all memory. ``--overlap``, which lets steps share cores, is never used. A step that waits all the
-    same ends by itself (``--immediate``), so that its partners do not wait for it until the time limit. Where any
-    participant has options of its own, each is a component of a heterogeneous job; in an allocation ``of_one`` kind,
-    options for GPUs are the step's alone. Outside of the allocation ``job`` is its number; ``name`` finds a step again.
-    """
-    has_groups = is_heterogeneous(tasks, of_one=of_one)
-    place = tasks.index(task)
-    line = [srun]
-    line += [] if job is None else [f"--jobid={job}"]
-    line += [] if name is None else [f"--job-name={name}"]
-    line += [f"--het-group={place}"] if has_groups else []
-    if task.nodes is not None:
-        line.append(f"--nodes={task.nodes}")
-        if total_nodes(tasks) is not None and not has_groups:
-            line.append(f"--relative={total_nodes(tasks[:place])}")
-    else:
-        line.append(f"--nodes=1-{task.ranks}")
-        # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
-        line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
-    line.append(f"--ntasks={task.ranks}")
-    if task.nodes is not None and task.nodes > 1:
-        line.append(f"--distribution=plane={task.ranks_on_node}")
-    # With --exact, a step gets no GPU that it does not ask for.
-    line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
-    line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact", "--kill-on-bad-exit=1"]
-    line += ["--export=ALL", f"--immediate={_LONGEST_WAIT}"]
-    line += ["--cpu-bind=cores"] if options.pin else []
-    line += [] if options.mpi is None else [f"--mpi={options.mpi}"]
-    return [*unless_said(line, options.arguments), *options.arguments, *task.command]
-
-
 _HOLD_POLL_SECONDS = 1.0
 
 
-class SlurmLauncher(Launcher):
+@dataclass(kw_only=True)
+class StepLauncher(Launcher):
+    """Steps of ``srun``, in an allocation of Slurm.
+
+    Parameters
+    ----------
+    program : str, optional
+        The ``srun`` to use. By default the one on ``PATH``.
+    arguments : sequence of str
+        Further arguments of that program.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    pin : bool
+        Bind each rank to a core that no other rank has.
+    mpi : str, optional
+        What ``srun --mpi`` gets, such as ``"pmi2"`` (MPICH) or ``"pmix"`` (Open MPI).
+    """
+
+    program: Text | None = None
+    arguments: Texts = ()
+    ranks_per_node: OneOrMore | None = None
+    pin: bool = True
+    mpi: Text | None = None
+    srun: str = field(default="srun", init=False)
+    many_nodes = gives_threads = True
+
+    def locate(self) -> None:
+        """Look for ``srun``."""
+        self.srun = find_slurm("srun", self.program)
+
+    def step(
+        self,
+        tasks: Sequence[Task],
+        task: Task,
+        *,
+        job: str | None = None,
+        name: str | None = None,
+        of_one: bool = False,
+    ) -> list[str]:
+        """Return the ``srun`` line of a participant, such that no core gets two ranks and every thread has one.
+
+        With ranks per node, each participant has nodes of its own, counted from the allocation's first
+        (``--relative``), and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact``
+        makes Slurm give each step just the cores it asks for: without it the first step has whole nodes, and the second
+        waits for it to end. So it would without a range of nodes, since a step takes a core on every node of its job,
+        and without ``--mem=0``, since it takes all memory. ``--overlap``, which lets steps share cores, is never used.
+        A step that waits all the same ends by itself (``--immediate``), so that its partners do not wait for it until
+        the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
+        allocation ``of_one`` kind, options for GPUs are the step's alone. Outside of the allocation ``job`` is its
+        number; ``name`` finds a step again.
+        """
+        has_groups = is_heterogeneous(tasks, of_one=of_one)
+        place = tasks.index(task)
+        line = [self.srun]
+        line += [] if job is None else [f"--jobid={job}"]
+        line += [] if name is None else [f"--job-name={name}"]
+        line += [f"--het-group={place}"] if has_groups else []
+        if task.nodes is not None:
+            line.append(f"--nodes={task.nodes}")
+            if total_nodes(tasks) is not None and not has_groups:
+                line.append(f"--relative={total_nodes(tasks[:place])}")
+        else:
+            line.append(f"--nodes=1-{task.ranks}")
+            # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
+            line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
+        line.append(f"--ntasks={task.ranks}")
+        if task.nodes is not None and task.nodes > 1:
+            line.append(f"--distribution=plane={task.ranks_on_node}")
+        # With --exact, a step gets no GPU that it does not ask for.
+        line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
+        line += [
+            f"--cpus-per-task={task.threads}",
+            "--threads-per-core=1",
+            "--mem=0",
+            "--exact",
+            "--kill-on-bad-exit=1",
+        ]
+        line += ["--export=ALL", f"--immediate={_LONGEST_WAIT}"]
+        line += ["--cpu-bind=cores"] if self.pin else []
+        line += [] if self.mpi is None else [f"--mpi={self.mpi}"]
+        return [*unless_said(line, self.arguments), *self.arguments, *task.command]
+
+
+@dataclass(kw_only=True)
+class SlurmLauncher(StepLauncher):
     """Runs submitted to Slurm from a login node.
 
     With ``allocation = "run"`` each run is a job, which goes on when the campaign ends and is waited for by the next
     one. With ``"campaign"`` one job that does nothing itself, large enough for every split, holds the nodes on which
     all runs are steps; a campaign started again finds it by its name. No job is put back into the queue by Slurm
     (``--no-requeue``): what a run has begun would be taken for a measurement.
+
+    Parameters
+    ----------
+    options : sequence of str
+        Options of the job, one each: ``["--partition=main", "--account=a1"]``.
+    allocation : {"run", "campaign"}
+        ``"run"``: a job per run. ``"campaign"``: one job holds the nodes for all runs; give its ``--time`` in
+        ``options``.
+    setup : sequence of str
+        Lines of the job script before the participants, such as ``"module load openmpi"``.
+    submit_retry_seconds : float
+        How long a job that the full queue refuses is submitted again.
     """
 
-    keys = frozenset(
-        {
-            *("program", "arguments", "pin", "ranks_per_node", "mpi", "options", "allocation", "setup"),
-            "submit_retry_seconds",
-        }
-    )
-    many_nodes = True
+    options: tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...] = ()
+    allocation: Literal["run", "campaign"] = "run"
+    setup: Texts = ()
+    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether ranks get cores for their threads: they do, by ``--cpus-per-task``."""
-        return True
+    #: The campaign's allocation.
+    job: str | None = field(default=None, init=False)
+    _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
-        self.srun = find_slurm("srun", options.program)
-        self.slurm = SlurmScheduler(options.submit_retry_seconds, self._warn_once)
-        self.scheduler = self.slurm if options.allocation == "run" else None
-        if options.allocation == "campaign" and options.setup:
-            raise CalibrationError(
+    def __post_init__(self) -> None:
+        if self.allocation == "campaign" and self.setup:
+            raise StudyError(
                 'launcher.setup: lines of a job script, but the job of allocation = "campaign" runs no participant: '
                 "set up the shell in which the campaign is started"
             )
-        #: The campaign's allocation.
-        self.job: str | None = None
-        self._largest: tuple[tuple[Task, ...], int] = ((), 0)
+
+    def locate(self) -> None:
+        """Look for Slurm's programs."""
+        super().locate()
+        self.slurm = SlurmScheduler(self.submit_retry_seconds, self._warn_once)
+        self.scheduler = self.slurm if self.allocation == "run" else None
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the ``srun`` line of a participant."""
         name = None if self.scheduler is not None else plan.token or None
-        return step_tokens(self.srun, plan.tasks, task, self.options, job=self.job, name=name)
+        return self.step(plan.tasks, task, job=self.job, name=name)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
@@ -278,63 +326,59 @@ class SlurmLauncher(Launcher):
         note(self.job or "")
         outcome = super().run(plan, note)
         # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
-        states = self.slurm.poll(self.job or "")
-        if states and not self.slurm.live.intersection(states):
-            error = f"the allocation, Slurm's job {self.job}, ended as {', '.join(sorted(set(states)))}"
-            return dataclasses.replace(outcome, error=error, participants=tuple(t.participant for t in plan.tasks))
+        while self.slurm.usable.isdisjoint(states := self._states()):
+            if not self.slurm.live.intersection(states):
+                return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
+            time.sleep(_HOLD_POLL_SECONDS)
+        if outcome.lost:
+            # A controller that was away may count the cores of steps that ended meanwhile as taken, for good.
+            self.close()
         return outcome
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel a run's job, or its steps in the campaign's allocation."""
         if self.scheduler is not None:
             super().stop(token, job)
-        else:
-            for left in self.slurm.named(self.label):
-                cancel_steps(left, token)
+        elif (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel_steps(left, token)
 
     def close(self) -> None:
         """Give the campaign's allocation back."""
-        if self.scheduler is None:
-            for left in self.slurm.named(self.label):
-                self.slurm.cancel(left)
-            self.job = None
+        if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel(left)
 
     def _hold(self) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        live = self.slurm.live
-        if self.job is not None and live.intersection(self.slurm.poll(self.job) or ()):
-            return
-        if left := self.slurm.named(self.label):
-            self.job = left[-1]
-        else:
+        self.job = self.slurm.find(self.label)
+        if self.job is None:
             script = self.directory / f"{self.label}.sh"
             script.write_text(self.holder(*self._largest), encoding="utf-8")
             self.job = self.slurm.submit_script(script)
-        while "RUNNING" not in (states := self.slurm.poll(self.job) or ["PENDING"]):
-            if not live.intersection(states):
-                raise CalibrationError(f"the allocation, Slurm's job {self.job}, ended as {', '.join(set(states))}")
+        while "RUNNING" not in (states := self._states()):
+            if self.slurm.usable.isdisjoint(states):
+                raise LostError(self._gone(states))
             self._warn_of(self.slurm, self.job)
             time.sleep(_HOLD_POLL_SECONDS)
 
+    def _states(self) -> Sequence[str]:
+        return insist(lambda: self.slurm.poll(self.job or ""))
 
-class SrunLauncher(Launcher):
+    def _gone(self, states: Sequence[str]) -> str:
+        how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"
+        return f"the allocation, Slurm's job {self.job}, {how}"
+
+
+@dataclass(kw_only=True)
+class SrunLauncher(StepLauncher):
     """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
 
     Start the campaign in the batch script, or in the shell of ``salloc``, not as a step: a step would hold cores that
     its own runs then wait for.
     """
 
-    keys = frozenset({"program", "arguments", "pin", "ranks_per_node", "mpi"})
-    many_nodes = True
-
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether ranks get cores for their threads: they do, by ``--cpus-per-task``."""
-        return True
-
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
-        self.program = find_slurm("srun", options.program)
+    def locate(self) -> None:
+        """Look for ``srun``, and for the allocation."""
+        super().locate()
         self.job = os.environ.get("SLURM_JOB_ID", "")
         #: Whether the allocation has no components of several kinds.
         self.of_one = "SLURM_HET_SIZE" not in os.environ
@@ -372,7 +416,7 @@ class SrunLauncher(Launcher):
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the ``srun`` line of a participant."""
         name = plan.token or None
-        return step_tokens(self.program, plan.tasks, task, self.options, name=name, of_one=self.of_one)
+        return self.step(plan.tasks, task, name=name, of_one=self.of_one)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
@@ -380,7 +424,7 @@ class SrunLauncher(Launcher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        cancel_steps(self.job, token)
+        SlurmScheduler(refused=self._warn_once).cancel_steps(self.job, token)
 
 
 def allocated_cores() -> list[int]:

@@ -6,38 +6,15 @@ import math
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import (
-    LauncherOptions,
-    RunPlan,
-    Task,
-    check_placeholders,
-    file_name,
-    fill,
-    split_command,
-)
+from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
 from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers import JOB_LOG, Scheduler, job_lines
 from precice_lb.exceptions import CalibrationError, StudyError
-
-PARTICIPANT_PLACEHOLDERS = frozenset(
-    {
-        *("command", "cores", "directory", "name", "nodes", "participant", "ranks", "ranks_per_node", "run"),
-        *("first_node", "first_rank", "threads"),
-    }
-)
-"""What may stand in ``launcher.participant``; the first node and rank are counted over all participants, from 0."""
-JOB_PLACEHOLDERS = frozenset(
-    {
-        *("log", "minutes", "name", "participants", "placement", "ranks_per_node", "run", "script"),
-        *("total_cores", "total_nodes", "total_ranks", "walltime"),
-    }
-)
-"""What may stand in ``launcher.script`` and ``launcher.submit``; the placement is a word
-``participant:first node:nodes`` for each of them."""
 
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
 _NUMBERS = (
@@ -48,6 +25,7 @@ _NUMBERS = (
 )
 
 
+@dataclass(kw_only=True)
 class TemplateLauncher(Launcher):
     """Command lines of the user's own, with placeholders.
 
@@ -56,71 +34,85 @@ class TemplateLauncher(Launcher):
     for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
     ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or says as
     batch systems do, or what the group of the regular expression ``job_number`` finds there; none where these are many.
+
+    Parameters
+    ----------
+    participant : str
+        Command line that starts a participant's ranks.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    script : Path, optional
+        Job script, relative to the study file.
+    submit : str, optional
+        Command line that submits it, and returns at the end of the job.
+    cancel : str, optional
+        Command line that cancels a job.
+    job_number : str, optional
+        Regular expression with one group: the job's number in what ``submit`` prints. By default what stands in a line
+        of its own, or in the sentence with which ``sbatch``, ``bsub`` and Grid Engine begin a line.
+    setup : sequence of str
+        Lines of the job script before the participants, such as ``"module load openmpi"``.
     """
 
-    keys = frozenset({"participant", "script", "submit", "cancel", "job_number", "ranks_per_node", "setup"})
+    participant: Text
+    ranks_per_node: OneOrMore | None = None
+    script: Path | None = None
+    submit: Text | None = None
+    cancel: Text | None = None
+    job_number: Text | None = None
+    setup: Texts = ()
     many_nodes = True
 
-    @classmethod
-    def gives_threads(cls, options: LauncherOptions) -> bool:
-        """Whether ranks get cores for their threads: where the command line of a participant says how many."""
-        return re.search(r"\{(threads|cores)\}", options.participant or "") is not None
+    def __post_init__(self) -> None:
+        self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
+        _check("participant", self.participant, {"command", *_of_task(_ANY, _ANY.tasks[0])})
+        if "{command}" not in split_command("participant", self.participant):
+            raise StudyError("launcher.participant: expected {command} as a word of its own")
+        if (self.script is None) != (self.submit is None):
+            raise StudyError("launcher: expected both script and submit, or neither")
+        if self.submit is not None:
+            _check("submit", self.submit, self._values(_ANY))
+        if self.cancel is not None:
+            _check("cancel", self.cancel, {"job"})
+        if self.job_number is not None:
+            _check_pattern(self.job_number)
 
-    def __init__(self, options: LauncherOptions, directory: Path = Path()) -> None:
-        super().__init__(options, directory)
-        if options.participant is None:
-            raise CalibrationError("launcher.participant: a template needs the command line of a participant")
-        _check("participant", options.participant, PARTICIPANT_PLACEHOLDERS)
-        if "{command}" not in split_command("participant", options.participant):
-            raise CalibrationError("launcher.participant: expected {command} as a word of its own")
-        if (options.script is None) != (options.submit is None):
-            raise CalibrationError("launcher: expected both script and submit, or neither")
-        self._template = ""
-        if options.script is not None and options.submit is not None:
-            _check("submit", options.submit, JOB_PLACEHOLDERS)
-            try:
-                self._template = options.script.read_text(encoding="utf-8")
-            except (OSError, ValueError) as error:
-                raise CalibrationError(f"launcher.script: {options.script} cannot be read: {error}") from error
-            if "{participants}" not in self._template:
-                raise CalibrationError(f"launcher.script: {options.script} has no line {{participants}}")
-            self.scheduler = SubmitCommand(self.submission, options.cancel, options.job_number)
-        if options.cancel is not None:
-            _check("cancel", options.cancel, frozenset({"job"}))
-        if options.job_number is not None:
-            _check_pattern(options.job_number)
+    def locate(self) -> None:
+        """Take runs as jobs, where the study says how they are submitted."""
+        if self.script is None:
+            return
+        try:
+            self._template = self.script.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise CalibrationError(f"launcher.script: {self.script} cannot be read: {error}") from error
+        if "{participants}" not in self._template:
+            raise CalibrationError(f"launcher.script: {self.script} has no line {{participants}}")
+        self.scheduler = SubmitCommand(self.submission, self.cancel, self.job_number)
 
-    def script(self, plan: RunPlan) -> str:
+    def job_script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines = job_lines(plan, self.starts(plan), self.options.setup)
-        return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
+        lines, values = job_lines(plan, self.starts(plan), self.setup), self._values(plan)
+        place = str(plan.directory)
+        if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
+            raise CalibrationError(
+                f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
+            )
+        return fill(self._template, {**values, "participants": lines.rstrip("\n")})
 
     def submission(self, plan: RunPlan) -> list[str]:
         """Return the command line that submits a run."""
-        return [fill(token, self._values(plan)) for token in split_command("submit", self.options.submit or "")]
+        return [fill(token, self._values(plan)) for token in split_command("submit", self.submit or "")]
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
-        earlier = plan.tasks[: plan.tasks.index(task)]
-        values = {
-            "cores": task.cores,
-            "directory": task.directory,
-            "first_node": sum(each.nodes or 1 for each in earlier),
-            "first_rank": sum(each.ranks for each in earlier),
-            "name": plan.name,
-            "nodes": task.nodes or 1,
-            "participant": task.participant,
-            "ranks": task.ranks,
-            "ranks_per_node": task.ranks_per_node or task.ranks,
-            "run": plan.directory,
-            "threads": task.threads,
-        }
-        tokens: list[str] = []
-        for token in split_command("participant", self.options.participant or ""):
+        values, tokens = _of_task(plan, task), list[str]()
+        for token in split_command("participant", self.participant):
             tokens += task.command if token == "{command}" else [fill(token, values)]
         return tokens
 
     def _values(self, plan: RunPlan) -> dict[str, object]:
+        """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
         placement, node = [], 0
         for task in plan.tasks:
             nodes = task.nodes or 1
@@ -132,7 +124,7 @@ class TemplateLauncher(Launcher):
             "minutes": minutes,
             "name": plan.name,
             "placement": " ".join(placement),
-            "ranks_per_node": self.options.ranks_per_node or plan.ranks,
+            "ranks_per_node": self.ranks_per_node or plan.ranks,
             "run": plan.directory,
             "script": self._script(plan),
             "total_cores": plan.cores,
@@ -142,24 +134,44 @@ class TemplateLauncher(Launcher):
         }
 
 
-def _check(key: str, text: str, known: frozenset[str]) -> None:
+def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
+    """Return what may stand in ``participant`` beside the command; nodes and ranks are counted over all, from 0."""
+    earlier = plan.tasks[: plan.tasks.index(task)]
+    return {
+        "cores": task.cores,
+        "directory": task.directory,
+        "first_node": sum(each.nodes or 1 for each in earlier),
+        "first_rank": sum(each.ranks for each in earlier),
+        "name": plan.name,
+        "nodes": task.nodes or 1,
+        "participant": file_name(task.participant),
+        "ranks": task.ranks,
+        "ranks_per_node": task.ranks_per_node or task.ranks,
+        "run": plan.directory,
+        "threads": task.threads,
+    }
+
+
+# A run for the sake of the names that placeholders may have.
+_ANY = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
+
+
+def _check(key: str, text: str, known: Collection[str]) -> None:
     if not split_command(key, text):
-        raise CalibrationError(f"launcher.{key}: expected a command line, found an empty text")
+        raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
     try:
         check_placeholders(text, known)
     except StudyError as error:
-        raise CalibrationError(f"launcher.{key}: {error}") from error
+        raise StudyError(f"launcher.{key}: {error}") from error
 
 
 def _check_pattern(text: str) -> None:
     try:
         groups = re.compile(text).groups
     except re.error as error:
-        raise CalibrationError(
-            f"launcher.job_number: expected a regular expression, found {text!r}: {error}"
-        ) from error
+        raise StudyError(f"launcher.job_number: expected a regular expression, found {text!r}: {error}") from error
     if groups != 1:
-        raise CalibrationError(
+        raise StudyError(
             f"launcher.job_number: expected one group in parentheses, which is the number, found {groups} in {text!r}"
         )
 

@@ -7,24 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.calibrate.processes import Outcome, ending
+from precice_lb.calibrate.processes import LOG_PART, Outcome, ending, never_started
 from precice_lb.exceptions import CalibrationError
-
-__all__ = [
-    "EXIT_FILE",
-    "JOB_LOG",
-    "Exits",
-    "Scheduler",
-    "body",
-    "exports",
-    "follow",
-    "here_document",
-    "job_lines",
-    "read_exits",
-]
 
 JOB_LOG = "job.log"
 EXIT_FILE = "exits"
@@ -32,10 +19,16 @@ EXIT_FILE = "exits"
 
 _FIRST_PAUSE_SECONDS = 0.5
 _FILE_POLL_SECONDS = 0.2
-# How long a batch system may not answer before a run is given up.
+# How long a batch system may not answer before a run, or what else was asked, is given up.
 _SILENCE_SECONDS = 1800.0
 # How long the last words of a job may take through a shared file system.
 _SETTLE_SECONDS = 5.0
+
+Answer = TypeVar("Answer")
+
+
+class LostError(CalibrationError):
+    """A batch system that does not answer, or has ended what runs need: no verdict on the run that finds it so."""
 
 
 class Scheduler:
@@ -48,6 +41,8 @@ class Scheduler:
     """What `poll` says of a job that has not ended."""
     fine: ClassVar[frozenset[str]] = frozenset({"COMPLETED", "FAILED"})
     """What it says of one whose script came to its end; any other state is the error of the run."""
+    faults: ClassVar[frozenset[str]] = frozenset({"DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
+    """Other states for which the run itself answers; all else, such as a cancel or a lost node, says nothing of it."""
     longest_pause: ClassVar[float] = 15.0
     """Seconds between two calls of `poll` in the long run."""
     resumes: ClassVar[bool] = True
@@ -84,16 +79,26 @@ class Scheduler:
         ----------
         job : str
             Its number.
+
+        Raises
+        ------
+        LostError
+            The batch system does not answer.
         """
         raise NotImplementedError
 
     def find(self, name: str) -> str | None:
-        """Return a job that waits or runs, by its name; None where there is none, or that cannot be told.
+        """Return a job that waits or runs, by its name; None where there is none, or no job is known by a name.
 
         Parameters
         ----------
         name : str
             Of the job.
+
+        Raises
+        ------
+        LostError
+            The batch system does not answer.
         """
         return None
 
@@ -137,13 +142,28 @@ class Scheduler:
         """
 
 
+def insist(ask: Callable[[], Answer | None]) -> Answer:
+    """Ask a batch system, again as long as it does not answer (None), for half an hour at most."""
+    end, pause = time.monotonic() + _SILENCE_SECONDS, _FIRST_PAUSE_SECONDS
+    while (answer := ask()) is None:
+        if time.monotonic() > end:
+            raise LostError(f"no answer from the batch system for {_SILENCE_SECONDS:g} s: try again later")
+        time.sleep(pause)
+        pause = min(1.3 * pause, Scheduler.longest_pause)
+    return answer
+
+
 @dataclass(frozen=True)
 class Exits:
-    """Exit codes by participant in the order of their ends, and the seconds from begin to end (None: no end yet)."""
+    """Exit codes by participant in the order of their ends, and the seconds from begin to end (None: no end yet).
+
+    ``stopped`` is what the job's script knew of why it was terminated; None where it was not.
+    """
 
     codes: dict[str, int]
     begun: bool
     seconds: float | None
+    stopped: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -151,20 +171,27 @@ class Exits:
         return self.seconds is not None
 
     def outcome(self, plan: RunPlan) -> Outcome:
-        """Say how the run ended; the first that failed is to blame."""
+        """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
+        if self.stopped is not None:
+            names = tuple(task.participant for task in plan.tasks)
+            if _TIME_LIMIT in self.stopped:
+                error = f"{' and '.join(names)} still ran at the job's time limit"
+                return Outcome(self.seconds or 0.0, error, names, timed_out=True)
+            return Outcome(self.seconds or 0.0, "the job was cancelled, or lost its node", lost=True)
         failed = next(((name, code) for name, code in self.codes.items() if code), None)
         if failed is None:
             return Outcome(self.seconds or 0.0)
         # A shell tells of a signal as 128 and its number.
         code = 128 - failed[1] if failed[1] > 128 else failed[1]
         log = next((task.log for task in plan.tasks if task.participant == failed[0]), None)
-        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code, log)}", (failed[0],))
+        lost = log is not None and never_started(log) is not None
+        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code, log)}", (failed[0],), lost=lost)
 
 
 def read_exits(path: Path) -> Exits:
     """Read the file; what is not there, or only begun, counts as not ended."""
     codes: dict[str, int] = {}
-    begin = end = None
+    begin = end = stopped = None
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError:
@@ -175,11 +202,13 @@ def read_exits(path: Path) -> Exits:
             begin = float(rest)
         elif kind == "end":
             end = float(rest)
+        elif kind == "stopped" and end is None:
+            stopped = rest
         elif kind == "exit":
             code, _, name = rest.partition(" ")
             codes[name] = int(code)
     seconds = None if end is None else max(0.0, end - (end if begin is None else begin))
-    return Exits(codes, begin is not None, seconds)
+    return Exits(codes, begin is not None, seconds, stopped)
 
 
 def follow(
@@ -210,17 +239,19 @@ def follow(
             if answer is not None:
                 heard = now
                 if not scheduler.live.intersection(answer):
-                    return _ended(scheduler, plan, job, answer)
+                    return judged(scheduler, plan, job, answer)
                 asked_of(job)
             elif now - heard > _SILENCE_SECONDS:
                 text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
-                return Outcome(0.0, text + _cancelled(scheduler, plan, job))
+                return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
         if running_since is None and exits.begun:
             running_since = now
         if running_since is not None and now - running_since > plan.time_limit_seconds:
             blame = tuple(task.participant for task in plan.tasks if task.participant not in exits.codes)
             text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
-            return Outcome(now - running_since, text + _cancelled(scheduler, plan, job), blame, timed_out=True)
+            lost = any(never_started(task.log) for task in plan.tasks)
+            text += _cancelled(scheduler, plan, job)
+            return Outcome(now - running_since, text, blame, timed_out=True, lost=lost)
         time.sleep(_FILE_POLL_SECONDS)
     tell_number()
     # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
@@ -230,7 +261,7 @@ def follow(
         if time.monotonic() > end:
             return exits.outcome(plan)
         time.sleep(_FILE_POLL_SECONDS)
-    return _ended(scheduler, plan, job, answer)
+    return judged(scheduler, plan, job, answer)
 
 
 def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
@@ -249,8 +280,8 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     return ""
 
 
-def _ended(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
-    """Judge a job that the batch system says has ended, by what it left and by its state."""
+def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
+    """Judge a job that has ended by what it left and by its states, none where the batch system has forgotten it."""
     path = plan.directory / EXIT_FILE
     end = time.monotonic() + _SETTLE_SECONDS
     while not (exits := read_exits(path)).ended and time.monotonic() < end:
@@ -258,10 +289,20 @@ def _ended(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str])
     bad = sorted(set(states) - scheduler.fine)
     if exits.ended and not bad:
         return exits.outcome(plan)
-    blame = tuple(task.participant for task in plan.tasks)
+    lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
+    blame = () if lost else tuple(task.participant for task in plan.tasks)
     how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
-    return Outcome(exits.seconds or 0.0, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad)
+    error = f"{scheduler.describe(job)} {how}"
+    return Outcome(exits.seconds or 0.0, error, blame, timed_out="TIMEOUT" in bad, lost=lost)
 
+
+# Slurm's reason for a job that it ends at its time limit.
+_TIME_LIMIT = "TimeLimit"
+# What a job notes when it is terminated: Slurm knows for some minutes only whether that was at its time limit.
+_NOTE = (
+    '\n  stopped="by a signal $([ -z "$SLURM_JOB_ID" ] || squeue --noheader --jobs="$SLURM_JOB_ID" --format=%r 2>&1)"'
+    "\n  echo stopped $stopped"
+)
 
 _BODY = """\
 declare -A names logs sizes
@@ -273,7 +314,10 @@ start() {{  # name, directory, log, command and its arguments
   (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
   names[$!]=$name logs[$!]=$log sizes[$!]=$size
 }}
-trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
+stop() {{
+  kill "${{!names[@]}}" 2>/dev/null{note}
+}}
+trap stop INT TERM
 
 {starts}
 
@@ -281,9 +325,9 @@ trap 'kill "${{!names[@]}}" 2>/dev/null' INT TERM
 while [ "${{#names[@]}}" -gt 0 ]; do
   running=" $(jobs -rp | tr '\\n' ' ')"
   for pid in "${{!names[@]}}"; do
-    case $running in *" $pid "*) continue ;; esac
+    case $running in *" $pid "*) {hollow}continue ;; esac
     wait "$pid"
-    code=$?
+    code=$?{shorten}
     # Of ranks that srun has not started it may know nothing in its exit code.
     if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
@@ -305,17 +349,35 @@ done
 """
 
 
+# Of long logs, as `precice_lb.calibrate.processes` does it.
+_HOLLOW = f"""
+      log=${{logs[$pid]}}
+      [ $(($(stat -Lc %b "$log" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
+      """
+_SHORTEN = f"""
+    log=${{logs[$pid]}}
+    size=$(stat -Lc %s "$log" || echo 0)
+    if [ "$size" -gt {4 * LOG_PART} ]; then
+      note="[$((size - {2 * LOG_PART})) bytes are left out here]"
+      {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
+        mv -f "$log.new" "$log"
+    fi"""
+
+
 def exports(variables: Mapping[str, str]) -> str:
     """Return lines that set environment variables."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def here_document(path: str, text: str) -> str:
-    """Return lines that write a file; ``path`` may be an expression of the shell."""
-    return f"cat >{path} <<'END'\n{text}END\n"
-
-
-def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2, kill_after: int = 12) -> str:
+def body(
+    tasks: Sequence[Task],
+    exit_file: Path | None = None,
+    *,
+    whole_logs: bool = True,
+    grace: int = 2,
+    kill_after: int = 12,
+) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -326,8 +388,18 @@ def body(tasks: Sequence[Task], *, exit_file: Path | None = None, grace: int = 2
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to create step for job\)")
-    return _BODY.format(starts=starts, exits=exits, grace=grace, kill_after=kill_after, never_started=never)
+    hollow, shorten = ("", "") if whole_logs else (_HOLLOW, _SHORTEN)
+    never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)")
+    return _BODY.format(
+        starts=starts,
+        exits=exits,
+        note=f"{_NOTE}{exits}" if exits else "",
+        grace=grace,
+        kill_after=kill_after,
+        never_started=never,
+        hollow=hollow,
+        shorten=shorten,
+    )
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
@@ -335,11 +407,11 @@ def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -
     exits = plan.directory / EXIT_FILE
     file = shlex.quote(str(exits))
     before = "".join(f"{line}\n" for line in setup)
-    last = f"{plan.last_line}\n" if plan.last_line else ""
+    last = f'case $stopped in "" | *{_TIME_LIMIT}*) {plan.last_line} ;; esac\n' if plan.last_line else ""
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
-        f'echo "begin $(date +%s.%N)" >>{file}\n\n'
-        f"{body(tasks, exit_file=exits)}"
+        f'stopped=\necho "begin $(date +%s.%N)" >>{file}\n\n'
+        f"{body(tasks, exits, whole_logs=plan.whole_logs)}"
         f'echo "end $(date +%s.%N)" >>{file}\n'
         f"{last}"
         'exit "$status"\n'

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.schedulers import Scheduler
+from precice_lb.calibrate.schedulers import Scheduler, insist
 from precice_lb.exceptions import CalibrationError
 
 _LIVE_STATES = (
@@ -40,6 +40,9 @@ _NEVER = re.compile(
     r"Partition(?:TimeLimit|NodeLimit|Inactive|Down)|BadConstraints|Invalid(?:Account|QOS)|JobHeld|NotAllowed"
     r"|DependencyNeverSatisfied|(?:QOS|Assoc)\w*PerJob|ReservationDeleted"
 )
+
+# Of a job or step that is no more.
+_GONE = re.compile("Invalid job id|already completing or completed")
 
 _COMMAND_SECONDS = 180.0
 # For questions without which it goes on.
@@ -91,10 +94,11 @@ def _ask(
 class SlurmScheduler(Scheduler):
     """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``.
 
-    ``refused`` gets what to tell of such a refusal, and Slurm's words.
+    ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
     """
 
     live = frozenset(_LIVE_STATES.split())
+    usable = live - {"COMPLETING"}
 
     def __init__(
         self, retry_seconds: float = 3600.0, refused: Callable[[str, str], None] = lambda text, words: None
@@ -104,9 +108,9 @@ class SlurmScheduler(Scheduler):
         self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
-    def submission(self, script: Path) -> list[str]:
-        """Return the ``sbatch`` line for a script."""
-        return [self._sbatch, "--parsable", str(script)]
+    def submission(self, script: Path, name: str) -> list[str]:
+        """Return the ``sbatch`` line for a script, by whose name the job is found again whatever its options say."""
+        return [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
 
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Submit a run and return the job's number."""
@@ -114,23 +118,27 @@ class SlurmScheduler(Scheduler):
 
     def submit_script(self, script: Path) -> str:
         """Submit a script and return the job's number."""
-        said = self._accepted(script)
+        name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        said = self._accepted(script, name)
         # "number" or "number;cluster", behind what the site's plugins may say.
         job = (said.strip().splitlines() or [""])[-1].partition(";")[0]
         if not job.isdigit():
             raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said.strip()!r}")
         return job
 
-    def _accepted(self, script: Path) -> str:
+    def _accepted(self, script: Path, name: str) -> str:
         end = time.monotonic() + self._retry_seconds
         pause, longest = _RETRY_SECONDS
         while True:
-            done = _ask(self.submission(script), outside_of_jobs(os.environ))
+            done = _ask(self.submission(script, name), outside_of_jobs(os.environ))
             if done.returncode == 0:
                 return done.stdout
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
             if not _TEMPORARY.search(words):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
+            # It may have been taken, and the answer lost.
+            if (job := self.find(name)) is not None:
+                return job
             if time.monotonic() + pause > end:
                 raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")
             self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
@@ -139,10 +147,10 @@ class SlurmScheduler(Scheduler):
 
     def poll(self, job: str) -> list[str] | None:
         """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
-        done = _ask([self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r"])
-        if done.returncode != 0:
-            return [] if "Invalid job id" in done.stderr else None
-        pairs = [line.partition(" ") for line in done.stdout.splitlines() if line]
+        lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
+        if lines is None:
+            return None
+        pairs = [line.partition(" ") for line in lines]
         reasons = (reason.strip() for state, _, reason in pairs if state == "PENDING" and _NEVER.match(reason))
         self._why_never[job] = next(reasons, None)
         return [state for state, _, _ in pairs]
@@ -153,17 +161,29 @@ class SlurmScheduler(Scheduler):
 
     def cancel(self, job: str) -> None:
         """Cancel a job; one that has ended is none."""
-        _ask([self._scancel, "--quiet", job])
+        insist(lambda: self._lines(self._scancel, job))
 
-    def named(self, name: str) -> list[str]:
-        """Return the numbers of this user's jobs of a name that have not ended."""
-        done = _ask([self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"])
-        rows = [line.split() for line in done.stdout.splitlines()]
-        return sorted({row[0].partition("+")[0] for row in rows if len(row) == 2 and row[1] in self.live}, key=int)
+    def cancel_steps(self, job: str, name: str) -> None:
+        """Cancel the steps of a job that carry a name."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"))
+        for step in [line.partition("|")[0].strip() for line in lines if line.strip().endswith(f"|{name}")]:
+            self.cancel(step)
 
     def find(self, name: str) -> str | None:
-        """Return the first of `named`."""
-        return next(iter(self.named(name)), None)
+        """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
+        lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
+        rows = [line.split() for line in lines]
+        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.usable}
+        return max(jobs, key=int, default=None)
+
+    def _lines(self, *tokens: str) -> list[str] | None:
+        """Return what Slurm answers, nothing of a job that it has forgotten; None where it does not answer."""
+        done = _ask(tokens)
+        if done.returncode == 0 or _GONE.search(done.stderr):
+            return [line for line in done.stdout.splitlines() if line]
+        words = " ".join(done.stderr.split())
+        self._refused(f"Slurm does not answer, and is asked again for a while: {words}", words)
+        return None
 
     def describe(self, job: str) -> str:
         """Return whose number it is."""
@@ -176,11 +196,3 @@ def scontrol(*words: str) -> str:
         return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
     except OSError:
         return ""
-
-
-def cancel_steps(job: str, name: str) -> None:
-    """Cancel the steps of a job that carry a name."""
-    done = _ask([find_slurm("squeue"), "--noheader", "--steps", f"--jobs={job}", "--format=%i|%j"])
-    steps = [line.partition("|")[0].strip() for line in done.stdout.splitlines() if line.strip().endswith(f"|{name}")]
-    for step in steps:
-        _ask([find_slurm("scancel"), "--quiet", step])

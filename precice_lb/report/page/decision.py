@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import NOISE, Beliefs, Curves, within_runs
+from precice_lb.calibrate.design import STABLE_REGRET, TARGET_REGRET, PosteriorSplits
 from precice_lb.layout import count_text
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
@@ -20,14 +17,10 @@ from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import near_tables, opening, plan_facts, tradeoff_table
 from precice_lb.report.text import listed, percent, seconds_unit
 from precice_lb.report.versions import versioned, versions_tables
-from precice_lb.split import optimize_split
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.limits import Limits
     from precice_lb.report.page.evidence import Evidence
-    from precice_lb.schedule import Schedule
-    from precice_lb.split import Constraints
 
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
@@ -124,14 +117,8 @@ def budget_section(evidence: Evidence) -> Iterator[Block]:
     yield tradeoff_table(recommendation)
 
 
-# Splits that are listed, of those that are judged.
+# Of the splits that are judged so many are listed.
 _LISTED = 5
-# Drawn curves for which the best split that a machine allows is found.
-_SOLVED = 32
-# Below this expected regret `precice_lb.calibrate.CalibrationDesign` stops by default.
-TARGET_REGRET = 0.002
-# Nor does another run pay that is expected to lower the regret by less: the answer is stable.
-STABLE_REGRET = 0.0002
 
 
 @dataclass(frozen=True)
@@ -153,7 +140,7 @@ class Prospects:
     # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
     # draws no curves.
     regret: float
-    # Those that save most per core-second, best first.
+    # Those that save most per core-second, best first; none where calibration would stop.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
     target_regret: float = TARGET_REGRET
@@ -169,69 +156,21 @@ class Prospects:
 
 
 def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
-    """Judge further runs by the regret that they are expected to remove.
+    """Judge further runs by the regret that they are expected to remove, as calibration does.
 
-    The curves are those that the recommendation was decided on. `precice_lb.calibrate.decision` has the method.
-    With demands of a machine it looks at splits that meet them.
+    The curves are those that the recommendation was decided on.
     """
-    expected, limits = recommendation.expected, recommendation.limits
-    schedule, names, seed, constraints = expected.schedule, expected.names, expected.seed, limits.constraints
-    curves = dict(expected.curves)
-    if not expected.is_uncertain:
+    if not recommendation.expected.is_uncertain:
         return Prospects(math.nan, (), target_regret, recommendation.learner)
-    noise = {who: _noise(recommendation, who) for who in names}
-    chosen = np.array([[recommendation.split[who] for who in names]], dtype=np.int64)
-    if not limits.is_free:
-        possible = np.unique(np.vstack([chosen, _possible(curves, limits, constraints, schedule)]), axis=0)
-        lowest, highest = _columns(names, possible.min(axis=0)), _columns(names, possible.max(axis=0))
-        beliefs = Beliefs(curves, noise, schedule, int(possible.sum(axis=1).max()), lowest, highest, seed, possible)
-    else:
-        beliefs = Beliefs(curves, noise, schedule, limits.budget, limits.lowest, limits.highest, seed)
-    splits = beliefs.splits[beliefs.candidates()]
-    first, saved, cost = beliefs.next_run(splits)
-    best = np.argsort(-saved / cost, kind="stable")[:_LISTED]
-    # Of the split that was recommended, which these curves need not find the best.
-    windows = beliefs.windows(np.vstack([chosen, beliefs.splits]))
-    regret = float((windows[:, 0] / windows.min(axis=1) - 1.0).mean())
-    runs = (
-        NextRun(_columns(names, splits[at]), max(beliefs.expected_regret - float(saved[at]), 0.0), float(cost[at]))
-        for at in best
-        if saved[at] > 0
-    )
-    return Prospects(regret, tuple(runs), target_regret, saved=float(saved[first]))
-
-
-def _possible(
-    curves: Mapping[str, Curves], limits: Limits, constraints: Constraints, schedule: Schedule
-) -> NDArray[np.int64]:
-    """Find the best split under the machine's demands for some of the drawn curves, shape (k, participants)."""
-    names = schedule.participants
-    counts = {who: limits.counts(who) for who in names}
-    seconds = {who: np.asarray(curves[who](counts[who]), dtype=float) for who in names}
-    drawn = min(len(rows) for rows in seconds.values())
-    # What sharing cores costs is in the curves already.
-    shared = tuple(dataclasses.replace(group, overhead=0.0) for group in constraints.shared)
-    constraints = dataclasses.replace(constraints, shared=shared)
-    found = [
-        optimize_split(
-            {who: partial(_looked_up, counts[who], seconds[who][at]) for who in names}, limits.budget,
-            schedule=schedule, minimum_ranks=limits.lowest, maximum_ranks=limits.highest, constraints=constraints,
-        ).split
-        for at in np.unique(np.linspace(0, drawn - 1, _SOLVED).round().astype(np.intp))
-    ]  # fmt: skip
-    return np.array([[split[who] for who in names] for split in found], dtype=np.int64)
-
-
-def _looked_up(counts: NDArray[np.int64], seconds: NDArray[np.float64], ranks: NDArray[np.int64]) -> np.ndarray:
-    return np.asarray(seconds[np.searchsorted(counts, ranks)])
-
-
-def _noise(recommendation: Recommendation, who: str) -> float:
-    """Relative standard deviation of a run's seconds, as campaigns take it."""
-    learned = getattr(recommendation.models[who], "noise_", NOISE)
-    rows = np.asarray(recommendation.measurements.samples[who], dtype=float)
-    return float(np.hypot(learned, within_runs(rows[:, 1], recommendation.measurements.errors(who))))
-
-
-def _columns(names: tuple[str, ...], ranks: np.ndarray) -> dict[str, int]:
-    return {who: int(count) for who, count in zip(names, ranks, strict=True)}
+    posterior = PosteriorSplits(recommendation)
+    rows, saved = posterior.worth()
+    regret, cost = posterior.expected_regret, posterior.core_seconds(rows)
+    found = Prospects(regret, (), target_regret, saved=float(saved.max()))
+    if not found.is_worth_it:
+        return found
+    runs = [
+        NextRun(dict(zip(posterior.names, posterior.splits[row].tolist(), strict=True)), max(regret - gain, 0.0), price)
+        for row, gain, price in zip(rows, saved.tolist(), cost.tolist(), strict=True)
+        if gain > 0
+    ]
+    return replace(found, runs=tuple(runs[:_LISTED]))

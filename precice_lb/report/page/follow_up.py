@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -129,13 +130,15 @@ def launch_section(evidence: Evidence) -> Iterator[Block]:
     commands = {}
     if evidence.shown_run is not None:
         commands = {who: str(part.metadata.get("command", "")) for who, part in evidence.shown_run.participants.items()}
+    unknown = {who: shlex.quote(f"<solver of {names[who]}>") for who in split}
     lines = [
-        f"{_start(evidence.recommendation, who, count)} {visible(commands.get(who) or f'<solver of {names[who]}>')} &"
+        f"{_start(evidence.recommendation, who, count)} {visible(commands.get(who) or unknown[who])} &"
         for who, count in split.items()
     ]
     yield Paragraph(
         "Start every participant in its directory with its ranks, as below. For pinned cores, job scripts and other "
-        f"launchers describe the case in a study file: precice-lb scripts study.toml --split {visible(option)}."
+        "launchers describe the case in a study file: precice-lb scripts study.toml --split "
+        f"{shlex.quote(visible(option))}."
     )
     yield CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))
 

@@ -1,0 +1,167 @@
+"""What a Slurm that fails makes of campaigns and chains: nothing runs twice, and no split is blamed for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import SOLVER, launcher_of, quiet, runs_of, write_case, write_study
+from fake_slurm import FakeSlurm
+from segment_helpers import page, write_chain
+
+from precice_lb.calibrate import CampaignResult, read_study, run_campaign
+from precice_lb.calibrate.schedulers import read_exits
+from precice_lb.exceptions import CalibrationError
+
+SLOW = pytest.mark.slow("chains of real runs")
+TWO = "splits = [{Left=1, Right=1}, {Left=2, Right=1}]"
+# Of the first run, whatever its directory: its solvers do this before they end.
+FIRST = SOLVER + "import subprocess, time\nif here.parent.name.startswith('001') and name == 'Left':\n    {}\n"
+CANCELS = "subprocess.run(['scancel', os.environ['SLURM_JOB_ID']])\n    time.sleep(20)"
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """A Slurm that fails when it is told to, and is asked again at once."""
+    monkeypatch.setattr("precice_lb.calibrate.schedulers._FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("precice_lb.calibrate.schedulers._SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr("precice_lb.calibrate.schedulers.slurm._RETRY_SECONDS", (0.1, 1.0))
+    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+
+
+def campaign(tmp_path: Path, solver: str, allocation: str, runs: str = TWO) -> CampaignResult:
+    write_case(tmp_path, solver)
+    path = write_study(
+        tmp_path, runs=runs, launcher=f'name = "slurm"\nallocation = "{allocation}"', case='network = "lo"'
+    )
+    return run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+
+
+@pytest.mark.parametrize("allocation", ["run", "campaign"])
+def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlurm, allocation: str) -> None:
+    away = f"open({str(slurm.root / 'away')!r}, 'w').write('4')"
+    result = campaign(tmp_path, SOLVER + f"if name == 'Left':\n    {away}\n", allocation)
+    assert [run.outcome for run in result.runs] == ["finished", "finished"]
+    # Of the campaign's own allocation nothing is left.
+    assert slurm.states() == (["COMPLETED", "COMPLETED"] if allocation == "run" else ["CANCELLED"])
+
+
+def test_a_controller_that_stays_away_is_an_error(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precice_lb.calibrate.schedulers._SILENCE_SECONDS", 0.5)
+    launcher = launcher_of("slurm")
+    slurm.set("away")
+    said: list[str] = []
+    launcher.warn = said.append
+    assert launcher.scheduler is not None
+    with pytest.raises(CalibrationError, match=r"no answer from the batch system for 0\.5 s: try again later"):
+        launcher.scheduler.find("x")
+    with pytest.raises(CalibrationError, match=r"no answer from the batch system for 0\.5 s: try again later"):
+        launcher.scheduler.cancel("1")
+    words = "error: Unable to contact slurm controller (connect failure)"
+    assert said == [
+        f"Slurm does not answer, and is asked again for a while: {name}: {words}" for name in ("squeue", "scancel")
+    ]
+
+
+def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm: FakeSlurm) -> None:
+    slurm.set("deaf", "1")
+    result = campaign(tmp_path, SOLVER + "import time\ntime.sleep(2)\n", "run", "splits = [{Left=1, Right=1}]")
+    assert [(run.outcome, run.job) for run in result.runs] == [("finished", "1")]
+    assert slurm.states() == ["COMPLETED"]
+
+
+@pytest.mark.parametrize(
+    ("allocation", "wait", "error"),
+    [
+        ("run", "0", "Slurm's job 1 ended as CANCELLED"),
+        ("campaign", "2", "the allocation, Slurm's job 1, ended as CANCELLED"),
+    ],
+)
+def test_a_run_that_is_cancelled_says_nothing_of_its_split(
+    tmp_path: Path, slurm: FakeSlurm, allocation: str, wait: str, error: str
+) -> None:
+    slurm.set("kill wait", wait)
+    cancels = CANCELS if allocation == "run" else CANCELS.replace("time.sleep(20)", "sys.exit(143)")
+    result = campaign(tmp_path, FIRST.replace("{}", cancels), allocation)
+    assert [run.outcome for run in result.runs] == ["lost", "finished", "finished"], [run.error for run in result.runs]
+    lost, again, _ = result.runs
+    assert (lost.split, lost.error, lost.blamed, lost.reasons) == (again.split, error, [], [])
+    assert result.failed_splits == ()
+    assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
+    slurm.wait_for(lambda: set(slurm.states()[1:]) == {"COMPLETED" if allocation == "run" else "CANCELLED"})
+
+
+@pytest.mark.parametrize("cause", ["cancelled", "never started"])
+def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: FakeSlurm, cause: str) -> None:
+    if cause == "never started":
+        slurm.set("no step", "4")
+    cancels = FIRST.replace("{}", CANCELS).replace("startswith('001')", "startswith(('001', '002'))")
+    result = campaign(tmp_path, cancels if cause == "cancelled" else SOLVER, "run")
+    assert [run.outcome for run in result.runs] == ["lost", "lost", "finished"], [run.error for run in result.runs]
+    assert result.failed_splits == ()
+
+
+def following(study: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    tokens = [sys.executable, "-m", "precice_lb", "chain", "next", str(study), "--submit", *more]
+    return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=False)
+
+
+def chain_study(tmp_path: Path) -> Path:
+    chain = '[chain]\nwindows = 2\ntotal = 4\nstart = {Left = 1, Right = 1}\ncarry = ["state-*.npy"]\n'
+    return write_chain(tmp_path, chain=chain, launcher='name = "slurm"', case='network = "lo"')
+
+
+@pytest.mark.mpi
+def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path: Path, slurm: FakeSlurm) -> None:
+    study = chain_study(tmp_path)
+    slurm.set("held")
+    slurm.set("deaf", "1")
+    assert following(study).returncode == 0
+    # The call that had submitted it was killed before it had noted so.
+    state = tmp_path / "study-chain" / "campaign.json"
+    state.write_text(state.read_text().replace('"job": "1"', '"job": null'))
+    slurm.set("away", "3")
+    done = following(study)
+    assert "waits or runs as Slurm's job 1: its last line goes on" in done.stderr
+    assert slurm.states() == ["PENDING"]
+    (slurm.root / "held").unlink()
+    slurm.wait_for(lambda: page(tmp_path / "study-chain")["windows_done"] == 4)
+    assert [run.outcome for run in runs_of(tmp_path / "study-chain")] == ["finished", "finished"]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    "end", ["CANCELLED", "TIMEOUT", *(pytest.param(end, marks=SLOW) for end in ("NODE_FAIL", "never started"))]
+)
+def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) -> None:
+    study, directory = chain_study(tmp_path), tmp_path / "study-chain"
+    solver = tmp_path / "case" / "solver.py"
+    quick = solver.read_text()
+    if end == "never started":
+        slurm.set("no step", "4")
+    else:
+        solver.write_text(
+            quick.replace("    participant.read", "    __import__('signal').pause()\n    participant.read")
+        )
+    assert following(study).returncode == 0
+    solver.write_text(quick)
+    if end == "never started":
+        # Nobody cancelled it: it is repeated by itself, once.
+        slurm.wait_for(lambda: [run.outcome for run in runs_of(directory)] == ["lost", "lost"])
+        slurm.wait_for(lambda: set(slurm.states()) == {"FAILED"})
+        assert "segment 1 was lost twice, the state before it is intact: " in page(directory)["problem"]
+    else:
+        (run,) = runs_of(directory)
+        slurm.wait_for(lambda: read_exits(directory / run.directory / "exits").begun)
+        slurm.cancel("1", end)
+        slurm.forget("1")
+    before = [run.outcome for run in runs_of(directory)]
+    assert len(slurm.states()) == {"never started": 2}.get(end, 1), (directory / "campaign.log").read_text()
+    assert before == {"TIMEOUT": ["timeout"], "never started": ["lost", "lost"]}.get(end, ["running"])
+    assert following(study).returncode == 0
+    assert runs_of(directory)[0].outcome == {"TIMEOUT": "timeout", "never started": "lost"}.get(end, "interrupted")
+    slurm.wait_for(lambda: page(directory)["windows_done"] == 4)

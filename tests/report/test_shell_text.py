@@ -1,0 +1,170 @@
+"""No text of a user's file, and no name, is read as a command by a script that is written: bash really runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calibrate_helpers import launcher_of, write_case
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from precice_lb.calibrate.launchers.slurm import SlurmLauncher
+from precice_lb.calibrate.launchers.template import TemplateLauncher
+from precice_lb.calibrate.plan import RunPlan
+from precice_lb.calibrate.prepare import prepare_in, tasks_of, tokens_of
+from precice_lb.calibrate.read import study_from
+from precice_lb.calibrate.schedulers import read_exits
+from precice_lb.calibrate.study import Study
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.report.launch_scripts import write_scripts
+
+# Each example runs a script, which takes too long to make the failing ones small.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+# Whatever is executed of these leaves this file.
+MARK = "was-executed"
+_PIECES = (
+    f"touch {MARK}", f"$(touch {MARK})", f"`touch {MARK}`", "END", "EOF", "'", '"', "\\", "#", ";", "&", "|", "\n",
+    "\r\n", "!", "~", "*", "{ranks}", "${HOME}", "-n", " ", "%", "(", ")", "<", ">", "=",
+)  # fmt: skip
+_CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+TEXTS = st.lists(st.sampled_from(_PIECES) | st.text(_CHARACTERS, max_size=3), max_size=8).map("".join)
+NAMES = TEXTS.filter(lambda text: text.isprintable() and text != "")
+
+
+def study_of(directory: Path, names: tuple[str, str], **case: Any) -> Study:
+    """A study of participants of any name; both have a template, and leave a file of their own."""
+    participants = [
+        {"name": name, "command": f"touch ran-{number}", "templates": ["dict.in"], "directory": f"side {number}"}
+        for number, name in enumerate(names)
+    ]
+    raw = {
+        "case": {"directory": "case", "network": "lo", **case},
+        "budget": {"ranks": 2},
+        "launcher": {"name": "template", "participant": "env {command}"},
+        "participants": participants,
+    }
+    return study_from(raw, directory / "study.toml")
+
+
+def case_in(directory: Path, template: str) -> Path:
+    case = write_case(directory)
+    for number in range(2):
+        (case / f"side {number}").mkdir()
+        (case / f"side {number}" / "dict.in").write_text(template, encoding="utf-8", newline="")
+    return case
+
+
+def ran(script: Path, place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script with an srun that starts the command."""
+    (place / "bin").mkdir(exist_ok=True)
+    srun = place / "bin" / "srun"
+    srun.write_text('#!/bin/sh\nwhile [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{srun.parent}:{os.environ['PATH']}"}
+    return subprocess.run(["bash", script], capture_output=True, text=True, cwd=place, env=environment, check=False)
+
+
+@given(one=NAMES, other=NAMES, template=TEXTS, scheduled=st.booleans())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+def test_names_and_templates_are_never_executed(one: str, other: str, template: str, scheduled: bool) -> None:
+    if one == other:
+        other += "2"
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        case, filled = case_in(place, template), place / "filled"
+        study, split = study_of(place, (one, other)), {one: 1, other: 1}
+        shutil.copytree(case, filled)
+        for participant in study.participants:
+            prepare_in(filled, study, participant, 1, {}, "", place / "prepare.log")
+        write_scripts(study, split, place / "launch")
+        done = ran(place / "launch" / ("job.sbatch" if scheduled else "run.sh"), place)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert sorted(done.stdout.split("\n")) == sorted(["", f"exit 0 {one}", f"exit 0 {other}"])
+        for number in range(2):
+            side = Path(f"side {number}")
+            assert (case / side / "dict").read_bytes() == (filled / side / "dict").read_bytes()
+            assert (case / side / f"ran-{number}").exists()
+        assert len(list(case.glob("*.log"))) == 2
+        assert not list(place.rglob(MARK))
+
+
+@pytest.mark.parametrize("name", [f"Solid\ntouch {MARK} #", "Solid\r", "Solid\x1b[2J", "Solid\u2028"])
+def test_names_that_are_no_line_of_text_are_refused(tmp_path: Path, name: str) -> None:
+    case_in(tmp_path, "")
+    with pytest.raises(StudyError, match=r"participants\[2\]\.name: expected printable characters"):
+        study_of(tmp_path, ("Fluid", name))
+
+
+def test_no_other_text_of_a_study_ends_a_comment(tmp_path: Path) -> None:
+    """Of the network and the configuration a comment speaks, of the study's name a line of Slurm."""
+    case = case_in(tmp_path, "")
+    odd = f"precice\ntouch {MARK}\n.xml"
+    case.joinpath("precice-config.xml").rename(case / odd)
+    study = study_of(tmp_path, ("Left", "Right"), configuration=odd, network=f"ib0\ntouch {MARK}\n")
+    study = study.model_copy(update={"path": tmp_path / f"study\ntouch {MARK}\n.toml"})
+    text = case.joinpath(odd).read_text()
+    case.joinpath(odd).write_text(text.replace("<m2n:sockets", '<m2n:sockets network="lo"'))
+    write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
+    for script in ("run.sh", "job.sbatch"):
+        done = ran(tmp_path / "launch" / script, tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert not list(tmp_path.rglob(MARK))
+
+
+def test_an_option_of_the_job_is_one_line(tmp_path: Path) -> None:
+    case_in(tmp_path, "")
+    study = study_of(tmp_path, ("Left", "Right"))
+    launcher = SlurmLauncher(options=(f"--account=a1\ntouch {MARK}",))
+    study = study.model_copy(update={"launcher": launcher})
+    with pytest.raises(CalibrationError, match="expected one line for each option of the job"):
+        write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "launch")
+
+
+@pytest.mark.parametrize("folder", [f"x;touch {MARK}", f"$(touch {MARK})", f"x\ntouch {MARK}\n"])
+def test_a_directory_that_a_shell_would_read_is_not_put_into_a_template(tmp_path: Path, folder: str) -> None:
+    case_in(tmp_path, "")
+    study = study_of(tmp_path, ("Left", "Right"))
+    script = tmp_path / "job.in"
+    script.write_text("#!/bin/bash\ncd {run}\n{participants}\n")
+    directory = tmp_path / folder
+    plan = RunPlan("r", directory, tasks_of(study, {"Left": 1, "Right": 1}, tmp_path / "case", tmp_path))
+    keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
+    launcher = launcher_of("template", tmp_path, **keys)
+    with pytest.raises(CalibrationError, match="expected a directory whose name a shell takes as it is"):
+        launcher.job_script(plan)
+
+
+@given(name=NAMES)
+@settings(max_examples=10, deadline=None, phases=PHASES)
+def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        case_in(place, "")
+        study = study_of(place, (name, "Other" if name != "Other" else "Another"))
+        script = place / "job.in"
+        script.write_text("#!/bin/bash\n#PBS -N {name}\n# {placement}\ncd {run}\n{participants}\n")
+        keys = {"participant": "env {command}", "script": str(script), "submit": "bash {script}"}
+        launcher = launcher_of("template", place, **keys)
+        assert isinstance(launcher, TemplateLauncher)
+        split = dict.fromkeys(study.names, 1)
+        plan = RunPlan("r", place, tasks_of(study, split, place / "case", place))
+        job = place / "job.sh"
+        job.write_text(launcher.job_script(plan), encoding="utf-8")
+        done = ran(job, place)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert read_exits(place / "exits").codes == dict.fromkeys(study.names, 0)
+        assert not list(place.rglob(MARK))
+
+
+@pytest.mark.parametrize("name", ["Solid left", f"a; touch {MARK}", 'it"s', "it's"])
+def test_a_name_is_one_word_of_a_command(tmp_path: Path, name: str) -> None:
+    case_in(tmp_path, "")
+    study = study_of(tmp_path, (name, "Other"))
+    tokens = tokens_of(study, study.participants[0], 1, "echo -n={participant} {ranks}")
+    assert tokens[1:] == (f"-n={name}", "1")
