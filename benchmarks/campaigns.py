@@ -10,7 +10,7 @@ run. The split is recommended by the posterior of the package's default learner 
 time (the slowest solver) over that of the best split, minus 1. Contestants:
 
 adaptive     `precice_lb.CalibrationDesign`, as many runs as the fixed design.
-fixed        P/16, P/4, P/2, 3P/4 and 15P/16 ranks for the first of two solvers; of more, `space_filling_splits`.
+fixed        P/16, P/4, P/2, 3P/4 and 15P/16 ranks for the first of two solvers; of more, `spread_splits`.
 equal cost   `CalibrationDesign` with as many core-hours as the fixed design takes, however many runs these give.
 
 Core-hours are those of the true window times, in units of a run at the best split.

@@ -3,9 +3,8 @@
     python benchmarks/decisions.py --jobs 2
     python benchmarks/decisions.py --sets published --write
 
-Each set is one command of `real_curves.py` or `regret.py`, with its seed and its number of pairs. `bayes-alone` is kept
-from before decisions went through `recommend_split`: splits by the default learner's draws, without what else
-`recommend_split` does, and against the best split of exactly P ranks.
+Each set is one command of `real_curves.py` or `regret.py`, with its seed and its number of pairs. All decisions go
+through `recommend_split`. `bayes-alone` is kept from before that was so, and from before the present model.
 """
 
 from __future__ import annotations

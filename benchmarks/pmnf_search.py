@@ -20,8 +20,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
-from precice_lb.models import EQ_5_1_I, EQ_5_1_J, PMNFRegressor
-from precice_lb.models.hypotheses import smape
+from precice_lb.models.published.normal_form import EQ_5_1_I, EQ_5_1_J, PMNFRegressor, smape
 
 RANKS = np.array([8.0, 12, 20, 32, 50, 80, 128])
 # Later versions of scikit-learn can be told where to cut.
@@ -64,7 +63,7 @@ def run(n_terms: int, every: int, repeats: int, seed: int) -> dict[str, object]:
         best = min(best, (plain_loss(hypothesis, y), hypothesis), key=lambda pair: pair[0])
         tried += 1
     plain = time.process_time() - begin
-    found = tuple((t.exponent, t.log_exponent) for t in model.formula().terms[1:])
+    found = tuple(map(tuple, model.formula_.exponents[1:, 0].tolist()))
     if every == 1 and found != best[1]:
         raise SystemExit(f"different winners: {found} and {best[1]}")
     if model.loss_ > best[0] * (1 + 1e-9):

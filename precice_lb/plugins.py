@@ -118,13 +118,11 @@ READERS = Registry(
 LEARNERS = Registry(
     "precice_lb.learners",
     {
-        "bayes": "precice_lb.models.bayes:BayesRegressor",
-        "pmnf": "precice_lb.models.pmnf:PMNFRegressor",
-        "epmnf": "precice_lb.models.epmnf:EPMNFRegressor",
-        "piecewise": "precice_lb.models.piecewise:PiecewiseRegressor",
-        "interpolation": "precice_lb.models.interpolation:InterpolationRegressor",
-        "neural": "precice_lb.models.neural:NeuralRegressor",
-        "factorized": "precice_lb.models.factorized:FactorizedRegressor",
+        "bayes": "precice_lb.models.posterior:BayesRegressor",
+        "pmnf": "precice_lb.models.published.normal_form:PMNFRegressor",
+        "epmnf": "precice_lb.models.published.normal_form:EPMNFRegressor",
+        "neural": "precice_lb.models.published.neural:NeuralRegressor",
+        "factorized": "precice_lb.models.published.factorized:FactorizedRegressor",
     },
 )
 """Subclasses of `precice_lb.models.Learner`."""

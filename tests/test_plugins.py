@@ -90,10 +90,10 @@ MODULES = {
     "site_learner": '''
         """A learner under a name of its own."""
 
-        from precice_lb.models.interpolation import InterpolationRegressor
+        from precice_lb.models.posterior import BayesRegressor
 
 
-        class OwnRegressor(InterpolationRegressor):
+        class OwnRegressor(BayesRegressor):
             learner_name = "own-curve"
     ''',
     "site_broken": "import no_such_module_anywhere\n",

@@ -11,7 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, Case, draw_case
 from precice_lb.calibrate import CalibrationDesign
-from precice_lb.calibrate.design import space_filling_splits
+from precice_lb.calibrate.design import spread_splits
+from precice_lb.recommend.limits import Limits
+from precice_lb.split import Constraints
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
 
@@ -126,11 +128,12 @@ def _fixed(case: Case, runs: int) -> Campaign:
 
 
 def fixed_splits(case: Case, runs: int) -> list[dict[str, int]]:
-    """Give the fixed design: the five splits of two solvers, else splits spread by `space_filling_splits`."""
+    """Give the fixed design: the five splits of two solvers, else splits spread by `spread_splits`."""
     if len(case.names) == 2 and runs == 5:
         first = [case.budget * part // 16 for part in (1, 4, 8, 12, 15)]
         return [{"A": p, "B": case.budget - p} for p in first]
-    return space_filling_splits(dict.fromkeys(case.names, (LEAST, case.budget)), case.budget, runs)
+    low, high = (dict.fromkeys(case.names, ranks) for ranks in (LEAST, case.budget))
+    return list(spread_splits(Limits(case.budget, low, high, Constraints()), runs))
 
 
 def _judged(case: Case, design: CalibrationDesign, cost: float, start: float) -> Campaign:

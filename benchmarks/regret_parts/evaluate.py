@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precice_lb.models import make_learner
-from precice_lb.models.hypotheses import smape
+from precice_lb.models.published.normal_form import smape
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ class Evaluation(NamedTuple):
 
     # Symmetric mean absolute percentage error (Schröder 2019, equation 2.9), 0 to 200 %.
     smape: float
-    # Share of measurements inside their intervals.
+    # Share of measurements inside their intervals; NaN for a learner that has none.
     coverage: float
     # Predictions that are no time at all.
     not_positive: int
@@ -38,7 +38,11 @@ def evaluate(learner: str, X: Array, y: Array, test: NDArray[np.bool_], level: f
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X[~test], y[~test])
     prediction = np.asarray(model.predict(points))
-    low, high = model.predict_interval(points, level)
+    low, high = (
+        model.predict_interval(points, level)
+        if hasattr(model, "predict_interval")
+        else np.full((2, len(points)), np.nan)
+    )
     # A curve takes about two measurements to fit.
     squares = np.square(np.asarray(model.predict(X[~test])) / y[~test] - 1).sum()
     scatter = np.sqrt(squares / max(int((~test).sum()) - 2, 1))
@@ -46,4 +50,5 @@ def evaluate(learner: str, X: Array, y: Array, test: NDArray[np.bool_], level: f
     inside = (seconds >= prediction - np.hypot(prediction - low, half)) & (
         seconds <= prediction + np.hypot(high - prediction, half)
     )
-    return Evaluation(float(smape(seconds, prediction)), float(inside.mean()), int((prediction <= 0).sum()))
+    coverage = float(inside.mean()) if np.isfinite(low).all() else float("nan")
+    return Evaluation(float(smape(seconds, prediction)), coverage, int((prediction <= 0).sum()))

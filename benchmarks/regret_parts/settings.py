@@ -7,38 +7,41 @@ not what it was chosen by.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.models import make_learner
+from precice_lb.models.posterior import DRAWS, Prior
 from regret_parts.curves import INSIDE, READINGS, MeasuredCurve, Placed
 
 __all__ = ["SETTINGS", "Setting", "densities"]
 
 Array = NDArray[np.float64]
-Setting = Mapping[str, float | tuple[float, ...]]
+Setting = Mapping[str, Any]
 
-#: The default, and what differs from it.
+#: The default, and what differs from it: values and their weights.
 SETTINGS: dict[str, Setting] = {
     "default": {},
-    "steeper falls": {"falls": (0.05, 0.5, 0.7, 0.8, 0.9, 0.97, 1.02, 1.15, 1.5, 2.2)},
-    "flatter falls": {"falls": (0.02, 0.3, 0.6, 0.7, 0.8, 0.93, 1.01, 1.05, 1.3, 1.9)},
-    "lower floors": {"floor": -3.0},
-    "higher floors": {"floor": -1.2},
-    "floors vary more": {"floor_scale": 2.2},
-    "minima nearer": {"lowest": 1.0},
-    "minima farther": {"lowest": 3.0},
-    "minima vary less": {"lowest_scale": 1.8},
-    "minima vary more": {"lowest_scale": 4.0},
-    "flatter rises": {"steepest": 0.7},
-    "steeper rises": {"steepest": 1.8},
-    "smaller discrepancies": {"discrepancy": 0.01},
-    "larger discrepancies": {"discrepancy": 0.08},
-    "nearer beyond readings": {"beyond": 0.06},
-    "farther beyond readings": {"beyond": 0.24},
-    "rougher discrepancies": {"ranks_alike": 2.5},
-    "smoother discrepancies": {"ranks_alike": 8.0},
+    "slopes of -1": {"slope": ((-1.0,), (1.0,))},
+    "slopes vary more": {"slope_sd": 0.2},
+    "slopes vary less": {"slope_sd": 0.05},
+    "no drift": {"drift": ((0.0,), (1.0,))},
+    "more drift": {"drift": ((0.0, 0.1, 0.3), (0.4, 0.35, 0.25))},
+    "no turns": {"turn": ((4.0,), (1e-6,))},
+    "turns of half the weight": {"turn": (Prior.turn[0], tuple(weight / 2 for weight in Prior.turn[1]))},
+    "turns of half as much more": {"turn": (Prior.turn[0], tuple(1.5 * weight for weight in Prior.turn[1]))},
+    "level does not wander": {"tau": ((0.001,), (1.0,))},
+    "level wanders more": {"tau": ((0.02, 0.06, 0.15, 0.3), (0.3, 0.3, 0.3, 0.1))},
+    "slope does not wander": {"sigma": ((0.01,), (1.0,))},
+    "slope wanders less": {"sigma": ((0.03, 0.1, 0.25, 0.6), (0.5, 0.3, 0.15, 0.05))},
+    "slope wanders more": {"sigma": ((0.1, 0.2, 0.4, 0.8, 1.6), (0.3, 0.3, 0.2, 0.15, 0.05))},
+    "noise is larger": {"noise": ((0.01, 0.03, 0.07, 0.15, 0.3, 0.5), (0.15, 0.25, 0.2, 0.2, 0.15, 0.05))},
+    "outliers are rarer": {"outlier": 0.001},
+    "outliers are more frequent": {"outlier": 0.02},
+    "begins at the first reading": {"before": 0.0},
+    "begins farther below": {"before": 1.4},
 }
 # Cases of each source, and how near a density looks.
 CASES, WIDTH = 10, 0.03
@@ -64,7 +67,7 @@ def _density(curve: MeasuredCurve, setting: Setting, rng: np.random.Generator, n
     seconds = truth(ranks) * np.exp(noise * rng.standard_normal(len(ranks)))
     model = make_learner("bayes", prior=setting).fit(ranks[:, None], seconds)
     at = np.append(np.sqrt(ranks[:-1] * ranks[1:]), 2 * last * INSIDE)
-    drawn = np.log(model.draw(model.particles, 0)(at))  # type: ignore[attr-defined]
+    drawn = np.log(model.draw(DRAWS, 0)(at))  # type: ignore[attr-defined]
     near = np.exp(-0.5 * ((np.log(truth(at)) - drawn) / WIDTH) ** 2) / WIDTH
     logs = np.log(near.mean(axis=0) + 1e-6)
     return float(logs[:-1].mean() + logs[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from precice_lb.calibrate.campaign import Event, run_campaign
-from precice_lb.calibrate.design_adaptive import CalibrationDesign
+from precice_lb.calibrate.design import CalibrationDesign
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.read import read_study

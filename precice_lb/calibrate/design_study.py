@@ -4,46 +4,59 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from precice_lb.calibrate.design import FixedDesign, Proposal, Split, space_filling_splits, split_key
-from precice_lb.calibrate.design_adaptive import INITIAL_RUNS, CalibrationDesign
+from precice_lb.calibrate.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, fits
-from precice_lb.dataset import CoupledRun, Measurements
+from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of
+from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
 from precice_lb.names import with_versions, without_versions
 from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
+from precice_lb.split import Machine
 
+# Runs of each combination of versions, before any of them is left out.
+INITIAL_RUNS = 2
 # A version whose best split is faster than the best one's with less probability is not measured any further.
 LEAST_CHANCE = 0.05
 
 
-class _OfOne(Protocol):
-    """The design for one combination of versions."""
+@dataclass(frozen=True)
+class FixedDesign:
+    """Splits fixed beforehand, measured in order."""
 
-    design: CalibrationDesign | None
-    conclusion: str | None
+    splits: tuple[Split, ...]
+    #: Given for each of them.
+    reason: str
+    conclusion: None = None
 
     @property
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """Number of splits."""
+        return len(self.splits)
 
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None: ...
+    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
+        """Return the first split that is not among ``tried``, runs that failed in this call included, or None."""
+        known = {split_key(split) for split in tried}
+        for number, split in enumerate(self.splits, start=1):
+            if split_key(split) not in known:
+                ranks, versions = without_versions(split)
+                return Proposal(ranks, f"{self.reason} {number} of {self.total}", versions=versions)
+        return None
 
 
 class VersionsDesign:
     """Measures every combination at its first splits, then those that may be the best one, the likeliest first."""
 
-    def __init__(self, designs: Sequence[tuple[Mapping[str, str], _OfOne]]) -> None:
+    def __init__(self, designs: Sequence[tuple[Mapping[str, str], AdaptiveDesign]]) -> None:
         self._designs = designs
         #: Why the last answer was None.
         self.conclusion: str | None = None
@@ -94,10 +107,6 @@ def _named(proposal: Proposal, versions: Mapping[str, str]) -> Proposal:
 
 def _text(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-# Splits that do not fit on the nodes are passed over, so many at most.
-_UNFIT = 64
 
 
 def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | VersionsDesign:
@@ -171,13 +180,6 @@ class AdaptiveDesign:
         for split in (*failed, *alone, *silent):
             design.skip(split)
         answer = design.ask()
-        for _ in range(_UNFIT):
-            if answer is None or fits(study, answer):
-                break
-            design.skip(answer)
-            answer = design.ask()
-        else:
-            return self._stop("no split is found that fits on the nodes of budget.kinds: lower budget.ranks")
         if answer is None:
             return self._stop(design.reason)
         reason = design.reason
@@ -196,7 +198,7 @@ class AdaptiveDesign:
         for index, mesh in enumerate(study.meshes):
             done = [split_key(record.split) for record in finished if record.mesh == index]
             tried = {*done, *map(split_key, failed)}
-            for split in space_filling_splits(study.bounds, study.budget.ranks, mesh.runs, study.allow):
+            for split in spread_splits(study.limits, mesh.runs):
                 if len(done) < mesh.runs and split_key(split) not in tried:
                     case = ", ".join(f"{name} = {value:g}" for name, value in mesh.parameter.items())
                     reason = f"small mesh, {case}, {len(done) + 1} of {mesh.runs}"
@@ -207,9 +209,14 @@ class AdaptiveDesign:
         study = self._study
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
+        budget, machine = study.budget.ranks, Machine(allow=study.allow)
+        if study.budget.kinds:
+            budget, machine = constraints_of(study)
+        elif not study.machine.threads:
+            machine = replace(machine, cores_per_node=study.machine.cores_per_node)
         design = CalibrationDesign(
             study.names,
-            study.budget.ranks,
+            budget,
             coupling=schedule_of(study, iterations),
             minimum_ranks={name: low for name, (low, _) in study.bounds.items()},
             maximum_ranks={name: high for name, (_, high) in study.bounds.items()},
@@ -217,27 +224,17 @@ class AdaptiveDesign:
             maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
             parameter=study.parameter,
-            allow=study.allow,
+            machine=machine,
         )
-        for run in (measurements_of([each], iterations) for each in runs):
-            if set(run.samples) == set(study.names):
-                design.tell(
-                    {name: int(rows[0, 0]) for name, rows in run.samples.items()},
-                    {name: float(rows[0, 1]) for name, rows in run.samples.items()},
-                    standard_errors={name: float(errors[0]) for name, errors in run.standard_errors.items()},
-                    parameter={key: _parameter(run, key, value) for key, value in design.parameter.items()},
-                )
+        # Kinds of nodes may have more than one run is to take.
+        design.admits = lambda split: sum(split.values()) <= study.budget.ranks
+        if whole := [run for run in runs if set(run.participants) == set(study.names)]:
+            design.add(measurements_of(whole, iterations))
         return design
 
     def _stop(self, reason: str) -> Proposal | None:
         self.conclusion = reason
         return None
-
-
-def _parameter(run: Measurements, key: str, value: float) -> float:
-    """Return a parameter of a run, or the case's own value where the run does not state it."""
-    stated = [columns[key] for columns in run.parameters.values() if key in columns]
-    return float(stated[0][0]) if stated else value
 
 
 def schedule_of(study: Study, iterations: Mapping[str, float]) -> Schedule:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.design import space_filling_splits, split_key
+from precice_lb.calibrate.design import split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
 from precice_lb.calibrate.study import Study
@@ -127,8 +127,7 @@ class CampaignResult:
 
 
 def _first_splits(study: Study) -> list[dict[str, int]]:
-    splits = space_filling_splits(study.bounds, study.budget.ranks, LEAST_SPLITS, study.allow)
-    return splits[: study.runs.maximum]
+    return list(spread_splits(study.limits, min(LEAST_SPLITS, study.runs.maximum)))
 
 
 def load_campaign(directory: Path) -> CampaignResult | None:

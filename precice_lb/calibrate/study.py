@@ -32,6 +32,7 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices
 from precice_lb.plural import plural, span
 from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
+from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
 
 
@@ -202,6 +203,12 @@ class Study(Section):
         constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
         return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
+
+    @property
+    def limits(self) -> Limits:
+        """What bounds a split: budget, bounds and allowed counts."""
+        low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
+        return Limits(self.budget.ranks, low, high, Constraints(allow=self.allow))
 
     def require_split(self, split: Mapping[str, int]) -> None:
         """Refuse a split that this study does not allow.

@@ -13,7 +13,7 @@ import numpy as np
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import VERSION_VARIABLE
 from precice_lb.calibrate.sections import KindSection, MachineSection, ParticipantSection, VersionSection
-from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.exceptions import StudyError
 from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
 from precice_lb.split import Constraints, optimize_split
@@ -207,15 +207,6 @@ def require_nodes(study: Study, split: Mapping[str, int]) -> None:
         budget, constraints = constraints_of(study)
         times = {name: np.ones(count) for name, count in split.items()}
         optimize_split(times, budget, minimum_ranks=split, constraints=constraints)
-
-
-def fits(study: Study, split: Mapping[str, int]) -> bool:
-    """Whether a split, of a study whose versions are chosen, finds its nodes; true where there are no kinds of them."""
-    try:
-        require_nodes(study, split)
-    except InfeasibleError:
-        return False
-    return True
 
 
 def names_of(study: Study) -> list[str]:

@@ -1,7 +1,7 @@
 """Which split the next segment of a chain gets: the same, one that pays, one that teaches, or one from before.
 
 What is known of each participant is brought to the load of the latest windows (`precice_lb.chain.load`); curves drawn
-from it are possible truths (`precice_lb.calibrate.decision`), and a split is worth what it saves over the windows that
+from it are possible truths (`precice_lb.calibrate.design`), and a split is worth what it saves over the windows that
 are left, in each of them. A segment at another split costs its border and what its windows take longer, and earns what
 is decided better after it.
 """
@@ -17,13 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import DRAWS, Beliefs, learned
-from precice_lb.calibrate.design import allowed_counts, space_filling_splits
+from precice_lb.calibrate.design import PosteriorSplits, allowed_counts
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
+from precice_lb.recommend import recommend
+from precice_lb.recommend.limits import Limits
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
@@ -31,8 +33,6 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Split = dict[str, int]
 
-# Curves per participant where there are more than two: these are for every split of all of them.
-DRAWS_OF_MANY = 256
 # A change is made where it pays with this probability.
 SURE = 0.9
 # Nor is a segment spent on a split that pays with less than this probability: what rare curves promise is the prior's.
@@ -156,12 +156,13 @@ def _without_curves(present: Split, unknown: Sequence[str], limits: _Limits) -> 
     why = f"the compute time of {', '.join(unknown)} is not known"
     if not (problem := limits.problem(present)):
         return Decision(present, "stay", f"stay at {limits.text(present)}: {why}")
-    bounds = {name: (counts[0], counts[-1]) for name, counts in limits.counts.items()}
-    even = space_filling_splits(bounds, limits.budget, 2 + len(limits.failed), limits.counts)
-    split = next((each for each in even if not limits.problem(each)), None)
-    if split is None:
-        raise _nothing_left(limits)
-    return Decision(split, "move", f"move to {limits.text(split)}, an even split: {problem}, and {why}")
+    lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
+    constraints = Constraints(allow=limits.counts, excluded=limits.failed)
+    try:
+        even = Limits(limits.budget, lowest, highest, constraints).in_proportion(dict.fromkeys(limits.names, 1.0))
+    except InfeasibleError as error:
+        raise _nothing_left(limits) from error
+    return Decision(even[1], "move", f"move to {limits.text(even[1])}, an even split: {problem}, and {why}")
 
 
 def _nothing_left(limits: _Limits) -> InfeasibleError:
@@ -195,21 +196,25 @@ class _Choice:
         self.border = change_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
         tables = {name: each.rows for name, each in brought.items()}
-        within = {name: each.error for name, each in brought.items()}
-        draws = DRAWS if len(tables) == 2 else DRAWS_OF_MANY
-        curves, noise = learned(tables, (), question.seed, usual_noise=True, draws=draws, within=within)
-        lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
-        self.beliefs = Beliefs(
-            curves, noise, question.schedule, question.budget, lowest, highest, question.seed,
-            failed=question.failed, allow=limits.counts if question.allow else None,
+        measured = Measurements(
+            {name: rows[:, :2] for name, rows in tables.items()}, {name: rows[:, 2] for name, rows in tables.items()},
+            None, {}, {}, (), {},
         )  # fmt: skip
+        try:
+            found = recommend(
+                measured, question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
+                maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
+            )  # fmt: skip
+        except InfeasibleError as error:
+            raise _nothing_left(limits) from error
+        self.posterior = PosteriorSplits(found, {name: each.error for name, each in brought.items()})
         changes = {name: each.changes for name, each in brought.items()}
         self.measured = window_times(segments, question.schedule, changes)
         self.scale = measured_ratio(segments, question.schedule)
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
-        self.stays = self.scale * self.beliefs.windows(here)[:, 0]
-        self.windows = self.scale * self.beliefs.drawn
+        self.stays = self.scale * found.expected.windows(here, replay=False)[:, 0]
+        self.windows = self.scale * self.posterior.windows
         share = LEAST_AT_FIRST if len(segments) <= len(self.names) else LEAST_LATER
         self.least = share * self.left * float(self.stays.mean())
 
@@ -248,19 +253,19 @@ class _Choice:
 
     def _options(self) -> list[_Option]:
         """Judge all splits but the present one and those that were measured to be slower."""
-        beliefs, means = self.beliefs, self.windows.mean(axis=0)
+        posterior, means = self.posterior, self.windows.mean(axis=0)
         saved = (self.stays[:, None] - self.windows) * self.left - self.border
         learning = np.full(len(means), -np.inf)
         if (after := self.left - self.next) > 0:
-            judged = beliefs.candidates()
-            regret = np.maximum(beliefs.expected_value_of_information(beliefs.splits[judged]), 0.0)
+            judged = posterior.candidates()
+            regret = np.maximum(posterior.saved(judged), 0.0)
             # After the segment the best split in sight, for another border, or a better one by what was learned.
-            later = after * (means[beliefs.best] - regret * float(self.windows.min(axis=1).mean()))
-            later += self.border * (judged != beliefs.best)
+            later = after * (means[posterior.best] - regret * float(self.windows.min(axis=1).mean()))
+            later += self.border * (judged != posterior.best)
             learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
         present, problem = self.measured.get(tuple(self.present.values())), self.limits.problem(self.present)
         found = []
-        for at, ranks in enumerate(beliefs.splits.tolist()):
+        for at, ranks in enumerate(posterior.splits.tolist()):
             split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
             slower = known is not None and present is not None and known.window >= present.window
             if split == self.present or (slower and not problem) or self.limits.problem(split):

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.decision import NOISE, NOISE_SCALE
 from precice_lb.calibrate.result import measurements_of
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.chain.document import Segment, SegmentEntry
@@ -33,8 +32,9 @@ Array = NDArray[np.float64]
 
 # Of a segment's length: standard deviation of the load's logarithm after it; the first one is as probable as the rest.
 DRIFTS = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5)
-# What runs differ by, relative.
+# What runs differ by, relative; what is usual of it, and the standard deviation of that in logarithms.
 NOISES = (0.005, 0.01, 0.02, 0.04, 0.08)
+NOISE, NOISE_SCALE = 0.04, 0.8
 # Standard deviations of a curve's slope beside the ideal one, of what no line explains, and of its level; the latter is
 # alike where ranks differ by less than this factor.
 SLOPE, ROUGHNESS, LEVEL, ALIKE = 0.5, 0.4, 10.0, 1.2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.design import Proposal, space_filling_splits, split_key
+from precice_lb.calibrate.design import Proposal, split_key
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.launchers import Launcher
@@ -114,8 +114,8 @@ class Chain:
         study, start = self.study, self.windows.chain.start
         if start is not None:
             return Decision(study.split_of(start), "start", "start as chain.start says")
-        (split,) = space_filling_splits(study.bounds, study.budget.ranks, 1, study.allow)
-        return Decision(split, "start", "start in the middle of what is possible, since nothing is measured yet")
+        _, split = study.limits.in_proportion(dict.fromkeys(study.names, 1.0))
+        return Decision(split, "start", "start at the even split, since nothing is measured yet")
 
     def _after_failure(self, failures: Sequence[RunRecord]) -> Decision:
         """Try again, go back to the last split that worked, or stop; the latest failure comes first."""

@@ -30,7 +30,7 @@ class Finding:
     """Something that speaks against measurements."""
 
     # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``threads``, ``shared cores``, ``other load``,
-    # ``repeated runs``, ``not measured``, ``not finished`` or ``missing``.
+    # ``repeated runs``, ``off the curve``, ``not measured``, ``not finished`` or ``missing``.
     kind: str
     # Name of the coupled run, or of several, and of the participant; empty for what concerns all.
     run: str

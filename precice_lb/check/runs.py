@@ -22,9 +22,12 @@ from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import UNLIKELY, shared_slowness, spread_of
 from precice_lb.layout import Layout
+from precice_lb.models import make_learner
 
 # What is worth a word: a difference between runs of this share, and such a correlation.
 BETWEEN_RUNS, CORRELATION = 0.03, 0.5
+# Layouts that make a curve; how far off it a reading is worth a word, and by what interval of the curve.
+CURVE, OFF, SURE = 4, 0.15, 0.99
 # Runs that overlap by more than this share of the shorter one.
 OVERLAP = 0.02
 
@@ -50,7 +53,7 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
             healths.append(health)
             findings += found
         findings += [*_shared(run), *_crowded(run)]
-    findings += [*_repeated(healths), *_overlapping(runs)]
+    findings += [*_repeated(healths), *_off_curve(healths), *_overlapping(runs)]
     return CheckResult(tuple(healths), tuple(findings))
 
 
@@ -132,6 +135,34 @@ def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
                 "of nodes, and repeat runs near the recommended split",
                 change,
             )
+
+
+def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
+    """Find rank counts at which a version was far from what its other runs tell: the noise of that reading."""
+    groups: dict[tuple[str, str], list[Health]] = defaultdict(list)
+    for health in healths:
+        if health.seconds > 0 and not health.negligible:
+            groups[health.participant, health.version].append(health)
+    for (participant, _), group in groups.items():
+        cores = np.array([float(health.layout.cores) for health in group])
+        logs = np.log([_seconds(health) for health in group])
+        for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
+            here = cores == count
+            others = make_learner("bayes").fit(cores[~here], np.exp(logs[~here]))
+            expected = np.log(others.predict([count])[0])
+            low, high = np.log(others.predict_interval([count], SURE))[:, 0]
+            off, noise = float(np.median(logs[here]) - expected), UNLIKELY * others.noise_
+            if abs(off) > max(OFF, math.hypot(high - expected if off > 0 else expected - low, noise)):
+                first = group[int(np.argmax(here))]
+                yield Finding(
+                    "off the curve",
+                    ", ".join(health.run for health, mine in zip(group, here, strict=True) if mine),
+                    participant,
+                    f"on {first.layout.words} it took {percent(abs(math.expm1(off)))} {'longer' if off > 0 else 'less'}"
+                    f"{first.each} than its runs on more and on fewer tell",
+                    "it counts as a reading with noise: repeat it, and look for what was different in that run",
+                    abs(off),
+                )
 
 
 def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:

@@ -183,8 +183,8 @@ def report(
 
 def _evidence(sources: Sequence[Path], ranks: int | None, machine: Machine | None, given: Case) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
+    from precice_lb.calibrate.design import TARGET_REGRET
     from precice_lb.report.page import Evidence
-    from precice_lb.report.page.decision import TARGET_REGRET
 
     found = read_measured(sources, given.warmup, runs=True)
     known = _remembered(sources)

@@ -399,6 +399,8 @@ class Measurements:
         Where known, what each row was read from: a file and its line, or a run.
     incomplete : str
         Runs of which ranks are missing, with these, in words; empty where none is.
+    node_ranks : dict of str to float
+        Ranks (cores, where those are counted) on a full node, where several nodes were in use or it was said.
     """
 
     samples: dict[str, NDArray[np.float64]]
@@ -419,6 +421,7 @@ class Measurements:
     layouts: dict[str, Layouts] = field(default_factory=dict)
     incomplete: str = ""
     origins: dict[str, NDArray[np.str_]] = field(default_factory=dict)
+    node_ranks: dict[str, float] = field(default_factory=dict)
 
     def origin(self, name: str, row: int) -> str:
         """Say where a row of a participant's samples is from.

@@ -139,7 +139,18 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         layouts=measured_layouts(layouts),
         origins={name: np.array([row[6] for row in entries]) for name, entries in rows.items()},
         incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
+        node_ranks=_node_ranks(runs),
     )
+
+
+def _node_ranks(runs: Sequence[CoupledRun]) -> dict[str, float]:
+    """Cores of each participant on its fullest host, of those that ran on several."""
+    found: dict[str, float] = {}
+    for run in runs:
+        for name, part in run.participants.items():
+            if len(part.places) > 1:
+                found[name] = max(found.get(name, 0.0), *(float(count) for count, _ in part.places.values()))
+    return found
 
 
 def _communication(part: ParticipantRun) -> float:

@@ -6,26 +6,7 @@ Learners see arrays only; they do not know where measurements come from.
 
 from __future__ import annotations
 
-from precice_lb.models.base import CurveLearner, Learner, make_learner
-from precice_lb.models.formula import Formula, Term
-from precice_lb.models.hypotheses import LOSSES
-from precice_lb.models.pmnf import EQ_2_7_I, EQ_2_7_J, EQ_5_1_I, EQ_5_1_J, PMNFRegressor
-from precice_lb.models.validity import valid_range
+from precice_lb.models.base import Learner, make_learner
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
-__all__ = [
-    "DEFAULT_LEARNER",
-    "EQ_2_7_I",
-    "EQ_2_7_J",
-    "EQ_5_1_I",
-    "EQ_5_1_J",
-    "LEARNERS",
-    "LOSSES",
-    "CurveLearner",
-    "Formula",
-    "Learner",
-    "PMNFRegressor",
-    "Term",
-    "make_learner",
-    "valid_range",
-]
+__all__ = ["DEFAULT_LEARNER", "LEARNERS", "Learner", "make_learner"]

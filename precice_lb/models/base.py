@@ -5,18 +5,17 @@ A learner's module is imported when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.formula import Expression
-from precice_lb.models.measurements import check_level, check_measurements, check_points
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
 
 Array = NDArray[np.float64]
@@ -28,19 +27,16 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     ``X`` has shape (n, d): the ranks, then parameters of the case such as the mesh's size (shape (n,) is taken as ranks
     alone); ``y`` shape (n,), positive seconds. A learner gives `learner_name`, ``_fit``, which learns from checked
-    arrays and sets ``formula_``, and ``_interval``; or, where it is no formula, ``_predict`` and `formula` too.
+    arrays, and ``_predict``; where it knows how sure it is, ``_interval``; where it is a
+    `precice_lb.models.published.formula.Formula`, the attribute ``formula_``, which predicts then.
     """
 
     #: Name in the registry.
     learner_name: ClassVar[str]
-    #: Earlier names of parameters.
-    former_names: ClassVar[Mapping[str, str]] = {}
-    #: Whether every curve is positive, finite and of a shape that run times have, by construction.
-    always_valid: ClassVar[bool] = False
     #: Whether it models parameters of the case beside the ranks; others refuse them.
     several_parameters: ClassVar[bool] = False
-
-    formula_: Any
+    # What scikit-learn checks of its parameters.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def fit(self: Self, X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None = None) -> Self:
         """Return itself, having learned from measurements.
@@ -60,9 +56,27 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        points, seconds, errors = check_measurements(X, y, standard_error)
-        self._check_columns(points)
-        self._fit(points, seconds, errors)
+        try:
+            self._validate_params()
+            points, seconds = _rows(X), column_or_1d(y, dtype=np.float64)
+            errors = (
+                np.zeros(len(seconds)) if standard_error is None else column_or_1d(standard_error, dtype=np.float64)
+            )
+            check_consistent_length(points, seconds, errors)
+            if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
+                wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
+                raise ModelError(f"expected positive, finite seconds, {wrong}")
+            if ((errors < 0) | np.isinf(errors)).any():
+                raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
+            if points.shape[1] > 1 and not self.several_parameters:
+                raise ModelError(
+                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
+                    f"parameter: leave the other columns out or use one of {', '.join(learners_of_parameters())}"
+                )
+            self._fit(points, seconds, np.nan_to_num(errors))
+        except ValueError as error:
+            raise ModelError(str(error).splitlines()[0]) from error
+        self.n_features_in_ = points.shape[1]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -80,6 +94,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._predict(self._points(X))
 
+    @available_if(lambda learner: hasattr(learner, "_interval"))  # type: ignore[untyped-decorator]
     def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
         """Bounds that hold the true mean seconds with a given probability.
 
@@ -95,52 +110,29 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         low, high : array of shape (n,)
             Seconds.
         """
-        return self._interval(self._points(X), check_level(level))
-
-    def formula(self) -> Expression:
-        """Give the model as a formula, with the values of `predict` unless the learner says how near they are."""
-        self._require_fitted()
-        formula: Expression = self.formula_
-        return formula
+        if not 0 < level < 1:
+            raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
+        low, high = self._interval(self._points(X), level)
+        return low, high
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         """Learn from points (n, d) and seconds (n,) with standard errors (n,), 0 where unknown."""
         raise NotImplementedError
 
     def _predict(self, points: Array) -> Array:
-        return np.asarray(self.formula_(points if points.shape[1] > 1 else points[:, 0]), dtype=np.float64)
-
-    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
-        raise NotImplementedError
-
-    def _positive_for(self) -> str:
-        """Say what parameters have to be positive for, if they have to."""
-        return ""
-
-    def _n_columns(self) -> int:
-        return len(self.formula_.names)
+        return np.asarray(self.formula_(points))
 
     def _points(self, X: ArrayLike) -> Array:
         self._require_fitted()
-        points = check_points(X)
-        self._check_columns(points)
-        if points.shape[1] != self._n_columns():
+        try:
+            points = _rows(X)
+        except ValueError as error:
+            raise ModelError(str(error).splitlines()[0]) from error
+        if points.shape[1] != self.n_features_in_:
             raise ModelError(
-                f"expected X of shape (n, {self._n_columns()}), as of the measurements, found shape {points.shape}"
+                f"expected X of shape (n, {self.n_features_in_}), as of the measurements, found shape {points.shape}"
             )
         return points
-
-    def _check_columns(self, points: Array) -> None:
-        if points.shape[1] > 1 and not self.several_parameters:
-            raise ModelError(
-                f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                f"parameter: leave the other columns out or use one of {', '.join(learners_of_parameters())}"
-            )
-        if self._positive_for() and not (points > 0).all():
-            raise ModelError(
-                f"expected parameters above 0 for {self._positive_for()}, found {points[points <= 0][0]:g}; count them "
-                "from 1, or use the learner 'neural' without log_inputs"
-            )
 
     def _require_fitted(self) -> None:
         try:
@@ -149,37 +141,13 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ModelError(f"expected a fitted {type(self).__name__}; call fit first") from None
 
 
-class CurveLearner(Learner):
-    """A learner that says how sure it is by drawing whole curves: it gives ``_draw`` beside the rest."""
-
-    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
-        """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        random_state : int, generator or None
-            Seed.
-
-        Returns
-        -------
-        callable
-            Takes rows and gives seconds, shape (n, rows).
-        """
-        self._require_fitted()
-        curves = self._draw(n, np.random.default_rng(random_state))
-        return lambda ranks: curves(self._points(ranks))
-
-    def _draw(self, n: int, rng: np.random.Generator) -> Callable[[Array], Array]:
-        """Draw curves: from rows (m, d) to seconds (n, m)."""
-        raise NotImplementedError
-
-
-def quantiles(curves: Array, level: float) -> tuple[Array, Array]:
-    """Bounds that hold the middle of curves, shape (n, m), at each of m points."""
-    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return low, high
+def _rows(X: ArrayLike) -> Array:
+    """Ranks and parameters, shape (n, d), or (n,) for ranks alone; shape (n, d)."""
+    values = np.asarray(X)
+    points = check_array(values[:, None] if values.ndim == 1 else values, dtype=np.float64, input_name="X")
+    if (bad := points[:, 0] < 1).any():
+        raise ModelError(f"expected ranks of at least 1, found {points[bad][0, 0]:g}")
+    return np.asarray(points)
 
 
 def learners_of_parameters() -> list[str]:
@@ -205,7 +173,6 @@ def make_learner(name: str, **parameters: Any) -> Learner:
     if name not in LEARNERS:
         raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
     kind: type[Learner] = LEARNERS[name]
-    parameters = {kind.former_names.get(name, name): value for name, value in parameters.items()}
     known = kind._get_param_names()
     for parameter in parameters:
         if parameter not in known:

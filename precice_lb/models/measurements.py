@@ -1,13 +1,9 @@
-"""Measurements as learners get them: checked, and what is known of the seconds at each number of ranks."""
+"""What repeated measurements say of their noise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from precice_lb.exceptions import ModelError
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -15,112 +11,19 @@ Array = NDArray[np.float64]
 USUAL_NOISE = 0.05
 # So many repeats weigh as much as that.
 _WEIGHT = 2.0
-# From so many points on their noise shows.
-_LEAST_POINTS = 4
 
 
-def check_points(X: ArrayLike) -> Array:
-    """Check ranks and parameters, shape (n, d), or (n,) for ranks alone; shape (n, d)."""
-    values = _numbers(X, "numbers of ranks and parameters")
-    if values.ndim == 1:
-        values = values[:, None]
-    if values.ndim != 2 or not values.shape[1]:
-        raise ModelError(f"expected X of shape (n, d), ranks and then parameters, found shape {values.shape}")
-    bad = ~(np.isfinite(values[:, 0]) & (values[:, 0] >= 1))
-    if bad.any():
-        raise ModelError(f"expected ranks of at least 1, found {values[bad][0, 0]:g}")
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ModelError(
-            f"expected finite parameters, found {values[bad][0]:g} in column {int(np.argwhere(bad)[0, 1])}"
-        )
-    return values
+def median_of_repeats(seconds: Array, errors: Array) -> tuple[float, float]:
+    """Median of repeats (n,) with standard errors in seconds, NaN where unknown, and its relative standard error.
 
-
-def check_measurements(X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None) -> tuple[Array, Array, Array]:
-    """Check what a learner is to be fitted to: points (n, d), seconds (n,) and their errors (n,), 0 where unknown."""
-    points, seconds = check_points(X), _numbers(y, "seconds as numbers")
-    if seconds.shape != (len(points),):
-        raise ModelError(f"expected one time per measurement, found X for {len(points)} and y of shape {seconds.shape}")
-    if not len(points):
-        raise ModelError("expected at least one measurement, found none")
-    bad = ~(np.isfinite(seconds) & (seconds > 0))
-    if bad.any():
-        raise ModelError(f"expected positive, finite seconds, found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks")
-    if standard_error is None:
-        return points, seconds, np.zeros(len(seconds))
-    errors = _numbers(standard_error, "standard errors as numbers")
-    if errors.shape != seconds.shape or (errors < 0).any() or np.isinf(errors).any():
-        raise ModelError(
-            f"expected a standard error of at least 0 s or NaN per measurement, found {standard_error!r:.60}"
-        )
-    return points, seconds, np.nan_to_num(errors)
-
-
-def check_level(level: float) -> float:
-    """Check the level of an interval."""
-    if not 0 < level < 1:
-        raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
-    return level
-
-
-def _numbers(values: ArrayLike, expected: str) -> Array:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"expected {expected}, found something else") from None
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """One entry for each measured number of ranks, rising."""
-
-    ranks: Array
-    # Median of the readings there, its relative standard error, with what runs usually differ by, and their number.
-    seconds: Array
-    errors: Array
-    readings: NDArray[np.int64]
-
-
-def measured_points(ranks: Array, seconds: Array, errors: Array) -> Points:
-    """Reduce readings with standard errors in seconds, NaN where unknown, to points.
-
-    The noise of a point is what its own repeats differ by, beside the usual noise as if two repeats had told that:
-    repeats that disagree make their own point uncertain and no other one. Usual is what neighbouring points differ by
-    from a straight line in logarithms, at least `USUAL_NOISE`.
+    Its noise is what the repeats differ by, beside the usual noise as if two repeats had told that, and the median of
+    what is known from within each of them.
     """
-    found, count = np.unique(ranks, return_counts=True)
-    middle = np.array([np.median(seconds[ranks == each]) for each in found])
-    usual, error = max(USUAL_NOISE, _roughness(found, middle)), np.empty(len(found))
-    for at, each in enumerate(found):
-        here = seconds[ranks == each]
-        squares = float(np.sum((np.log(here) - np.log(here).mean()) ** 2))
-        between = (_WEIGHT * usual**2 + squares) / (_WEIGHT + len(here) - 1)
-        known = errors[ranks == each] / here
-        known = known[np.isfinite(known)]
-        within = float(np.median(known)) ** 2 if len(known) else 0.0
-        error[at] = np.sqrt((between + within) / len(here))
-    return Points(found, middle, error, count.astype(np.int64))
-
-
-def _roughness(ranks: Array, seconds: Array) -> float:
-    """Noise that a curve shows by how far points are from the lines through their neighbours; 0 for too few of them."""
-    if len(ranks) < _LEAST_POINTS:
-        return 0.0
-    at, value = np.log(ranks), np.log(seconds)
-    share = (at[1:-1] - at[:-2]) / (at[2:] - at[:-2])
-    away = value[1:-1] - (1 - share) * value[:-2] - share * value[2:]
-    # The errors of the neighbours count as well.
-    away /= np.sqrt(1 + share**2 + (1 - share) ** 2)
-    # The lower quartile of their sizes, 0.3186 standard deviations: one odd point spoils three of them.
-    return float(np.quantile(np.abs(away), 0.25, method="lower")) / 0.3186
-
-
-def means_of_repeats(points: Array, seconds: Array) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Find the different points, rising, the mean of the seconds at each, and which of them each row of points is."""
-    found, labels = np.unique(points, axis=0, return_inverse=True)
-    labels = labels.ravel()
-    return found, np.bincount(labels, weights=seconds) / np.bincount(labels), labels
+    squares = float(np.sum((np.log(seconds) - np.log(seconds).mean()) ** 2))
+    between = (_WEIGHT * USUAL_NOISE**2 + squares) / (_WEIGHT + len(seconds) - 1)
+    known = (errors / seconds)[np.isfinite(errors)]
+    within = float(np.median(known)) ** 2 if len(known) else 0.0
+    return float(np.median(seconds)), float(np.sqrt((between + within) / len(seconds)))
 
 
 def widened_errors(ranks: Array, seconds: Array, errors: Array) -> Array:

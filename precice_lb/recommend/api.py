@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset.records import Measurements, load_imbalance
 from precice_lb.exceptions import InfeasibleError, InternalError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
-from precice_lb.recommend.decide import Question, measured_alternatives, trusted_decision
-from precice_lb.recommend.limits import accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
+from precice_lb.recommend.decide import Question, decide, node_ranks
+from precice_lb.recommend.limits import Limits, accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
@@ -36,6 +36,8 @@ from precice_lb.split.constraints import whole_number
 
 # Rounding.
 _EPS = 1e-6
+# Where the work needs so many windows, some of it is none.
+_HIDDEN = 1.1
 # What the mean of a finite replay may be below the window of the mean costs.
 _REPLAYED = 0.01
 
@@ -146,14 +148,14 @@ def recommend_split(
     -------
     Recommendation
         With ``split``, ``window_seconds``, ``interval`` and ``to_dict()``. A learner that draws curves (the default
-        does) is asked for the least *mean* window time over them; one that only predicts, for the least predicted one,
+        does) is asked for the least expected loss over them; one that only predicts, for the least predicted window,
         exactly.
 
     Raises
     ------
     DataError, ModelError, InfeasibleError, ScheduleError
-        Unusable measurements; a model that cannot be fitted, or neither valid nor replaced; bounds that leave no
-        split; a coupling that cannot be read. The message says what to do.
+        Unusable measurements; a model that cannot be fitted; bounds that leave no split; a coupling that cannot be
+        read. The message says what to do.
     InternalError
         A result that cannot be, with a file of the case.
     TypeError
@@ -161,15 +163,13 @@ def recommend_split(
 
     Notes
     -----
-    Nothing is recommended against what was measured (`precice_lb.recommend.gate`). A model that is off by more than
-    noise explains, at a measured number of ranks or for the window of a measured split, is replaced by the
-    interpolation of the measurements themselves. Where that contradicts the measured windows too,
-    or a measured split was faster than what is predicted for the best one, or that one has ranks beyond those of all
-    recorded runs and an interval that reaches the best measured window, the best *measured* split is recommended
-    (``basis`` is ``"measured"``).
+    The split is the one with the least expected loss: the mean, over drawn curves, of the logarithm of its window time
+    over that of the best split. Windows of measured splits are data too: they update what these splits, and to a lesser
+    part their neighbours, are thought to take (`precice_lb.recommend.measured`). Nothing is replaced: where
+    measurements contradict each other, that is their noise, which ``precice-lb check`` shows.
 
-    A prediction that is negative, zero, not finite, or of a shape that run times do not have is never considered; see
-    `precice_lb.models.validity`. Where that bound decides the split, a warning says so.
+    A learner that is no posterior predicts what it likes beyond its readings; a warning says where the split is beyond
+    them. What is not positive or not finite is never chosen.
 
     Where windows were recorded, noise and changing load count: the window time is that of a replay of the recorded
     windows, resampled in blocks and scaled to the split (`precice_lb.schedule.replay_residuals`). What is learned from
@@ -214,42 +214,39 @@ def recommend_split(
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    question = Question(schedule, case, samples, limits, reach, seed, level, prefer, within)
-    decision = trusted_decision(question, prototype)
+    question = Question(schedule, case, limits, reach, seed, level, prefer, within)
+    decision = decide(question, prototype)
     problem, split, window = decision.problem, decision.split, decision.window
-    compute_seconds = {name: float(seconds.mean()) for name, seconds in decision.own.items()}
-    others, left_out = reference_splits(limits, names, measurements.degrees_of_freedom, given)
+    compute_seconds = problem.expected.mean_seconds(split)
+    # What windows were measured to take leaves no room for more work than that.
+    excess = float(schedule.window_seconds(compute_seconds)) / window
+    compute_seconds = {name: seconds / max(excess, 1.0) for name, seconds in compute_seconds.items()}
+    others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, given)
     if len(names) == 1:
         others = {kind: other for kind, other in others.items() if kind == "present"}
-        left_out = [
-            *left_out,
-            f"{names[0]} is the only participant: nothing to split; give measurements of its partners.",
-        ]
+        doubts.append(f"{names[0]} is the only participant: nothing to split; give measurements of its partners.")
     gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     others = {kind: other for kind, other in others.items() if kind not in gone}
-    is_model = decision.basis == "model"
-    if is_model:
-        alternatives, doubts = compared(problem, decision.windows, others, decision.models, decision.valid)
-        doubts = [*caveats(samples, split, limits, decision.valid), *left_out, *doubts]
-    else:
-        alternatives, doubts = measured_alternatives(decision.known, others, window)
+    nodes = {name: node_ranks(case.measurements, name, limits) for name in names}
+    if excess > _HIDDEN:
+        doubts.append(
+            f"The participants' work needs {100 * (excess - 1):.0f} % more than the windows that were measured: they "
+            "share cores, and waiting looks like work; pin the ranks of each to cores of their own."
+        )
+    doubts = [*_crowded(case.measurements, limits), *caveats(samples, split, limits, nodes), *doubts]
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
-    plan = None
-    if decision.models_trusted:
-        plan = plan_of(
-            problem, decision.tradeoff, decision.budget, split, window, within, prefer, measured=not is_model
-        )
+    plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
     remarks = accepted_remarks(split, constraints)
     recommendation = Recommendation(
         split=split,
         window_seconds=window,
         interval=decision.interval,
         level=float(level),
-        rank_intervals=rank_intervals(problem, decision.tables, split, level, limits) if is_model else {},
+        rank_intervals=rank_intervals(problem, decision.models, split, level, limits),
         compute_seconds=compute_seconds,
-        waits={n: float(wait.mean()) for n, wait in problem.expected.waits(decision.own, decision.windows).items()},
+        waits={name: float(share.mean()) * window for name, share in problem.expected.waits(split).items()},
         # Over one period, in which windows of different size end together.
         imbalance=load_imbalance(np.array([schedule.windows[name] * compute_seconds[name] for name in names])),
         total_ranks=total,
@@ -259,23 +256,27 @@ def recommend_split(
         measurements=case.measurements,
         expected=problem.expected,
         parameters=case.values,
-        alternatives=alternatives,
-        warnings=(*measurements.remarks, *alike_names(names), *case.warnings, *decision.warnings, *doubts, *remarks),
+        modelled=case.columns,
+        alternatives=compared(problem, decision.windows, others),
+        warnings=(*measurements.remarks, *alike_names(names), *case.warnings, *doubts, *remarks),
         critical=explain(schedule, compute_seconds),
         unit=constraints.unit,
         used=used,
         gap=decision.gap,
-        proof=decision.found.bound if is_model else "",
+        proof=decision.found.bound,
         plan=plan,
         limits=limits,
-        basis=decision.basis,
-        models_trusted=decision.models_trusted,
-        comparisons=decision.comparisons,
-        rejections=decision.rejections,
+        comparisons=problem.expected.comparisons,
         failed_splits=told,
     )
     require_sound(recommendation, schedule)
     return recommendation
+
+
+def _crowded(measurements: Measurements, limits: Limits) -> list[str]:
+    """Say which runs had more ranks than cores for them."""
+    crowded = {run.crowding: limits.text(run.split) for run in measurements.runs if run.crowding}
+    return [f"{split}: {how}; such times say little of cores of their own." for how, split in crowded.items()]
 
 
 #: Earlier name.

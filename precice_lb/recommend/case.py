@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -173,76 +173,24 @@ def _said(given: Values) -> str:
     return ", ".join(f"{column}={value}" for column, value in given.items() if value is not None)
 
 
-class ModelOfCase:
-    """A model of ranks and parameters at fixed values of the parameters."""
-
-    def __init__(self, model: Any, parameters: Mapping[str, float]) -> None:
-        self.model = model
-        self.parameters = dict(parameters)
-        self.learner_name = learner_name(model)
-        self.always_valid = bool(getattr(model, "always_valid", False))
-        # What the model cannot do, this cannot either.
-        for name in ("predict_interval", "draw", "formula"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(self, f"_{name}"))
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Seconds at ranks, shape (n,)."""
-        return np.asarray(self.model.predict(self._rows(X)), dtype=np.float64)
-
-    def _predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
-        low, high = self.model.predict_interval(self._rows(X), level)
-        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-
-    def _draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
-        curves = self.model.draw(n, random_state)
-        return lambda ranks: np.asarray(curves(self._rows(ranks)), dtype=np.float64)
-
-    def _formula(self) -> Any:
-        if "parameters" in inspect.signature(self.model.formula).parameters:
-            return self.model.formula(parameters=list(self.parameters.values()))
-        return self.model.formula()
-
-    def _rows(self, X: ArrayLike) -> Array:
-        ranks = np.asarray(X, dtype=np.float64).reshape(-1, 1)
-        return np.hstack([ranks, np.tile(list(self.parameters.values()), (len(ranks), 1))])
+def rows_at(ranks: ArrayLike, columns: Mapping[str, float]) -> Array:
+    """Ranks, shape (n,), with the parameters of a case beside them, as learners take them, shape (n, 1 + k)."""
+    values = np.asarray(ranks, dtype=np.float64).reshape(-1, 1)
+    return np.hstack([values, np.tile(list(columns.values()), (len(values), 1))])
 
 
-def predicted(model: Any, measurements: Measurements, name: str) -> Array:
-    """Seconds that a participant's model gives for each of its measurements, shape (n,), in their order."""
-    if isinstance(model, ModelOfCase):
-        return np.asarray(model.model.predict(_rows(measurements, name, list(model.parameters))), dtype=np.float64)
-    return np.asarray(model.predict(_rows(measurements, name, [])), dtype=np.float64)
-
-
-def fit_model(case: Case, name: str, learner: Any) -> Any:
-    """Fit a model for a participant, of ranks alone: parameters keep their values of the case."""
-    columns = case.columns[name] if _knows_parameters(learner) else {}
-    here = np.ones(len(case.measurements.samples[name]), dtype=np.bool_)
-    if len(columns) < len(case.columns[name]):
-        here = rows_of_case(case.measurements, name, case.columns[name])
-    rows = _rows(case.measurements, name, list(columns))[here]
-    seconds = np.asarray(case.measurements.samples[name], dtype=np.float64)[here, 1]
+def fit_model(case: Case, name: str, learner: Any, cores: float | None = None) -> Any:
+    """Fit a model for a participant, of ranks and the parameters of the case; a full node may have so many ranks."""
+    columns = case.columns[name]
+    rows, seconds = measured_rows(case.measurements, name, columns), np.asarray(case.measurements.samples[name])[:, 1]
     # Sorted, so that the order of rows never matters.
     order = np.lexsort((seconds, rows[:, 0]))
-    rows, seconds = rows[order], seconds[order]
-    spread, sent = (
-        values[here][order] for values in (case.measurements.errors(name), case.measurements.communicating(name))
-    )
+    rows, seconds = rows[order], np.asarray(seconds, dtype=np.float64)[order]
+    spread, sent = (values[order] for values in (case.measurements.errors(name), case.measurements.communicating(name)))
     if not columns:
         spread = widened_errors(rows[:, 0], seconds, spread)
-    model = _fitted(name, rows, seconds, spread, sent, new_learner(learner))
-    return ModelOfCase(model, columns) if columns else model
-
-
-def _rows(measurements: Measurements, name: str, columns: list[str]) -> Array:
-    """Ranks and parameters of each measurement, shape (n, 1 + columns)."""
-    ranks = np.asarray(measurements.samples[name], dtype=np.float64)[:, 0]
-    return np.column_stack([ranks, *(measurements.parameters[name][column] for column in columns)])
-
-
-def _fitted(name: str, rows: Array, seconds: Array, spread: Array, sent: Array, model: Any) -> Any:
-    known = {"standard_error": spread, "communication": sent}
+    model = new_learner(learner)
+    known = {"standard_error": spread, "communication": sent, "cores": cores}
     try:
         takes = inspect.signature(model.fit).parameters
         return model.fit(rows, seconds, **{word: values for word, values in known.items() if word in takes})
@@ -250,3 +198,9 @@ def _fitted(name: str, rows: Array, seconds: Array, spread: Array, sent: Array, 
         raise type(error)(f"model of {name}: {error}") from error
     except ValueError as error:
         raise ModelError(f"model of {name}: {type(model).__name__} cannot be fitted: {error}") from error
+
+
+def measured_rows(measurements: Measurements, name: str, columns: Mapping[str, float]) -> Array:
+    """Ranks and parameters of each measurement, shape (n, 1 + columns)."""
+    ranks = np.asarray(measurements.samples[name], dtype=np.float64)[:, 0]
+    return np.column_stack([ranks, *(measurements.parameters[name][column] for column in columns)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts, count_text
-from precice_lb.models.interpolation import interpolated
+from precice_lb.models.posterior import interpolated
 from precice_lb.plural import plural
+from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.limits import Limits, outside
 from precice_lb.recommend.plan import Alternative, FailedSplit
-from precice_lb.recommend.posterior import SplitProblem
+from precice_lb.recommend.posterior import SplitProblem, geometric_mean
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
@@ -22,12 +23,8 @@ Integers = NDArray[np.int64]
 
 # All counts up to this, then so many per octave: between them curves are lines in logarithms.
 DENSE, PER_OCTAVE = 24, 10
-# Ways to divide the ranks of two participants that are tried for each curve, twice: over all and around the best.
-TRIED = 32
-# Rounds over all pairs of more than two participants.
-ROUNDS = 3
-# Participants whose pairs are tried at most where window times are sums: 8 take seconds, 12 a minute and a half.
-MOST_IN_TURN = 8
+# Steps by which the best split of a curve is found.
+BISECTIONS = 30
 # A split to compare with, and the one that was meant where the bounds do not allow that.
 Reference = tuple[dict[str, int], dict[str, int]]
 
@@ -41,91 +38,71 @@ def grid_of_ranks(highest: int) -> Integers:
 
 
 class Table:
-    """Curves of one participant on a grid."""
+    """Drawn curves of one participant on a grid."""
 
     def __init__(self, grid: Integers, seconds: Array) -> None:
         self.grid = grid
-        self.log_mean = np.log(seconds.mean(axis=0))
         self.log_drawn = np.log(seconds)
+        #: Least seconds of each curve with up to so many ranks.
         self.log_seconds = np.minimum.accumulate(self.log_drawn, axis=1)
         #: Ranks at which each curve is fastest.
         self.fastest = grid[np.argmin(seconds, axis=1)]
-
-    def mean(self, highest: int) -> Array:
-        """Mean seconds at 1 … highest ranks."""
-        return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), self.grid, self.log_mean[None])[0]))
 
     def __call__(self, ranks: Array) -> Array:
         """Least seconds of each curve with up to so many ranks, for ranks of shape (curves, k)."""
         return np.asarray(np.exp(interpolated(ranks, self.grid, self.log_seconds)), dtype=np.float64)
 
+    def reaching(self, log_seconds: Array) -> Array:
+        """Fewest ranks with which each curve is as fast as wanted, shape (curves,); the last of the grid if none is."""
+        logs = self.log_seconds
+        right = (logs > log_seconds[:, None]).sum(axis=1)
+        at, rows = right.clip(1, len(self.grid) - 1) if len(self.grid) > 1 else right * 0, np.arange(len(logs))
+        high, low = logs[rows, at - 1], logs[rows, at]
+        share = np.where(high > low, (high - log_seconds) / np.where(high > low, high - low, 1.0), 0.0).clip(0, 1)
+        ranks = self.grid[at - 1] * (self.grid[at] / self.grid[at - 1]) ** share
+        return np.asarray(np.where(right == 0, self.grid[0], ranks), dtype=np.float64)
+
+    def worth(self, price: Array) -> Array:
+        """Ranks at which seconds and a price for each rank are least in sum, for each curve, shape (curves,)."""
+        return np.asarray(self.grid[np.argmin(np.exp(self.log_seconds) + price[:, None] * self.grid, axis=1)])
+
 
 def best_ranks(
-    tables: Mapping[str, Table],
-    schedule: Schedule,
-    start: Mapping[str, int],
-    least: Mapping[str, int],
-    spare: int,
-    most: Mapping[str, int],
+    tables: Mapping[str, Table], schedule: Schedule, budget: int, least: Mapping[str, int], most: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Split that would be best for each set of drawn curves, to about a percent of the ranks."""
+    """Split that would be best for each set of drawn curves, to about a percent of the ranks.
+
+    Either all are equally slow, or a rank is worth the same to all of them, whichever makes the shorter window: that is
+    the best where participants work at the same time and where they work in turn, and near to it in between.
+    """
     names = list(tables)
-    # Ranks beyond these stay unused: they make nobody faster.
-    ends = {name: min(int(tables[name].grid[-1]), most[name]) for name in names}
-    count = len(next(iter(tables.values())).fastest)
-    split = {name: np.full(count, float(start[name])) for name in names}
-    split[names[0]] += spare
-    seconds = {name: tables[name](np.minimum(split[name], ends[name])[:, None])[:, 0] for name in names}
-    for _ in range(1 if len(names) == 2 else ROUNDS):
-        for i, first in enumerate(names):
-            for second in names[i + 1 :]:
-                _divide(tables, schedule, split, seconds, first, second, least, ends)
-    return {name: np.minimum(np.rint(split[name]), np.minimum(tables[name].fastest, ends[name])) for name in names}
+    weights = {name: schedule.weights[name] for name in names}
+    low = np.array([least[name] for name in names], dtype=np.float64)[:, None]
+    high = np.array([min(most[name], int(tables[name].grid[-1])) for name in names], dtype=np.float64)[:, None]
 
+    def as_fast(log_window: Array) -> Array:
+        return np.array([tables[name].reaching(log_window - np.log(weights[name])) for name in names])
 
-def _divide(
-    tables: Mapping[str, Table],
-    schedule: Schedule,
-    split: dict[str, Array],
-    seconds: dict[str, Array],
-    first: str,
-    second: str,
-    least: Mapping[str, int],
-    ends: Mapping[str, int],
-) -> None:
-    """Divide the ranks of two participants anew, for each curve, while the others keep theirs."""
-    both = split[first] + split[second]
-    low, high = np.full_like(both, least[first]), np.maximum(both - least[second], least[first])
-    if (high <= low).all():
-        # Neither has a rank to spare.
-        return
-    window: Callable[[Mapping[str, Array]], Array] = schedule.window_seconds
-    others = seconds
-    if schedule.is_maximum:
-        # What the others make of it is one number for each curve.
-        weights = schedule.weights
-        rest = np.max(
-            [np.zeros(len(both)), *(weights[n] * s for n, s in seconds.items() if n not in (first, second))], 0
-        )
-        others = {}
+    def as_worth(log_price: Array) -> Array:
+        return np.array([tables[name].worth(np.exp(log_price) / weights[name]) for name in names])
 
-        def window(costs: Mapping[str, Array]) -> Array:
-            pair = np.maximum(weights[first] * costs[first], weights[second] * costs[second])
-            return np.asarray(np.maximum(pair, rest[:, None]))
-
-    steps = np.linspace(0.0, 1.0, TRIED)
-    rows = np.arange(len(both))
-    for _ in range(2):
-        # Dense at both ends, where a rank more or less counts most.
-        share = 0.5 - 0.5 * np.cos(np.pi * steps)
-        tried = low[:, None] + (high - low)[:, None] * share
-        costs = {name: np.broadcast_to(own[:, None], tried.shape) for name, own in others.items()}
-        costs[first] = tables[first](np.minimum(tried, ends[first]))
-        costs[second] = tables[second](np.minimum(both[:, None] - tried, ends[second]))
-        best = np.argmin(window(costs), axis=1)
-        split[first], split[second] = tried[rows, best], both - tried[rows, best]
-        seconds[first], seconds[second] = costs[first][rows, best], costs[second][rows, best]
-        low, high = tried[rows, np.maximum(best - 1, 0)], tried[rows, np.minimum(best + 1, TRIED - 1)]
+    count = len(next(iter(tables.values())).log_drawn)
+    ends = [table.log_seconds + np.log(weights[name]) for name, table in tables.items()]
+    slowest, fastest = max(float(each.max()) for each in ends) + 1.0, min(float(each.min()) for each in ends)
+    found = []
+    for ranks_of, first in ((as_fast, fastest), (as_worth, fastest - 4 * np.log(float(high.max()) + 1))):
+        left, right = np.full(count, first), np.full(count, slowest)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (left + right)
+            fits = ranks_of(middle).clip(low, high).sum(axis=0) <= budget
+            left, right = np.where(fits, left, middle), np.where(fits, middle, right)
+        found.append(np.rint(ranks_of(right).clip(low, high)))
+    costs = [
+        {name: tables[name](np.maximum(each[at], 1)[:, None])[:, 0] for at, name in enumerate(names)} for each in found
+    ]
+    shorter = schedule.window_seconds(costs[0]) <= schedule.window_seconds(costs[1])
+    chosen = np.where(shorter, *found)
+    return {name: np.minimum(chosen[at], tables[name].fastest.clip(low[at])) for at, name in enumerate(names)}
 
 
 def reference_splits(
@@ -151,35 +128,18 @@ def reference_splits(
 
 
 def compared(
-    problem: SplitProblem,
-    windows: NDArray[np.float64],
-    others: Mapping[str, Reference],
-    models: Mapping[str, Any],
-    valid: Mapping[str, tuple[int, int]],
-) -> tuple[dict[str, Alternative], list[str]]:
+    problem: SplitProblem, windows: NDArray[np.float64], others: Mapping[str, Reference]
+) -> dict[str, Alternative]:
     """Compare the recommended split with others, curve by curve."""
-    window = float(windows.mean())
-    alternatives, warnings = {}, []
+    window = geometric_mean(windows)
+    alternatives = {}
     for kind, (other, meant) in others.items():
-        doubtful = [
-            name
-            for name, model in models.items()
-            if not getattr(model, "always_valid", False) and not valid[name][0] <= other[name] <= valid[name][1]
-        ]
-        if doubtful:
-            name = doubtful[0]
-            low, high = valid[name]
-            warnings.append(
-                f"The {kind} split is not compared: the model of {name} is valid from {low} to "
-                f"{problem.limits.plural(name, high)}, not at {other[name]}."
-            )
-            continue
         seconds = problem.expected.window(other)
         # The same split is not faster, whatever rounding says.
         faster = float((windows < seconds * (1 - 1e-12)).mean()) if problem.expected.is_uncertain else float("nan")
-        mean = float(seconds.mean())
+        mean = geometric_mean(seconds)
         alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, meant)
-    return alternatives, warnings
+    return alternatives
 
 
 def window_interval(
@@ -188,14 +148,19 @@ def window_interval(
     split: Mapping[str, int],
     windows: NDArray[np.float64],
     level: float,
+    columns: Mapping[str, Mapping[str, float]],
 ) -> tuple[float, float]:
-    """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone."""
+    """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone.
+
+    Either way with the expected window, which a few curves may take out of a narrow one.
+    """
     expected, constraints = problem.expected, problem.limits.constraints
     if expected.is_uncertain:
         low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2])
     elif all(hasattr(model, "predict_interval") for model in models.values()):
-        ranks = {name: np.array([[split[name]]], dtype=np.float64) for name in models}
-        bounds = {name: model.predict_interval(ranks[name], level) for name, model in models.items()}
+        bounds = {
+            name: model.predict_interval(rows_at([split[name]], columns[name]), level) for name, model in models.items()
+        }
         # The curves have what sharing cores costs, the models' bounds do not.
         slower = {name: 1.0 + constraints.overhead(name) for name in models}
         low, high = (
@@ -208,28 +173,24 @@ def window_interval(
         )
     else:
         return float("nan"), float("nan")
-    return float(low), float(high)
+    window = geometric_mean(windows)
+    return min(float(low), window), max(float(high), window)
 
 
 def rank_intervals(
-    problem: SplitProblem, tables: Mapping[str, Table | None], split: Mapping[str, int], level: float, limits: Limits
+    problem: SplitProblem, models: Mapping[str, Any], split: Mapping[str, int], level: float, limits: Limits
 ) -> dict[str, tuple[int, int]]:
-    """Give quantiles of the ranks that would be best for each set of drawn curves.
-
-    Nothing where none are drawn, or where many participants wait for each other in turn: it would take minutes.
-    """
-    known = {name: table for name, table in tables.items() if table is not None}
-    threads = {limits.threads(name) for name in tables}
+    """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
+    threads = {limits.threads(name) for name in models}
     constraints = limits.constraints
     if len(threads) > 1 or constraints.shared or constraints.fixed or constraints.kinds:
         return {}
-    budget = limits.cores // threads.pop()
-    schedule = problem.expected.schedule
-    if len(known) < len(tables) or (len(tables) > MOST_IN_TURN and not schedule.is_maximum):
+    if not all(hasattr(model, "draw") for model in models.values()):
         return {}
-    spare = max(budget - sum(split.values()), 0)
-    bounds = problem.limits
-    best = best_ranks(known, schedule, split, bounds.lowest, spare, bounds.highest)
+    grids = {name: grid_of_ranks(len(problem.times[name])) for name in models}
+    tables = {name: Table(grid, problem.curves[name](grid)) for name, grid in grids.items()}
+    budget = max(limits.cores // threads.pop(), sum(split.values()))
+    best = best_ranks(tables, problem.expected.schedule, budget, limits.lowest, limits.highest)
     edges = [(1 - level) / 2, (1 + level) / 2]
     intervals = {}
     for name, ranks in best.items():
@@ -251,10 +212,10 @@ def caveats(
     samples: Mapping[str, NDArray[np.float64]],
     split: Mapping[str, int],
     limits: Limits,
-    valid: Mapping[str, tuple[int, int]],
+    node_ranks: Mapping[str, float | None],
 ) -> list[str]:
     """Find reasons for doubt."""
-    found = []
+    found, beyond = [], []
     for name, rows in samples.items():
         ranks = np.unique(rows[:, 0]).astype(int)
         counts = "numbers of cores" if name in limits.layouts else "rank counts"
@@ -270,13 +231,13 @@ def caveats(
                 f"{name}: {limits.count(name, split[name])}, outside of the measured range of {known[0]} to "
                 f"{known[1]}: the prediction is an extrapolation."
             )
-        low, high = valid[name]
-        if split[name] == low > limits.lowest[name] or split[name] == high < limits.highest[name]:
-            found.append(
-                f"{name}: its model is valid for {limits.span(name, low, high)} only (elsewhere it is not "
-                "positive or bends as no run time does), and that bound decided; measure beyond it or choose another "
-                "learner."
-            )
+        if split[name] > ranks[-1] and node_ranks[name] is None:
+            beyond.append(name)
+    if beyond:
+        found.append(
+            f"{' and '.join(beyond)} would get more ranks than ever measured, perhaps of more nodes, where solvers "
+            "scale anew: say how many cores a node has (--cores-per-node)."
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""What bounds a split: what callers and machine ask for, what models leave of it, and the nearest split within it."""
+"""What bounds a split: what callers and machine ask for, and the nearest split within it."""
 
 from __future__ import annotations
 
@@ -75,25 +75,6 @@ class Limits:
         """Give the rank counts that a participant may have, rising, whatever the others get."""
         low, high = self.lowest[name], self.highest[name]
         return candidates_of(name, "", self.constraints, low, high, None).up_to(high)
-
-    def within(self, ranges: Mapping[str, tuple[int, int]]) -> Limits:
-        """Narrow the bounds to the ranges in which models hold, or refuse where these leave no split."""
-        first = {name: max(self.lowest[name], low) for name, (low, _) in ranges.items()}
-        last = {name: min(self.highest[name], high) for name, (_, high) in ranges.items()}
-        remedy = "measure at the rank counts in question or choose another learner"
-        for name in first:
-            if first[name] > last[name]:
-                bounds = self.span(name, self.lowest[name], self.highest[name])
-                raise InfeasibleError(
-                    f"the model of {name} is valid for {self.span(name, *ranges[name])} only, which leaves no choice "
-                    f"within its bounds of {bounds}; {remedy}"
-                )
-        if self.is_free and sum(first.values()) > self.budget:
-            raised = [f"{n} from {self.plural(n, first[n])}" for n in first if first[n] > self.lowest[n]]
-            raise InfeasibleError(
-                f"the models are valid only for {', '.join(raised)}, more than {self.budget} in all; {remedy}"
-            )
-        return dataclasses.replace(self, lowest=first, highest=last)
 
     def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
         """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""

@@ -33,7 +33,7 @@ class Alternative:
     split : dict of str to int
         Ranks by participant.
     window_seconds : float
-        Seconds per time window: means over the drawn curves, or measured where no model is used.
+        Seconds per time window, expected over the drawn curves.
     gain : float
         This window time over the recommended one's, minus 1: 0.25 says that the recommended split is 25 % faster,
         counted in time windows per second.
@@ -62,17 +62,16 @@ class Alternative:
 class Plan:
     """More than one split to choose from."""
 
-    # Splits whose window is at most a share ``within`` longer than the recommended one's, best first; none where that
-    # is the best measured one.
+    # Splits whose window is at most a share ``within`` longer than the recommended one's, best first.
     near: tuple[Alternative, ...]
     # That share.
     within: float
     # Ranks in the list are multiples of this, as people round them.
     step: int
     # Window time against core-hours over budgets up to the whole one, without budgets that are beaten in both.
-    # Windows are means over the drawn curves; efficiency is the least core-hours per window over a point's.
+    # Windows are expected over the drawn curves; efficiency is the least core-hours per window over a point's.
     tradeoff: TradeoffCurve
-    # The point that is recommended; off the curve where others are predicted to beat a measured one.
+    # The point that is recommended.
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
@@ -128,7 +127,7 @@ def _near_splits(
             if step == 1:
                 raise
             step //= 2
-    least, *seconds = problem.mean_windows([best, *(each.split for each in found)])
+    least, *seconds = problem.expected.expected([best, *(each.split for each in found)])
     near = [
         Alternative(dict(each.split), float(value), float(value / least) - 1, used=dict(each.used))
         for value, each in zip(seconds, found, strict=True)
@@ -142,7 +141,7 @@ def tradeoff_of(problem: SplitProblem) -> TradeoffCurve:
     curve = tradeoff_curve(problem.times, problem.limits.budget, **problem.words)
     at = np.unique(np.geomspace(1, len(curve.points), min(POINTS, len(curve.points))).round().astype(int)) - 1
     picked = [curve.points[index] for index in at]
-    seconds = problem.mean_windows([each.split for each in picked]).tolist()
+    seconds = problem.expected.expected([each.split for each in picked]).tolist()
     return _front([_at(point, value) for point, value in zip(picked, seconds, strict=True)])
 
 
@@ -154,18 +153,14 @@ def plan_of(
     window: float,
     within: float | None,
     prefer: Prefer | None,
-    *,
-    measured: bool,
 ) -> Plan | None:
-    """List what else there is to choose from, where that was asked for, beside a predicted or measured split."""
+    """List what else there is to choose from, where that was asked for."""
     if tradeoff is None:
         return None
     share = 0.05 if within is None else within
-    # Those near a measured one are in the table of measured splits.
-    near, step = ((), 1) if measured else _near_splits(problem, budget, split, share)
+    near, step = _near_splits(problem, budget, split, share)
     curve, chosen = tradeoff
-    # A predicted split is the best one known of its budget; beside a measured one, predictions stand.
-    rest = [each for each in curve.points if each.split != split and (measured or each is not chosen)]
+    rest = [each for each in curve.points if each.split != split and each is not chosen]
     front, point = _with_recommended(rest, chosen, problem, split, window)
     return Plan(near, share, step, front, point, prefer or "time")
 

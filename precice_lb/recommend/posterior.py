@@ -2,23 +2,28 @@
 
 Everything that is said later of a recommendation goes by these curves: nothing is drawn or fitted again.
 
-The window time is a maximum of sums, so its mean under uncertainty lies above the window time of the mean curves, and
-the split with the least of the one is not that of the other: a participant whose curve is uncertain should get some
-ranks more.
+A window is a maximum of sums, so its mean under uncertainty lies above the window of the mean curves, and the best
+split for the one is not that for the other: a participant whose curve is uncertain should get some ranks more. Draws
+have heavy tails, in which means of seconds are those of a few of them. So it is the *logarithm* whose mean counts: the
+split with the least of it has the least expected loss E[ln(window / best window of the draw)], as the latter is the
+same for all splits.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
@@ -30,55 +35,43 @@ Integers = NDArray[np.int64]
 # From k rank counts to seconds per time window, shape (curves, k).
 Curves = Callable[[Integers], Array]
 
-# Curves drawn per participant: the mean window time is known to about a fiftieth of its spread.
-DRAWS = 512
+# Curves drawn per participant.
+DRAWS = 256
 # Windows of a replay, those at its beginning that do not count, and of how many drawn curves one searches by replay.
 WINDOWS, SETTLING = 256, 32
 _THINNING = 8
-# Level of an interval of a standard deviation to both sides, and the widest one that counts, in logarithms.
-_ONE_SIGMA, _WIDEST = 0.6826894921370859, 1.0
+# With more participants than this only the best splits for cautious curves are compared, so many deviations too slow.
+MOST_DESCENDED, CAUTIOUS = 8, (0.5, 1.0)
 # Seconds per window in place of such that are not positive.
-_NEVER = 1e12
-# Features of a curve's error, and the ratio of ranks over which errors stay alike.
-_FEATURES, _ALIKE = 16, 4.0
+NEVER = 1e12
 
 
-def curves_of(model: Any, seed: list[int]) -> Curves:
-    """Get the curves of a fitted model: drawn ones where it can draw, else the one that it predicts."""
+def curves_of(model: Any, seed: list[int], columns: Mapping[str, float] | None = None) -> Curves:
+    """Get the curves of a fitted model of a case: drawn ones where it can draw, else the one that it predicts."""
     if hasattr(model, "draw"):
         drawn = model.draw(DRAWS, np.random.default_rng(seed))
-        return lambda ranks: np.asarray(drawn(ranks), dtype=np.float64)
-    return lambda ranks: np.asarray(model.predict(ranks[:, None].astype(np.float64)), dtype=np.float64)[None]
+        return lambda ranks: np.asarray(drawn(rows_at(ranks, columns or {})), dtype=np.float64)
 
-
-def curves_within_interval(model: Any, curve: Curves, least: float, seed: list[int]) -> Curves:
-    """Draw curves around that of a model that draws none: as far off as its intervals say, and by the least."""
-    rng = np.random.default_rng(seed)
-    # Random Fourier features: errors are the more alike the nearer the ranks.
-    frequencies = rng.standard_normal((DRAWS, _FEATURES, 1)) / np.log(_ALIKE)
-    phases = rng.uniform(0.0, 2 * np.pi, (DRAWS, _FEATURES, 1))
-
-    def curves(ranks: Integers) -> Array:
-        seconds = curve(ranks)
-        low, high = model.predict_interval(ranks[:, None].astype(np.float64), _ONE_SIGMA)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sigma = np.nan_to_num(0.5 * np.log(np.asarray(high) / np.asarray(low)), nan=0.0, posinf=_WIDEST)
-        z = np.sqrt(2 / _FEATURES) * np.cos(frequencies * np.log(ranks) + phases).sum(axis=1)
+    def curve(ranks: Integers) -> Array:
+        seconds = np.asarray(model.predict(rows_at(ranks, columns or {})), dtype=np.float64)[None]
         # What is no time at all is never best.
-        seconds = np.where(np.isfinite(seconds) & (seconds > 0), seconds, _NEVER)
-        return np.asarray(seconds * np.exp(z * np.clip(sigma, least, _WIDEST)))
+        return np.where(np.isfinite(seconds) & (seconds > 0), seconds, NEVER)
 
-    return curves
+    return curve
 
 
 class ExpectedWindowTime:
-    """Window time of splits over curves drawn for each participant; with recorded windows, by their replay."""
+    """Window time of splits over curves drawn for each participant; with recorded windows, by their replay.
+
+    What the windows of measured splits were is known beside that (`precice_lb.recommend.measured`).
+    """
 
     def __init__(
         self,
         schedule: Schedule,
         curves: Mapping[str, Curves],
         recorded: Sequence[Mapping[str, Array]] = (),
+        runs: Sequence[MeasuredRun] = (),
         seed: int = 0,
     ) -> None:
         self.schedule = schedule
@@ -88,13 +81,19 @@ class ExpectedWindowTime:
         #: Of whatever is drawn.
         self.seed = seed
         one = np.ones(1, dtype=np.int64)
+        self._draws = max(len(curve(one)) for curve in curves.values())
         #: Whether there is anything to average over.
-        self.is_uncertain = any(len(curve(one)) > 1 for curve in curves.values())
+        self.is_uncertain = self._draws > 1
+        self._correction: Correction | None = None
+        #: Measured splits beside what the curves say of them.
+        self.comparisons = compared_with_measured(schedule, runs, self.modelled)
+        if self.comparisons:
+            ranks = np.array([[each.split[name] for name in self.names] for each in self.comparisons])
+            self._correction = Correction(self.comparisons, ranks, np.log(self.modelled(ranks)), seed)
 
     def own(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Compute seconds per window of each participant, one for each drawn curve."""
-        curves = [self.curves[name](np.array([split[name]], dtype=np.int64))[:, 0] for name in self.names]
-        return dict(zip(self.names, np.broadcast_arrays(*curves), strict=True))
+        return {name: seconds[:, 0] for name, seconds in self._costs(self.counts([split])).items()}
 
     @cached_property
     def residuals(self) -> dict[str, Array] | None:
@@ -111,8 +110,8 @@ class ExpectedWindowTime:
         return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
 
     def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
-        """Compute seconds per window of each participant of a split, means over the drawn curves and windows."""
-        return {name: float(seconds.mean()) for name, seconds in self.mean_own(self.own(split)).items()}
+        """Compute seconds per window of each participant of a split, over the drawn curves and windows."""
+        return {name: geometric_mean(seconds) for name, seconds in self.mean_own(self.own(split)).items()}
 
     def seconds(self, own: Mapping[str, Array]) -> Array:
         """Seconds per window for compute seconds per window of each participant, arrays of one shape."""
@@ -120,53 +119,83 @@ class ExpectedWindowTime:
             return self.schedule.window_seconds(own)
         return self.schedule.replay_seconds(own, self.residuals, SETTLING)
 
+    def modelled(self, counts: Integers, thinning: int = 1) -> Array:
+        """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one."""
+        return self.seconds({name: seconds[::thinning] for name, seconds in self._costs(counts).items()})
+
+    def windows(self, counts: Integers, *, replay: bool = True, thinning: int = 1) -> Array:
+        """Seconds per window of several splits for each set of curves, shape (curves, k).
+
+        For ranks of shape (k, participants). Without replay they are those of a window that is like every other one.
+        """
+        if replay:
+            windows = self.modelled(counts, thinning)
+        else:
+            windows = self.schedule.window_seconds({n: c[::thinning] for n, c in self._costs(counts).items()})
+        if self._correction is None:
+            return windows
+        return np.asarray(windows * np.exp(self._correction(counts)[::thinning]), dtype=np.float64)
+
     def window(self, split: Mapping[str, int]) -> Array:
         """Seconds per window, one for each drawn set of curves."""
-        return self.seconds(self.own(split))
+        return np.asarray(self.windows(self.counts([split]))[:, 0])
 
-    def waits(self, own: Mapping[str, Array], windows: Array) -> dict[str, Array]:
-        """Seconds that each participant waits per window, for its compute seconds and those of the window."""
+    def expected(self, splits: Sequence[Mapping[str, int]]) -> Array:
+        """Seconds per window of some splits: geometric means over the drawn curves, shape (splits,)."""
+        return np.asarray(geometric_mean(self.windows(self.counts(splits))))
+
+    def waits(self, split: Mapping[str, int]) -> dict[str, Array]:
+        """Share of a window that each participant waits, for each drawn curve."""
+        own, windows = self.own(split), self.modelled(self.counts([split]))[:, 0]
+        own = self.mean_own(own)
         steady = self.schedule.window_seconds(own)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
         more = np.maximum(windows - steady, 0.0)
         waits = self.schedule.waits(own)
         bound = {name: self.schedule.windows[name] * own[name] + wait for name, wait in waits.items()}
-        return {name: wait + np.where(bound[name] >= steady * (1 - 1e-9), more, 0.0) for name, wait in waits.items()}
+        return {
+            name: (wait + np.where(bound[name] >= steady * (1 - 1e-9), more, 0.0)) / np.maximum(windows, steady)
+            for name, wait in waits.items()
+        }
 
-    def expected_windows(self, counts: Integers) -> Array:
-        """Mean seconds per window of several splits, shape (k,), for ranks of shape (k, participants)."""
-        return np.asarray(self.schedule.window_seconds(self._costs(counts)).mean(axis=0), dtype=np.float64)
-
-    def steady_windows(self, counts: Integers) -> Array:
-        """Seconds per window of several splits for each curve, shape (curves, k), without noise; NaN where unusable."""
-        costs = self._costs(counts)
-        usable = np.all([(np.isfinite(each) & (each > 0)).all(axis=0) for each in costs.values()], axis=0)
-        windows = np.full(np.broadcast_shapes(*(each.shape for each in costs.values())), np.nan)
-        if usable.any():
-            windows[:, usable] = self.schedule.window_seconds({name: each[:, usable] for name, each in costs.items()})
-        return windows
-
-    def mean_windows(self, counts: Integers, thinning: int = 1) -> Array:
-        """Like `expected_windows`, with what recorded windows differ by; of every so many curves one."""
-        costs = {name: seconds[::thinning] for name, seconds in self._costs(counts).items()}
-        return np.asarray(self.seconds(costs).mean(axis=0), dtype=np.float64)
+    def counts(self, splits: Sequence[Mapping[str, int]]) -> Integers:
+        """Give splits as ranks, shape (splits, participants)."""
+        return np.array([[split[name] for name in self.names] for split in splits], dtype=np.int64)
 
     def _costs(self, counts: Integers) -> dict[str, Array]:
         """Compute seconds of each participant, shape (curves, k), at ranks of shape (k, participants)."""
         costs = {}
         for name, column in zip(self.names, counts.T, strict=True):
             ranks, inverse = np.unique(column, return_inverse=True)
-            costs[name] = self.curves[name](ranks)[:, inverse.ravel()]
+            seconds = self.curves[name](ranks)[:, inverse.ravel()]
+            costs[name] = np.broadcast_to(seconds, (self._draws, len(counts)))
         return costs
 
     def searches(self) -> list[tuple[Callable[[Integers], Array], int]]:
-        """Give what splits are searched by, one after the other, each with the part of the ranks of its first step."""
+        """Give what splits are searched by, one after the other, each with the part of the ranks of its first step.
+
+        The logarithm of a window over the best one of its draw is, in the mean, least where that of the window is.
+        """
         found: list[tuple[Callable[[Integers], Array], int]] = []
-        if self.is_uncertain:
-            found.append((self.expected_windows, 8))
+        if self.is_uncertain or self._correction is not None:
+            found.append((lambda counts: geometric_mean(self.windows(counts, replay=False)), 8))
         if self.residuals is not None:
-            found.append((partial(self.mean_windows, thinning=_THINNING), 32))
+            found.append((lambda counts: geometric_mean(self.windows(counts, thinning=_THINNING)), 32))
         return found
+
+
+def geometric_mean(seconds: Array) -> Any:
+    """Mean of the logarithms over the curves, as seconds: a float of shape (curves,), an array of (curves, k)."""
+    mean = np.exp(np.log(seconds).mean(axis=0))
+    return float(mean) if np.ndim(mean) == 0 else mean
+
+
+def excluded_splits(counts: Integers, names: Sequence[str], constraints: Constraints) -> NDArray[np.bool_]:
+    """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
+    found = np.zeros(len(counts), dtype=np.bool_)
+    for split in constraints.excluded:
+        found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
+    return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -175,6 +204,8 @@ class SplitProblem:
 
     # Mean seconds per window of each participant at 1, 2, … ranks, shape (most ranks,).
     times: dict[str, Array]
+    # By what factor one standard deviation of the curves is above that, shape (most ranks,).
+    spread: dict[str, Array]
     # The drawn curves of each participant, without what sharing cores costs.
     curves: dict[str, Curves]
     # Them with it, and the schedule.
@@ -196,11 +227,37 @@ class SplitProblem:
         return optimize_split(self.times, budget, **self.words)
 
     def improved(self, start: Mapping[str, int], budget: int) -> dict[str, int]:
-        """Search for the least mean window time over the drawn curves, from the optimum for the mean ones."""
+        """Search for the least expected loss over the drawn curves, from the optimum for their means and what ran."""
         searches = self.expected.searches()
         if not searches:
             return dict(start)
-        problem = problem_of(self.times, budget, **self.words)
+        starts = [each.split for each in self.expected.comparisons if self.fits(each.split, budget)]
+        many = len(start) > MOST_DESCENDED and self.expected.is_uncertain
+        if many:
+            # The best for curves that are all as much too slow, so that who is uncertain gets more.
+            starts += [
+                optimize_split({name: times * self.spread[name] ** z for name, times in self.times.items()}, budget,
+                               **self.words).split
+                for z in CAUTIOUS
+            ]  # fmt: skip
+        starts = [
+            dict(start),
+            *(
+                each
+                for each in starts
+                if not excluded_splits(self.expected.counts([each]), self.expected.names, self.limits.constraints)[0]
+            ),
+        ]
+        best = starts[int(np.argmin(self.expected.expected(starts)))]
+        if many:
+            return best
+        found = self._descended(best, budget, searches)
+        return [found, best][int(np.argmin(self.expected.expected([found, best])))]
+
+    def _descended(
+        self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
+    ) -> dict[str, int]:
+        problem, names = problem_of(self.times, budget, **self.words), self.expected.names
         own = [curve for (curve,) in problem.curves().values()]
         at = zip(own, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
@@ -213,21 +270,10 @@ class SplitProblem:
 
             def objective(indices: Integers, expected: Callable[[Integers], Array] = expected) -> Array:
                 splits = counts(indices)
-                return np.where(self._excluded(splits), np.inf, expected(splits))
+                return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
             found, _ = descend(own, problem.layout, objective, found, part)
         return dict(zip(self.expected.names, counts(found[None])[0].tolist(), strict=True))
-
-    def _excluded(self, counts: Integers) -> NDArray[np.bool_]:
-        """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
-        names, found = self.expected.names, np.zeros(len(counts), dtype=np.bool_)
-        for split in self.limits.constraints.excluded:
-            found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
-        return found
-
-    def mean_windows(self, splits: Sequence[Mapping[str, int]]) -> Array:
-        """Mean seconds per window of some splits over the drawn curves, shape (splits,)."""
-        return self.expected.mean_windows(np.array([[split[name] for name in self.expected.names] for split in splits]))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split occupies."""

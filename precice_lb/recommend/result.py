@@ -8,23 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.layout import Layout, Layouts
-from precice_lb.models.formula import Expression, formula_of
+from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
-from precice_lb.recommend.case import ModelOfCase, predicted, rows_of_case
-from precice_lb.recommend.gate import Comparison, Rejection
+from precice_lb.recommend.case import measured_rows, rows_at, rows_of_case
 from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 1
-
-# Characters of an expression that a program may want to evaluate; those of neural networks have a hundred thousand.
-_LONGEST_EXPRESSION = 8_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +34,7 @@ class Recommendation:
         Ranks by participant (cores of those in `layouts`), in the coupling's order. Their sum is below ``total_ranks``
         where more ranks do not help.
     window_seconds : float
-        Predicted seconds per time window. With a learner that draws curves, the mean over them.
+        Expected seconds per time window: with a learner that draws curves, their geometric mean.
     interval : (float, float)
         Bounds of the window time that hold it with probability ``level``, in seconds; NaN for a learner that has none.
     level : float
@@ -68,6 +65,8 @@ class Recommendation:
         What bounds the split.
     parameters : dict of str to float or str
         The case that this is for, where measurements are of several.
+    modelled : dict of str to dict of str to float
+        By participant, the parameters that its model knows beside the ranks, at their values of this case.
     alternatives : dict of str to Alternative
         ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
         allow, and ``"present"`` where the split in use was given.
@@ -80,21 +79,14 @@ class Recommendation:
     used : dict of str to int
         Ranks, and where it matters cores and nodes, that the split occupies.
     gap : float
-        By what share of the least possible mean window time this one is above it, at most. The optimum for the mean
-        curves is below the mean window time of any split (a maximum of sums is convex), so it proves that.
+        By what share of the least possible window time this one is above it, at most. The optimum for the mean curves
+        is below the expected window time of any split (its logarithm is convex), so it proves that.
     proof : str
         What proves that optimum, in words.
     plan : Plan or None
         Splits that are nearly as good, and window time against core-hours, where asked for and models are used.
-    basis : {"model", "measured"}
-        Whether the split is the best one for the models, or the best *measured* one, since no model agrees with what
-        was measured, or nothing else is surely faster.
-    models_trusted : bool
-        Whether models are used: none is where all contradict the measured windows, or their own interval.
     comparisons : tuple of Comparison
         Every measured split beside its prediction, the shortest measured window first.
-    rejections : tuple of Rejection
-        Models that are not used, since they contradict the measurements.
     failed_splits : tuple of FailedSplit
         Splits whose runs failed, which were not to be chosen.
     versions : dict of str to str
@@ -119,6 +111,7 @@ class Recommendation:
     expected: ExpectedWindowTime
     limits: Limits
     parameters: dict[str, float | str]
+    modelled: dict[str, dict[str, float]]
     alternatives: dict[str, Alternative]
     warnings: tuple[str, ...]
     critical: str = ""
@@ -127,10 +120,7 @@ class Recommendation:
     gap: float = math.nan
     proof: str = ""
     plan: Plan | None = None
-    basis: str = "model"
-    models_trusted: bool = True
     comparisons: tuple[Comparison, ...] = ()
-    rejections: tuple[Rejection, ...] = ()
     failed_splits: tuple[FailedSplit, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     choices: tuple[VersionChoice, ...] = ()
@@ -153,20 +143,21 @@ class Recommendation:
         """What the budget and the split count, in a word, which is cores where a participant is split by them."""
         return "cores" if self.layouts and self.unit == "ranks" else self.unit
 
-    def modelled(self, name: str) -> dict[str, float]:
-        """Parameters that a participant's model knows beside the ranks, at their values of this case.
+    def predicted(self, name: str, ranks: ArrayLike) -> NDArray[np.float64]:
+        """Seconds per time window that a participant's model gives in this case.
 
         Parameters
         ----------
         name : str
             The participant.
+        ranks : array of shape (n,)
+            Ranks.
 
         Returns
         -------
-        dict of str to float
+        ndarray, shape (n,)
         """
-        model = self.models[name]
-        return dict(model.parameters) if isinstance(model, ModelOfCase) else {}
+        return np.asarray(self.models[name].predict(rows_at(ranks, self.modelled[name])), dtype=np.float64)
 
     def measured_here(self, name: str) -> NDArray[np.bool_]:
         """Which of a participant's measurements are of this case, and not of a smaller mesh, say.
@@ -180,9 +171,9 @@ class Recommendation:
         -------
         ndarray of bool, shape (n,)
         """
-        return rows_of_case(self.measurements, name, self.modelled(name))
+        return rows_of_case(self.measurements, name, self.modelled[name])
 
-    def predicted(self, name: str) -> NDArray[np.float64]:
+    def predicted_again(self, name: str) -> NDArray[np.float64]:
         """Seconds per time window that a participant's model gives for each of its measurements.
 
         Parameters
@@ -194,10 +185,11 @@ class Recommendation:
         -------
         ndarray, shape (n,)
         """
-        return predicted(self.models[name], self.measurements, name)
+        rows = measured_rows(self.measurements, name, self.modelled[name])
+        return np.asarray(self.models[name].predict(rows), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types (times in seconds; null where something is not known, or a formula too long)."""
+        """Give plain JSON types (times in seconds; null where something is not known)."""
         found: dict[str, Any] = plain(
             {
                 "format": "precice-lb-recommendation",
@@ -236,10 +228,7 @@ class Recommendation:
                 "gap": self.gap,
                 "proof": self.proof,
                 "plan": self.plan.to_dict() if self.plan else None,
-                "basis": self.basis,
-                "models_trusted": self.models_trusted,
                 "measured_splits": [each.to_dict() for each in self.comparisons],
-                "rejected_models": self.rejections,
                 "failed_splits": self.failed_splits,
                 "measurements": {
                     **{
@@ -301,7 +290,6 @@ class VersionChoice:
             "window_seconds": found.window_seconds,
             "interval": {"low": found.interval[0], "high": found.interval[1], "level": found.level},
             "own_seconds": found.compute_seconds,
-            "basis": found.basis,
             "gain": self.gain,
             "probability": self.probability,
             "models": {name: _describe(model) for name, model in found.models.items()},
@@ -314,18 +302,8 @@ def versions_text(versions: Mapping[str, str]) -> str:
 
 
 def _describe(model: Any) -> dict[str, Any]:
-    kind = type(model.model if isinstance(model, ModelOfCase) else model).__name__
+    kind = type(model).__name__
     formula = formula_of(model)
     if formula is None:
         return {"estimator": kind}
-    return {"estimator": kind, "formula": formula.to_dict(), **_printed(formula)}
-
-
-def _printed(formula: Expression) -> dict[str, str | None]:
-    """Print a formula in each language; None for an expression that only a machine would read to its end."""
-    python = formula.python()
-    return {
-        "text": formula.text(),
-        "latex": formula.latex(),
-        "python": python if len(python) <= _LONGEST_EXPRESSION else None,
-    }
+    return {"estimator": kind, "formula": formula.to_dict(), "text": formula.text()}

@@ -97,12 +97,31 @@ def measurements_given(given: Any) -> Measurements:
             "DataFrame, found none"
         )
     if isinstance(given, str | Path):
-        return load_sources([given])
-    if isinstance(given, Measurements):
-        return given
-    if hasattr(given, "columns") and hasattr(given, "itertuples"):
-        return read_frame(given)
-    return measurements_from_arrays(given)
+        found = load_sources([given])
+    elif isinstance(given, Measurements):
+        found = given
+    elif hasattr(given, "columns") and hasattr(given, "itertuples"):
+        found = read_frame(given)
+    else:
+        found = measurements_from_arrays(given)
+    return _with_nodes(found)
+
+
+def _with_nodes(measurements: Measurements) -> Measurements:
+    """Take a column ``nodes`` for what it says of a full node, where several were in use, and for no parameter."""
+    full = dict(measurements.node_ranks)
+    for name, columns in measurements.parameters.items():
+        nodes = columns.get("nodes")
+        if nodes is None or not np.issubdtype(nodes.dtype, np.number):
+            continue
+        several = nodes > 1
+        if several.any():
+            full[name] = float(np.ceil((measurements.samples[name][several, 0] / nodes[several]).max()))
+    parameters = {
+        name: {key: values for key, values in columns.items() if key != "nodes"}
+        for name, columns in measurements.parameters.items()
+    }
+    return replace(measurements, parameters=parameters, node_ranks=full)
 
 
 def alike_names(names: Iterable[str]) -> list[str]:
@@ -219,4 +238,5 @@ def _joined(parts: Sequence[Measurements]) -> Measurements:
         {key: each for key, each in measured_layouts(layouts).items() if each != Layouts() or key not in unknown},
         "; ".join(part.incomplete for part in parts if part.incomplete),
         origins,
+        {name: max(part.node_ranks.get(name, 0.0) for part in parts) for part in parts for name in part.node_ranks},
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.layout import count_text
 from precice_lb.report.blocks import Chart
-from precice_lb.report.landscape import GRID_POINTS, figure_names, interval, landscape_chart, predicted
+from precice_lb.report.landscape import GRID_POINTS, figure_names, interval, landscape_chart
 from precice_lb.report.style import GREY, HATCHED, MARKS, Bars, Panel, colour_of, marker_of, one_panel, plain_log_ticks
 from precice_lb.report.text import percent, seconds_unit
 from precice_lb.report.versions import other_versions, versioned
@@ -50,7 +50,7 @@ def scaling_curves(recommendation: Recommendation) -> dict[str, ScalingCurve]:
         shown = [first, last, float(chosen), *([float(present.split[who])] if present is not None else [])]
         ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), GRID_POINTS), shown]))
         low, high = interval(recommendation, who, ranks) or (None, None)
-        curves[who] = ScalingCurve(ranks, predicted(recommendation.models[who], ranks), low, high, (first, last))
+        curves[who] = ScalingCurve(ranks, recommendation.predicted(who, ranks), low, high, (first, last))
     return curves
 
 
@@ -138,7 +138,6 @@ def comparison_chart(recommendation: Recommendation) -> Chart:
     splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
     rows = []
     for kind, (split, window) in splits.items():
-        # Where the recommended split is the best measured one, its compute seconds were measured too.
         own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
         for who, count in split.items():
             per_window = own[who] * expected.schedule.windows[who]
@@ -183,8 +182,6 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
-    if recommendation.basis == "measured":
-        text += " The curve is predicted, the recommended split measured."
     figure = one_panel(partial(_plan, recommendation=recommendation, hours=hours), 3.0)
     return Chart("cost" if hours else "budget", text, figure)
 
@@ -211,8 +208,7 @@ def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
     if not hours:
         text = "perfect scaling from the cheapest"
         panel.line(xs, ys[0] * xs[0] / xs, text, color=GREY, linestyle=":", linewidth=1.2)
-    star = "recommended" if recommendation.basis == "model" else "recommended, as measured"
-    marks = [("knee", x(knee), y(knee), "v"), (star, x(chosen), y(chosen), "*")]
+    marks = [("knee", x(knee), y(knee), "v"), ("recommended", x(chosen), y(chosen), "*")]
     for kind, other in recommendation.alternatives.items():
         if recommendation.unit == "ranks":
             taken = sum(other.split.values())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from precice_lb.recommend.case import rows_at
+from precice_lb.recommend.posterior import NEVER, geometric_mean
 from precice_lb.report.blocks import Chart
 from precice_lb.report.style import MARKS, Panel, colour_of, one_panel, plain_log_ticks
 from precice_lb.report.text import seconds_unit, short_names
@@ -29,17 +31,12 @@ def figure_names(recommendation: Recommendation) -> dict[str, str]:
     return short_names(recommendation.split, 16)
 
 
-def predicted(model: Any, ranks: Array) -> Array:
-    """Compute seconds of a model, shape (k,)."""
-    return np.asarray(model.predict(ranks[:, np.newaxis]), dtype=float)
-
-
 def interval(recommendation: Recommendation, who: str, ranks: Array) -> tuple[Array, Array] | None:
     """Give their interval, where the model has one."""
     model = recommendation.models[who]
     if not hasattr(model, "predict_interval"):
         return None
-    low, high = model.predict_interval(ranks[:, np.newaxis], recommendation.level)
+    low, high = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
     if not np.isfinite([low, high]).all():
         return None
     return np.maximum(low, 0.0), np.asarray(high, dtype=float)
@@ -53,7 +50,7 @@ class Landscape:
     ranks: dict[str, Array]
     # Compute seconds per window that the models predict, shape (k,).
     own: dict[str, Array]
-    # Seconds per window, mean over the drawn curves where the learner draws some, shape (k,).
+    # Seconds per window, expected over the drawn curves where the learner draws some, shape (k,).
     window: Array
     # Its interval, where known, shape (k,).
     low: Array | None
@@ -68,15 +65,16 @@ def landscape_of(recommendation: Recommendation) -> Landscape:
     ranks = np.unique(np.linspace(1, total - 1, GRID_POINTS).round())
     ranks = np.union1d(ranks, [float(recommendation.split[first])])
     counts = {first: ranks, second: total - ranks}
-    windows = expected.steady_windows(np.column_stack([counts[who] for who in expected.names]).astype(np.int64))
-    usable = np.isfinite(windows).all(axis=0)
+    splits = np.column_stack([counts[who] for who in expected.names]).astype(np.int64)
+    windows = expected.windows(splits, replay=False)
+    usable = (windows < NEVER).all(axis=0)
     ranks, windows = ranks[usable], windows[:, usable]
     grids = {first: ranks, second: total - ranks}
-    own = {who: predicted(recommendation.models[who], grid) for who, grid in grids.items()}
+    own = {who: recommendation.predicted(who, grid) for who, grid in grids.items()}
     if len(windows) > 1:
         edge = (1.0 - recommendation.level) / 2.0
         low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
-        return Landscape(grids, own, windows.mean(axis=0), low, high)
+        return Landscape(grids, own, geometric_mean(windows), low, high)
     intervals = {who: interval(recommendation, who, grid) for who, grid in grids.items()}
     known = {who: pair for who, pair in intervals.items() if pair is not None}
     if len(known) < len(grids):
@@ -93,8 +91,8 @@ def landscape_chart(recommendation: Recommendation) -> Chart:
     found = landscape_of(recommendation)
     return Chart(
         "landscape",
-        "Window time and compute times if the ranks are divided otherwise; the window time is the mean over what the "
-        "measurements leave possible, without the noise from window to window.",
+        "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
+        "the measurements leave possible, without the noise from window to window.",
         one_panel(partial(_landscape, recommendation=recommendation, found=found), 3.2),
     )
 

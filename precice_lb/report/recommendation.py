@@ -17,8 +17,6 @@ from precice_lb.report.versions import versions_tables
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
-NO_TRADEOFF = "No model is used, so that time against cost is not known: only the measured splits are."
-
 # Rows of the table of budgets.
 _ROWS = 9
 # Warnings that a screen shows.
@@ -60,8 +58,6 @@ def details(recommendation: Recommendation, names: Mapping[str, str]) -> list[Bl
         blocks.append(view.comparison_table(recommendation))
     if recommendation.plan is not None:
         blocks += [*near_tables(recommendation), tradeoff_table(recommendation)]
-    elif not recommendation.models_trusted:
-        blocks.append(Paragraph(NO_TRADEOFF, "missing"))
     if recommendation.comparisons:
         blocks.append(view.measured_table(recommendation))
     blocks += view.failed_tables(recommendation, names)
@@ -72,9 +68,9 @@ def details(recommendation: Recommendation, names: Mapping[str, str]) -> list[Bl
 
 
 def near_tables(recommendation: Recommendation) -> list[Table]:
-    """Tabulate the splits that are nearly as good, for people who round; no table beside a measured split."""
+    """Tabulate the splits that are nearly as good, for people who round."""
     plan = recommendation.plan
-    if plan is None or recommendation.basis == "measured":
+    if plan is None:
         return []
     unit = seconds_unit([recommendation.window_seconds])
     extra = [each for each in ("cores", "nodes") if _shows(recommendation, each)]
@@ -112,10 +108,7 @@ def tradeoff_table(recommendation: Recommendation) -> Table:
         )  # fmt: skip
     what = recommendation.counted
     header = (what, view.as_above(recommendation), f"window ({unit.symbol})", "core-h/1000 windows", "efficiency", "")
-    title = "Time against cost"
-    if recommendation.basis == "measured":
-        title += ", as predicted; the recommended split as measured"
-    return Table(title, header, tuple(rows), (1, 5))
+    return Table("Time against cost", header, tuple(rows), (1, 5))
 
 
 def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:

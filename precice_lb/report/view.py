@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precice_lb.models.formula import formula_of
+from precice_lb.models.published.formula import formula_of
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.recommend.result import versions_text
@@ -43,14 +43,13 @@ def answer(recommendation: Recommendation, names: Mapping[str, str]) -> str:
     if math.isfinite(low) and math.isfinite(high):
         certainty = f"{percent(recommendation.level, 0)} interval {unit.number(low)} to {unit.text(high)}"
     case = f" for {parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    says = "should take" if recommendation.basis == "model" else "was measured to take"
     if len(recommendation.split) == 1:
         return (
-            f"Nothing to split, as there is one participant alone: with {split}{case} one time window {says} "
+            f"Nothing to split, as there is one participant alone: with {split}{case} one time window should take "
             f"{unit.text(recommendation.window_seconds)} in the mean ({certainty})."
         )
     return (
-        f"Give {split}{case}: one time window {says} {unit.text(recommendation.window_seconds)} in the mean "
+        f"Give {split}{case}: one time window should take {unit.text(recommendation.window_seconds)} in the mean "
         f"({certainty}) at a load imbalance of {percent(recommendation.imbalance)}."
     )
 
@@ -59,8 +58,7 @@ def gain(recommendation: Recommendation, names: Mapping[str, str]) -> str:
     """Say how much longer other splits would take, and on what that rests."""
     samples = recommendation.measurements.samples
     counts = listed(f"{len(rows)} of {names[who]}" for who, rows in samples.items())
-    judged = "judged from" if recommendation.basis == "model" else "the best measured split, from"
-    basis = f"{judged} measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
+    basis = f"judged from measurements ({counts}) and the coupling {visible(recommendation.schedule)}"
     if not recommendation.alternatives:
         return f"This is {basis}."
     comparisons = [
@@ -109,9 +107,8 @@ def split_table(recommendation: Recommendation, names: Mapping[str, str]) -> Tab
     extra = [f"{percent(recommendation.level, 0)} of {what}"] if between else []
     rows.append(("window time", str(total), *[""] * len(extra), unit.number(window), "", ""))
     header = ("participant", what, *extra, f"solve ({unit.symbol})", f"wait ({unit.symbol})", "wait share")
-    said = "Predicted" if recommendation.basis == "model" else "Measured"
     return Table(
-        f"{said} means per time window (solve with own mapping and overhead)",
+        "Predicted means per time window (solve with own mapping and overhead)",
         header,
         tuple(rows),
     )
@@ -152,16 +149,15 @@ def measured_table(recommendation: Recommendation) -> Table:
             unit.number(each.measured),
             unit.number(each.predicted),
             percent(each.predicted / each.measured - 1),
-            percent(each.tolerance, 0),
-            "" if each.agrees else "too far",
+            percent(each.standard_error, 0),
         )
         for each in measured
     )
     header = (
         as_above(recommendation), "runs", f"measured ({unit.symbol})", f"predicted ({unit.symbol})", "off by",
-        "noise explains", "",
+        "noise",
     )  # fmt: skip
-    return Table("Mean windows of measured splits, and what is predicted", header, rows, (0, 6))
+    return Table("Mean windows of measured splits, and what the curves predict", header, rows, (0,))
 
 
 def split_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:
@@ -188,11 +184,11 @@ def evidence_table(recommendation: Recommendation, names: Mapping[str, str]) -> 
     """Tabulate every measurement with what the model says about it."""
     samples = recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
-    aimed = {who: recommendation.modelled(who) for who in recommendation.split}
+    aimed = {who: recommendation.modelled[who] for who in recommendation.split}
     rows = []
     for who in recommendation.split:
         measured = np.asarray(samples[who], dtype=float)
-        models = recommendation.predicted(who)
+        models = recommendation.predicted_again(who)
         columns = {key: recommendation.measurements.parameters[who][key] for key in aimed[who]}
         for position in np.lexsort((measured[:, 0], *reversed(columns.values()))):
             ranks, seconds = measured[position]
@@ -241,7 +237,7 @@ def failed_tables(recommendation: Recommendation, names: Mapping[str, str]) -> l
 
 
 def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """List what the recommendation rests on, as (key, text) pairs; of a long formula the number of its terms."""
+    """List what the recommendation rests on, as (key, text) pairs."""
     if recommendation.parameters:
         yield "case", parameters_text(recommendation.parameters)
     yield "coupling", recommendation.schedule
@@ -255,12 +251,12 @@ def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[
         word = "core" if who in recommendation.layouts else "rank"
         where = f"at {low:g} to {high:g} {word}s" if low < high else f"at {plural(low, word, 'g')}"
         model = recommendation.models[who]
-        for column in recommendation.modelled(who):
+        for column in recommendation.modelled[who]:
             values = recommendation.measurements.parameters[who][column]
             where += f", {visible(column)} {values.min():g} to {values.max():g}"
         text = _formula(model)
         if "x1" in text:
-            letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled(who), 1))
+            letters = (f"x{place} = {visible(name)}" for place, name in enumerate(recommendation.modelled[who], 1))
             text += f", {', '.join(letters)}"
         yield f"model of {shown[who]}", f"{text}; {plural(count, 'measurement')} {where}"
 
@@ -276,14 +272,11 @@ def _budget(recommendation: Recommendation) -> str:
         return text
     if preferred:
         return f"{text}, as time against cost was weighed"
-    if recommendation.basis == "measured":
-        return f"{text}; no measured split within the budget is faster"
     return f"{text}; {total - used} more would not shorten the window"
 
 
 def _formula(model: Any) -> str:
     formula = formula_of(model)
     if formula is None:
-        return type(model).__name__
-    text, short = formula.text(), formula.brief()
-    return f"{text} seconds" if short == text else f"{short}, in full in the JSON"
+        return str(getattr(model, "learner_name", type(model).__name__))
+    return f"{formula.text()} seconds"

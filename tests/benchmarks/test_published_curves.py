@@ -142,5 +142,5 @@ def test_settings_of_the_prior_change_what_is_learned() -> None:
     for name, setting in SETTINGS.items():
         model = make_learner("bayes", prior=setting).fit(ranks, seconds)
         assert (model.predict([512])[0] == before) == (name == "default")
-    with pytest.raises(ModelError, match=r"constants of the prior out of falls, .*, found 'no_such'"):
+    with pytest.raises(ModelError, match=r"constants of the prior out of level_sd, .*, found 'no_such'"):
         make_learner("bayes", prior={"no_such": 1.0}).fit(ranks, seconds)

@@ -1,34 +1,46 @@
-"""Which splits a campaign measures: distinct, inside the bounds, and far apart for every participant."""
+"""Which splits a campaign measures before it knows anything: distinct, inside the bounds, alike for everybody."""
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 from conftest import FULL_COUNTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precice_lb.calibrate.design import FixedDesign, space_filling_splits
-from precice_lb.exceptions import InfeasibleError
+from precice_lb.calibrate.design import spread_splits
+from precice_lb.calibrate.design_study import FixedDesign
+from precice_lb.recommend.limits import Limits
+from precice_lb.split import Constraints
+
+
+def limits(bounds: dict[str, tuple[int, int]], budget: int) -> Limits:
+    """Bounds and a budget of ranks alone."""
+    low, high = ({name: pair[end] for name, pair in bounds.items()} for end in (0, 1))
+    return Limits(budget, low, high, Constraints())
+
+
+def splits_of(bounds: Limits, count: int, nodes: dict[str, int] | None = None) -> list[dict[str, int]]:
+    return list(spread_splits(bounds, count, nodes))
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[dict[str, tuple[int, int]], int, int]:
-    number = draw(st.integers(1, 8))
+    number = draw(st.integers(1, 4))
     bounds = {}
-    for name in "ABCDEFGH"[:number]:
+    for name in "ABCD"[:number]:
         low = draw(st.integers(1, 4))
-        bounds[name] = (low, low + draw(st.integers(0, 200)))
+        bounds[name] = (low, low + draw(st.integers(0, 100)))
     budget = sum(low for low, _ in bounds.values()) + draw(st.integers(0, 300))
-    return bounds, budget, draw(st.integers(1, 8))
+    return bounds, budget, draw(st.integers(1, 4))
 
 
 @given(problems())
-@settings(max_examples=1000 if FULL_COUNTS else 15)
+@settings(max_examples=200 if FULL_COUNTS else 10)
 def test_splits_are_distinct_and_feasible(problem: tuple[dict[str, tuple[int, int]], int, int]) -> None:
     bounds, budget, count = problem
-    splits = space_filling_splits(bounds, budget, count)
+    splits = splits_of(limits(bounds, budget), count)
     assert 1 <= len(splits) <= count
     assert len({tuple(split.values()) for split in splits}) == len(splits)
     for split in splits:
@@ -37,61 +49,33 @@ def test_splits_are_distinct_and_feasible(problem: tuple[dict[str, tuple[int, in
         assert sum(split.values()) <= budget
 
 
-@given(st.integers(1, 3), st.integers(0, 5), st.lists(st.integers(1, 4), min_size=3, max_size=3), st.integers(1, 30))
-def test_as_many_splits_as_wanted_wherever_there_are_as_many(
-    number: int, spare: int, widths: list[int], count: int
-) -> None:
-    bounds = {name: (1, width) for name, width in zip("ABC"[:number], widths, strict=False)}
-    budget = number + spare
-    feasible = [s for s in product(*(range(1, high + 1) for _, high in bounds.values())) if sum(s) <= budget]
-    assert len(space_filling_splits(bounds, budget, count)) == min(count, len(feasible))
+def test_as_many_splits_as_wanted_wherever_there_are_as_many() -> None:
+    bounds = {"A": (1, 3), "B": (1, 2)}
+    feasible = [s for s in product(*(range(1, high + 1) for _, high in bounds.values())) if sum(s) <= 4]
+    assert len(splits_of(limits(bounds, 4), 3)) == 3
+    assert len(splits_of(limits(bounds, 4), 30)) == len(feasible) == 5
 
 
-@pytest.mark.parametrize("budget", [16, 32, 128, 512, 4096])
-def test_two_participants_see_few_and_many_ranks_and_what_lies_between(budget: int) -> None:
-    splits = space_filling_splits({"A": (1, budget), "B": (1, budget)}, budget, 5)
-    assert all(split["A"] + split["B"] == budget for split in splits)
-    for name in "AB":
-        counts = sorted(split[name] for split in splits)
-        assert counts[0] == budget // 16
-        assert counts[-1] == budget - budget // 16
-        assert all(b - a >= budget // 8 for a, b in pairwise(counts))
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_after_the_even_split_each_participant_has_the_most_in_turn_and_then_by_a_wider_ratio(number: int) -> None:
+    names = "ABCD"[:number]
+    splits = splits_of(limits(dict.fromkeys(names, (1, 240)), 240), 1 + 2 * number)
+    assert all(sum(split.values()) == 240 for split in splits)
+    assert splits[0] == dict.fromkeys(names, 240 // number)
+    for part, ratio in ((splits[1 : 1 + number], 3), (splits[1 + number :], 9)):
+        assert {max(split, key=split.__getitem__) for split in part} == set(names)
+        assert max(part[0].values()) == pytest.approx(ratio * min(part[0].values()), rel=0.15)
 
 
-@pytest.mark.parametrize("number", [3, 4, 6, 8])
-def test_every_participant_varies_with_the_others_varying_too(number: int) -> None:
-    names = "ABCDEFGH"[:number]
-    splits = space_filling_splits(dict.fromkeys(names, (1, 256)), 256, 6)
-    assert len(splits) == 6
-    for name in names:
-        counts = {split[name] for split in splits}
-        assert len(counts) >= 5
-        assert max(counts) >= 6 * min(counts)
-
-
-def test_one_participant_gets_a_geometric_scale() -> None:
-    assert sorted(split["A"] for split in space_filling_splits({"A": (1, 16)}, 16, 5)) == [1, 2, 4, 8, 16]
-
-
-def test_where_the_bounds_leave_one_full_split_smaller_ones_are_measured_too() -> None:
-    splits = space_filling_splits({"A": (1, 4), "B": (1, 4)}, 16, 5)
-    assert {"A": 4, "B": 4} in splits
-    assert len({split["A"] for split in splits}) >= 3
-
-
-def test_the_same_question_has_the_same_answer() -> None:
-    bounds = dict.fromkeys("ABCD", (1, 100))
-    assert space_filling_splits(bounds, 128, 5) == space_filling_splits(bounds, 128, 5)
-
-
-def test_the_first_split_is_the_most_even_one() -> None:
-    assert space_filling_splits({"A": (1, 16), "B": (1, 16)}, 16, 5)[0] == {"A": 8, "B": 8}
-
-
-@pytest.mark.parametrize(("bounds", "budget"), [({"A": (1, 4), "B": (1, 4)}, 1), ({"A": (3, 2)}, 9)])
-def test_what_cannot_be_split_is_refused(bounds: dict[str, tuple[int, int]], budget: int) -> None:
-    with pytest.raises(InfeasibleError, match=r"A"):
-        space_filling_splits(bounds, budget, 3)
+def test_splits_on_whole_nodes_come_first() -> None:
+    free = limits(dict.fromkeys("AB", (1, 128)), 128)
+    nodes = {"A": 32, "B": 32}
+    splits = splits_of(free, 12, nodes)
+    assert splits[0] == {"A": 64, "B": 64}
+    whole = [all(count % 32 == 0 for count in split.values()) for split in splits]
+    # All six that there are, those that leave nodes unused too, before any other.
+    assert whole == [True] * 6 + [False] * 6
+    assert splits_of(limits(dict.fromkeys("AB", (1, 40)), 40), 1, nodes) == [{"A": 20, "B": 20}]
 
 
 def test_a_fixed_design_asks_for_each_split_once_in_order() -> None:

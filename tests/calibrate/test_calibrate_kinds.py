@@ -11,8 +11,8 @@ from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.design_study import design_of
 from precice_lb.calibrate.launchers.slurm import resource_options
 from precice_lb.calibrate.prepare import tasks_of
-from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
-from precice_lb.exceptions import StudyError
+from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes, started
+from precice_lb.exceptions import InfeasibleError, StudyError
 
 CPU = """
 [[budget.kinds]]
@@ -81,7 +81,8 @@ def test_a_node_gets_no_more_threads_than_it_has_cores(
     assert tasks[1].ranks_on_node == step
     assert resource_options(tasks, ())[1] == ["--partition=cpu", *placed.split()]
     one.require_split(split)
-    assert not fits(one, {"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
+    with pytest.raises(InfeasibleError):
+        require_nodes(one, {"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
 
 
 @pytest.mark.parametrize("right", ['threads = "free"', "threads = 8", "threads = 8\nranks_per_node = 2", VERSIONS])

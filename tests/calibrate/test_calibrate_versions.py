@@ -16,9 +16,9 @@ from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import VersionsDesign
 from precice_lb.calibrate.launchers.slurm import StepLauncher, resource_options
 from precice_lb.calibrate.prepare import tasks_of
-from precice_lb.calibrate.versions import chosen, combinations_of, fits, started
+from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes, started
 from precice_lb.cli.case import Case, measured_by, recommend_case
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import InfeasibleError, StudyError
 
 VERSIONS = """
 [[participants.versions]]
@@ -195,8 +195,9 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
         1,
     )
     assert one.allow["Left"] == [1, 2]
-    assert fits(one, {"Left": 2, "Right": 2})
-    assert not fits(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
+    require_nodes(one, {"Left": 2, "Right": 2})
+    with pytest.raises(InfeasibleError):
+        require_nodes(chosen(study, {"Left": "cpu"}), {"Left": 12, "Right": 1})
 
 
 @pytest.mark.parametrize(

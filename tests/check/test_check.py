@@ -404,3 +404,14 @@ def test_runs_that_were_killed_or_lack_a_participant_are_named(tmp_path: Path) -
     assert kinds(result) == ["not finished", "missing"]
     assert "(killed, failed or still running): 29 windows recorded" in result.findings[0].text
     assert result.findings[1].text.startswith("no records of Outer were found beside those of Inner in ")
+
+
+def test_a_run_that_contradicts_the_others_is_shown_as_the_noise_of_its_reading(tmp_path: Path) -> None:
+    for index, (ranks, factor) in enumerate([(1, 1.0), (2, 1.0), (4, 1.6), (8, 1.0), (16, 1.0)]):
+        costs = {"A": noisy(index, 40, seconds=8.0 / ranks * factor), "B": noisy(50 + index, 40, seconds=9.0)}
+        plant(tmp_path / f"{index}", costs, begin=1000.0 * index, ranks=ranks, run=f"run{index}")
+    (found,) = [each for each in checked(tmp_path).findings if each.kind == "off the curve"]
+    assert (found.run, found.participant) == ("run2", "A")
+    assert found.size == pytest.approx(math.log(1.6), rel=0.15)
+    assert found.text.startswith("on 4 ranks it took")
+    assert "longer than its runs on more and on fewer tell" in found.text

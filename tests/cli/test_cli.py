@@ -143,7 +143,7 @@ def test_windows_of_another_coupling_are_not_held_against_a_prediction(
     assert same["measured_splits"] == recorded["measured_splits"] != []
     assert not any("coupled in another way" in warning for warning in same["warnings"])
     assert any("coupled in another way" in warning for warning in serial["warnings"])
-    assert (serial["measured_splits"], serial["basis"]) == ([], "model")
+    assert serial["measured_splits"] == []
     assert serial["window_seconds"] > 1.2 * same["window_seconds"]
 
 

@@ -98,7 +98,7 @@ def test_curves_of_all_versions_are_in_one_figure(table: Path) -> None:
 def test_bad_words_are_refused_in_one_line(
     table: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in refused(capsys, "recommend", table, "--learner", "interpolation", *words)
+    assert message in refused(capsys, "recommend", table, *words)
 
 
 def test_launch_says_which_version_runs(

@@ -17,12 +17,11 @@ from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.calibrate import read_study, run_campaign
-from precice_lb.calibrate.decision import Beliefs
+from precice_lb.calibrate.design import PosteriorSplits
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation
-from precice_lb.schedule import Schedule
 
 # From ranks to seconds per window, as one draw of a posterior.
 Law = Callable[[int], Fraction]
@@ -89,12 +88,14 @@ class ExactDraws(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     always_valid = True
     learner_name = "exact"
 
-    def __init__(self, laws: Mapping[str, Sequence[Law]]) -> None:
+    def __init__(self, laws: Mapping[str, Sequence[Law]], noise: float = 0.05) -> None:
         self.laws = laws
+        self.noise = noise
 
     def fit(self, X: Any, y: Any) -> ExactDraws:
         ranks = np.asarray(X)[:, 0]
         off = {name: np.abs(_seconds(laws, ranks).mean(axis=0) / y - 1).max() for name, laws in self.laws.items()}
+        self.noise_ = self.noise
         self.laws_ = self.laws[min(off, key=lambda name: float(off[name]))]
         return self
 
@@ -129,29 +130,32 @@ def recommended(
     return recommend_split(data, budget, learner=ExactDraws(dict(laws)), **words)
 
 
-def beliefs_of(laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, seed: int = 0) -> Beliefs:
+def posterior_of(
+    laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, seed: int = 0
+) -> PosteriorSplits:
     """What the campaign knows of all splits where the laws are all that is possible."""
-    names = list(laws)
-    curves = {name: (lambda ranks, drawn=drawn: _seconds(drawn, ranks)) for name, drawn in laws.items()}
-    lowest, schedule = dict.fromkeys(names, 1), Schedule.parallel(names)
-    return Beliefs(curves, dict.fromkeys(names, noise), schedule, budget, lowest, highest, seed)
+    first = next(iter(laws))
+    counts = {name: 1 if name == first else highest[name] for name in laws}
+    data = {name: [(counts[name], float(mean_of_laws(drawn, counts[name])))] for name, drawn in laws.items()}
+    learner: Any = ExactDraws(dict(laws), noise)
+    return PosteriorSplits(recommend_split(data, budget, learner=learner, maximum_ranks=highest, seed=seed))
 
 
 def value_of_runs(
     laws: Mapping[str, Sequence[Law]], noise: float, budget: int, highest: Split, splits: Sequence[Split], seed: int = 0
 ) -> tuple[float, list[float]]:
     """Expected regret of the recommended split, and what a run at each of some splits is expected to save of it."""
-    beliefs = beliefs_of(laws, noise, budget, highest, seed)
-    rows = np.array([[split[name] for name in beliefs.names] for split in splits])
-    return beliefs.expected_regret, beliefs.expected_value_of_information(rows).tolist()
+    posterior = posterior_of(laws, noise, budget, highest, seed)
+    known = [tuple(row) for row in posterior.splits.tolist()]
+    rows = np.array([known.index(tuple(split[name] for name in posterior.names)) for split in splits])
+    return posterior.expected_regret, posterior.saved(rows).tolist()
 
 
 def ask_with(
     design: CalibrationDesign, laws: Mapping[str, Sequence[Law]], noise: float, highest: Split
 ) -> Split | None:
     """Ask a design for the next split where the laws are all that its runs have left possible."""
-    beliefs = beliefs_of(laws, noise, design.budget, highest)
-    design._beliefs = {True: beliefs, False: beliefs}
+    design._posterior_of_runs = posterior_of(laws, noise, design.budget, highest)
     return design.ask()
 
 

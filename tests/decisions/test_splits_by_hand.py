@@ -31,42 +31,54 @@ def mean(values: list[F]) -> F:
     return sum(values, F(0)) / len(values)
 
 
+def geometric(values: list[F]) -> float:
+    """Mean of the logarithms, as a number."""
+    return math.prod(map(float, values)) ** (1 / len(values))
+
+
 def windows_of(laws: dict[str, list[Law]], split: dict[str, int]) -> list[F]:
     """Of each draw, where both work at the same time."""
     return [max(a(split["A"]), b(split["B"])) for a, b in zip(laws["A"], laws["B"], strict=True)]
 
 
-def test_the_least_expected_window_decides_and_not_the_window_of_the_mean_curves() -> None:
+def test_the_least_expected_loss_decides_and_not_the_window_of_the_mean_curves() -> None:
     result = recommended(DRAWS, MEASURED, BUDGET, present={"A": 8, "B": 4})
     splits = [{"A": p, "B": BUDGET - p} for p in range(1, BUDGET)]
     by_curves = min(splits, key=lambda split: max(mean_of_laws(DRAWS[n], split[n]) for n in "AB"))
     assert by_curves == {"A": 8, "B": 4}
-    assert result.split == min(splits, key=lambda split: mean(windows_of(DRAWS, split))) == {"A": 7, "B": 5}
-    # Draws give 36/7, 72/7, 36/5 and 36/7.
-    window = F(243, 35)
+    assert result.split == min(splits, key=lambda split: geometric(windows_of(DRAWS, split))) == {"A": 7, "B": 5}
+    # Draws give 36/7, 72/7, 36/5 and 36/7; the fourth power of their geometric mean is the product.
+    window = float(F(36 * 72 * 36 * 36, 7 * 7 * 5 * 7)) ** 0.25
     assert result.window_seconds == about(window)
-    assert result.compute_seconds == {"A": about(F(48, 7)), "B": about(F(24, 5))}
-    assert result.waits == {"A": about(window - F(48, 7)), "B": about(window - F(24, 5))}
-    assert result.imbalance == about(F(3, 10))
+    assert result.compute_seconds == {
+        "A": about(float(36 * 72 * 48 * 36) ** 0.25 / 7), "B": about(float(24 * 12 * 36 * 24) ** 0.25 / 5)
+    }  # fmt: skip
+    # A waits in the third draw alone, 12/35 of 36/5 s; B in the others.
+    assert result.waits["A"] == about(window / 4 * F(1, 21))
+    shares = [1 - F(24, 5) / F(36, 7), 1 - F(12, 5) / F(72, 7), F(0), 1 - F(24, 5) / F(36, 7)]
+    assert result.waits["B"] == about(window * float(mean(shares)))
     # Quantiles 0.1 and 0.9 of four values lie 0.3 and 2.7 steps from the first.
     assert result.interval == (about(F(36, 7)), about(F(36, 5) + F(7, 10) * (F(72, 7) - F(36, 5))))
     # Equal: 6, 12, 8, 6, slower in every draw. Present: 6, 9, 9, 6, slower in three of four.
     equal, present = result.alternatives["equal"], result.alternatives["present"]
     assert equal.split == {"A": 6, "B": 6}
-    assert (equal.window_seconds, equal.gain, equal.probability) == (about(8), about(8 / window - 1), 1.0)
-    assert (present.window_seconds, present.gain) == (about(F(15, 2)), about(F(15, 2) / window - 1))
+    slower = float(6 * 12 * 8 * 6) ** 0.25
+    assert (equal.window_seconds, equal.gain, equal.probability) == (about(slower), about(slower / window - 1), 1.0)
+    assert present.window_seconds == about(54**0.5)
     assert present.probability == 0.75
 
 
 def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
     result = recommended(DRAWS, MEASURED, BUDGET, coupling="serial")
-    windows = {p: F(48, p) + F(24, BUDGET - p) for p in range(1, BUDGET)}
+    pairs = list(zip((36, 72, 48, 36), (24, 12, 36, 24), strict=True))
+    windows = {p: geometric([F(a, p) + F(b, BUDGET - p) for a, b in pairs]) for p in range(1, BUDGET)}
     best = min(windows, key=lambda p: windows[p])
     assert result.split == {"A": best, "B": BUDGET - best} == {"A": 7, "B": 5}
     assert result.window_seconds == about(windows[best])
-    assert result.waits == {"A": about(F(24, 5)), "B": about(F(48, 7))}
+    share = mean([F(b, 5) / (F(a, 7) + F(b, 5)) for a, b in pairs])
+    assert result.waits == {"A": about(windows[best] * float(share)), "B": about(windows[best] * float(1 - share))}
     equal = result.alternatives["equal"]
-    assert equal.gain == about((F(48, 6) + F(24, 6)) / windows[best] - 1)
+    assert equal.gain == about(windows[6] / windows[best] - 1)
 
 
 # One after the other, so that every rank helps. On one rank A is starved of memory, and two are cheaper.

@@ -1,4 +1,4 @@
-"""Formulas and their printers, losses, least squares by the thousand, and where a curve is valid."""
+"""Formulas and their text, losses, and least squares by the thousand."""
 
 from __future__ import annotations
 
@@ -6,43 +6,36 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from precice_lb.exceptions import ModelError
-from precice_lb.models import Formula, Term, valid_range
-from precice_lb.models.hypotheses import factorize, mape, mse, smape, solve_nonnegative
-
-FORMULA = Formula((Term(0.5), Term(-31.25, -0.75, 0.0), Term(2e-5, 0.5, 2.0), Term(3.0, 1.0, 1.0)))
+from precice_lb.models.published.formula import Formula
+from precice_lb.models.published.normal_form import Hypotheses, factorize, mape, mse, smape
 
 
-def test_printers() -> None:
-    assert FORMULA.text() == "0.5 - 31.25·p^-0.75 + 2e-05·p^0.5·log2(p)^2 + 3·p·log2(p)"
-    assert FORMULA.latex() == (
-        r"0.5 - 31.25\,p^{-0.75} + 2 \cdot 10^{-5}\,p^{0.5}\,\log_{2}(p)^{2} + 3\,p\,\log_{2}(p)"
-    )
-    assert Formula((Term(-1.0, 0.0, 1.0),), math.e).text() == "-1·ln(p)"
-    assert Formula(()).text() == "0"
+def formula(*terms: tuple[float, list[tuple[float, float]]], bases: tuple[float, ...]) -> Formula:
+    """A sum of terms of a coefficient and exponents i and j of ranks and each parameter."""
+    exponents = np.array([pairs for _, pairs in terms]).reshape(len(terms), len(bases), 2)
+    return Formula(np.array([coefficient for coefficient, _ in terms]), exponents, np.array(bases))
 
 
-@pytest.mark.parametrize("base", [2.0, 10.0, math.e, 3.0])
-def test_the_python_printer_computes_what_the_formula_does(base: float) -> None:
-    formula = Formula(FORMULA.terms, base)
-    for p in (2, 17, 1000):
-        value = eval(formula.python(), {"math": math, "p": p})
-        assert value == pytest.approx(float(formula(p)), rel=1e-12)
+def test_text() -> None:
+    terms = [(0.5, [(0.0, 0.0)]), (-31.25, [(-0.75, 0.0)]), (2e-5, [(0.5, 2.0)]), (3.0, [(1.0, 1.0)])]
+    assert formula(*terms, bases=(0.0,)).text() == "0.5 - 31.25·p^-0.75 + 2e-05·p^0.5·log2(p)^2 + 3·p·log2(p)"
+    assert formula((-1.0, [(0.0, 1.0)]), bases=(0.0,)).text() == "-1·log2(p)"
+    assert formula(bases=(0.0,)).text() == "0"
 
 
 def test_terms_of_several_parameters() -> None:
-    terms = (Term(0.5), Term(3.0, -1.0, 0.0, ((1.5, 0.0), (0.0, 1.0))), Term(-2e-3, 0.5, 0.0, ((0.0, 2.0),)))
-    formula = Formula(terms, names=("p", "x1", "x2"))
-    assert formula.text() == "0.5 + 3·p^-1·x1^1.5·log2(x2) - 0.002·p^0.5·log2(x1)^2"
-    assert r"3\,p^{-1}\,x1^{1.5}\,\log_{2}(x2)" in formula.latex()
+    none = (0.0, 0.0)
+    found = formula(
+        (0.5, [none] * 3),
+        (3.0, [(-1.0, 0.0), (1.5, 0.0), (0.0, 1.0)]),
+        (-2e-3, [(0.5, 0.0), (0.0, 2.0), none]),
+        bases=(0.0, 0.0, 0.0),
+    )
+    assert found.text() == "0.5 + 3·p^-1·x1^1.5·log2(x2) - 0.002·p^0.5·log2(x1)^2"
     rows = np.array([[4.0, 9.0, 16.0], [8.0, 2.0, 2.0]])
-    values = [eval(formula.python(), {"math": math, "p": p, "x1": x, "x2": z}) for p, x, z in rows]
-    np.testing.assert_allclose(formula(rows), values, rtol=1e-12)
-    assert values[0] == pytest.approx(0.5 + 3 / 4 * 27 * 4 - 2e-3 * 2 * math.log2(9) ** 2)
+    assert found(rows)[0] == pytest.approx(0.5 + 3 / 4 * 27 * 4 - 2e-3 * 2 * math.log2(9) ** 2)
 
 
 def test_losses_of_the_thesis_by_hand() -> None:
@@ -60,8 +53,8 @@ def test_factorisation_solves_ridge_as_scikit_learn_does() -> None:
     columns = rng.normal(size=(3, 7, 20)) * np.array([1e-4, 1.0, 1e5])[:, None, None]
     y = rng.normal(size=7)
     for ridge in (1e-3, 10.0):
-        factors = factorize(columns, ridge)
-        found = factors.coefficients(np.einsum("krh,r->kh", factors.q, y))
+        q, r = factorize(columns, np.full(3, ridge))
+        found = np.linalg.solve(r, np.einsum("krh,r->hk", q, y)[:, :, None])[:, :, 0].T
         for h in range(20):
             reference = Ridge(alpha=ridge, fit_intercept=False, solver="svd").fit(columns[:, :, h].T, y).coef_
             np.testing.assert_allclose(found[:, h], reference, rtol=1e-6)
@@ -70,69 +63,21 @@ def test_factorisation_solves_ridge_as_scikit_learn_does() -> None:
 def test_nearly_dependent_columns_become_orthogonal() -> None:
     columns = np.random.default_rng(5).normal(size=(3, 9, 50))
     columns[1:] = columns[0] + 1e-8 * columns[1:]
-    q = factorize(columns).q
+    q, _ = factorize(columns, np.zeros(3))
     np.testing.assert_allclose(np.einsum("krh,lrh->hkl", q, q), np.eye(3)[None].repeat(50, axis=0), atol=1e-12)
 
 
 def test_a_dependent_column_gets_no_coefficient() -> None:
     a = np.array([1.0, 2.0, 3.0, 4.0])
-    columns = np.stack([a, 2 * a, np.ones(4)])[:, :, None]
-    factors = factorize(columns)
-    found = factors.coefficients(np.einsum("krh,r->kh", factors.q, 3 * a + 1))[:, 0]
-    np.testing.assert_allclose(found, [3.0, 0.0, 1.0], atol=1e-12)
+    columns = np.stack([a, 2 * a])[:, :, None]
+    hypotheses = Hypotheses(3 * a + 1, None, "smape", 0.0, np.ones(4))
+    found = hypotheses.coefficients(columns)[:, 0]
+    np.testing.assert_allclose(found, [1.0, 3.0, 0.0], atol=1e-12)
 
 
-@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 7))
-def test_non_negative_least_squares_are_the_optimum(seed: int, k: int, rows: int) -> None:
-    rng = np.random.default_rng(seed)
-    columns = rng.normal(size=(k, rows, 4)) + 0.5
-    targets = rng.normal(size=(rows, 4))
-    found, residuals = solve_nonnegative(columns, targets)
-    assert (found >= 0).all()
-    for h in range(4):
-        error = targets[:, h] - found[:, h] @ columns[:, :, h]
-        assert error @ error == pytest.approx(residuals[h], rel=1e-9, abs=1e-12)
-        # Karush-Kuhn-Tucker: no coefficient could grow with profit, none that is not zero could shrink with profit.
-        gain = columns[:, :, h] @ error
-        assert gain.max() < 1e-9
-        np.testing.assert_allclose(gain[found[:, h] > 0], 0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("curve", "measured", "expected"),
-    [
-        (lambda p: 100 / p, [8, 64], (1, 200)),
-        (lambda p: 100 / p + 0.1 * p, [8, 64], (1, 200)),
-        (lambda p: 100 / p + 0.1 * p, [64, 100], (1, 200)),
-        (lambda p: 0.1 * p, [8, 64], (1, 200)),
-        (lambda p: 1.01 - p / 100, [8, 64], (1, 70)),
-        (lambda p: np.where(p < 5, 0.0, 100 / p), [8, 64], (5, 200)),
-        (lambda p: np.where(p == 150, np.nan, 100 / p), [8, 64], (1, 149)),
-        (lambda p: 100 / p - 200 / p**2, [8, 64], (4, 200)),
-        (lambda p: np.where(p > 100, 1e-3, 100 / p), [8, 64], (1, 100)),
-        (lambda p: np.full(200, 3.0), [8], (1, 200)),
-        (lambda p: 100 / p, [500], (1, 200)),
-    ],
-)
-def test_a_curve_is_valid_where_it_is_positive_and_falls_then_rises(
-    curve: object, measured: list[int], expected: tuple[int, int]
-) -> None:
-    p = np.arange(1, 201, dtype=float)
-    assert valid_range(curve(p), measured) == expected  # type: ignore[operator]
-
-
-def test_a_curve_that_is_not_positive_among_the_measurements_is_refused() -> None:
-    curve = np.linspace(1.0, -1.0, 100)
-    with pytest.raises(ModelError, match="predicted at 51 ranks"):
-        valid_range(curve, [10, 80])
-
-
-def test_a_level_is_an_exponent_in_every_printer() -> None:
-    terms = (Term(0.5), Term(2.0, -1.0, 0.0, ((1.0, 0.0),)), Term(3.0, 0.0, 0.0, ((0.5, 0.0),)))
-    formula = Formula(terms, names=("p", "x1"), bases=(0.0, 8.0))
-    assert formula.text() == "0.5 + 2·p^-1·(8^x1) + 3·(8^x1)^0.5"
-    assert formula.latex() == r"0.5 + 2\,p^{-1}\,(8^{x1}) + 3\,(8^{x1})^{0.5}"
-    p, x1 = 4.0, 3.0
-    expected = 0.5 + 2 * 8**3 / 4 + 3 * 8**1.5
-    assert eval(formula.python(), {"p": p, "x1": x1}) == pytest.approx(expected)
-    assert formula(np.array([[p, x1]]))[0] == pytest.approx(expected)
+def test_a_level_is_an_exponent() -> None:
+    none = (0.0, 0.0)
+    terms = [(0.5, [none, none]), (2.0, [(-1.0, 0.0), (1.0, 0.0)]), (3.0, [none, (0.5, 0.0)])]
+    found = formula(*terms, bases=(0.0, 8.0))
+    assert found.text() == "0.5 + 2·p^-1·(8^x1) + 3·(8^x1)^0.5"
+    assert found(np.array([[4.0, 3.0]]))[0] == pytest.approx(0.5 + 2 * 8**3 / 4 + 3 * 8**1.5)

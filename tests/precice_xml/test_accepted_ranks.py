@@ -18,8 +18,7 @@ from record_helpers import environment
 from report_helpers import refused
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.design import space_filling_splits
-from precice_lb.calibrate.design_adaptive import CalibrationDesign
+from precice_lb.calibrate.design import CalibrationDesign, spread_splits
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import InfeasibleError, StudyError
@@ -172,7 +171,7 @@ def test_bounds_hold_in_python_where_a_configuration_is_given(tmp_path: Path) ->
     serial.write_text(RULES["consistent write"][0])
     assert optimize_split({"Flow": times["Shell"], "Shell": times["Flow"]}, 5, coupling=serial).split["Shell"] == 1
     design = CalibrationDesign(["Flow", "Shell"], 8, coupling=serial)
-    assert (design.highest["Shell"], design.highest["Flow"]) == (1, 7)
+    assert design.ask() == {"Flow": 7, "Shell": 1}
 
 
 def test_bounds_are_of_ranks_where_a_split_counts_cores(tmp_path: Path) -> None:
@@ -220,10 +219,10 @@ def _two_levels(directory: Path, **tables: str) -> Path:
 def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
     study = read_study(_two_levels(tmp_path / "two"))
     assert study.bounds == {"Left": (2, 4), "Right": (2, 4)}
-    assert space_filling_splits(study.bounds, study.budget.ranks, 3, study.allow) == [{"Left": 2, "Right": 2}]
+    assert [*spread_splits(study.limits, 3)] == [{"Left": 2, "Right": 2}]
     one = read_study(_study(tmp_path / "one", '<participant name="Left">', '<participant name="Left"><export:vtk/>'))
     assert one.bounds == {"Left": (1, 1), "Right": (1, 4)}
-    splits = space_filling_splits(one.bounds, one.budget.ranks, 4, one.allow)
+    splits = spread_splits(one.limits, 4)
     assert {split["Left"] for split in splits} == {1}
     # One rank of as many threads as cores help is one rank.
     vtk = '<participant name="Left"><export:vtk/>'

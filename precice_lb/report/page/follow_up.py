@@ -68,9 +68,12 @@ def next_text(evidence: Evidence) -> str:
     regret = percent(prospects.regret, 2)
     stops = f"the {percent(prospects.target_regret)} below which calibration stops"
     if not prospects.is_worth_it:
+        why = f"less than {stops}"
+        if prospects.regret > prospects.target_regret:
+            why = "and no other run is expected to change that: the answer is stable"
         text = (
             f"Another run is not worth it: the recommended split is expected to be {regret} slower than the best one, "
-            f"less than {stops}."
+            f"{why}."
         )
     elif prospects.runs:
         best = ranks_text(prospects.runs[0].split, evidence.names, evidence.recommendation.layouts)
@@ -83,8 +86,6 @@ def next_text(evidence: Evidence) -> str:
             f"The recommended split is expected to be {regret} slower than the best one, more than {stops}, "
             "and no single run would change the decision; repeat runs near it to learn how much they differ."
         )
-    if prospects.intervals_of:
-        text += f" That is judged by the intervals of {prospects.intervals_of}, which draws no curves."
     return text
 
 
@@ -93,7 +94,7 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
     prospects = evidence.prospects
     if not (text := next_text(evidence)):
         text = (
-            f"What another run is worth is not known: {prospects.intervals_of} gives neither curves nor intervals. "
+            f"What another run is worth is not known: {prospects.learner} draws no curves. "
             "Recommend with another learner, such as bayes, to learn which run would tell most."
         )
         yield Paragraph(text, "missing")

@@ -1,0 +1,482 @@
+"""A posterior over curves of run times that bends where the readings bend, and knows what a node is.
+
+The logarithm of a solver's seconds is a Gaussian process over x, the logarithm of its ranks over somewhat fewer than
+the fewest measured ones (Rasmussen and Williams 2006, ch. 2)::
+
+    f(x) = a + b x + d x²/2 + ln(1 + exp(r (x - x_t))) + σ ∫∫ dW₁ + τ W₂ + ν ε
+
+a level a; a slope b that is nearly -1, as run times fall like 1/p; a drift d by which curves lose their slope; a turn
+at x_t, from which on what does not fall (r = 1, as in Amdahl's law) or what grows (r > 1) outweighs the rest, if there
+is one at all. The slope wanders (σ, twice integrated white noise, the smoothing spline of Wahba 1978), so does the
+level (τ), and readings err (ν, beside what is known of each). The covariances of both are, to either side of the
+origin by itself,
+
+    <∫∫dW ∫∫dW'> = s² (3t - s) / 6,    <W W'> = s,    s = min(x, x'), t = max(x, x').
+
+Beyond a full node, where its cores are known, new memory comes with every node: there both begin afresh, with a slope
+near -1 and a small jump.
+
+Given a *cell*, (σ, τ, ν) and (b's mean, d, x_t, r), everything is exact. Cells are weighed by prior and marginal
+likelihood; so is, in each, that one of the readings is an outlier. Curves are drawn by Matheron's rule (Journel and
+Huijbregts 1978; Wilson et al. 2020): a draw of the prior, moved by what its own noisy readings miss of the measured
+ones. They are drawn at no more than `KNOTS` rank counts beside the measured ones, and straight between them in
+logarithms. More than `MOST_READINGS` readings are put together where they are near to each other, which loses what
+the curve does within a percent or so of the ranks.
+
+With further parameters, such as the size of a mesh, there are two axes: the ranks, and the ranks over the size
+V = exp(Σ γ θ), as the work of a rank depends on its part alone. Beyond that the level depends on ln V linearly, and
+little. The exponents γ are cells around those of a plane through the readings; whether θ is a parameter or its
+logarithm is for the evidence to say. So cheap runs on small meshes inform the large one (Totounferoush 2022,
+section 3.4, scales a model by the ratio of the sizes and corrects it by a few runs).
+
+The numbers of `Prior` were settled by published curves, whole sources left out (`benchmarks/real_curves.py` with the
+learner ``bayes-chosen``), and by random families.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precice_lb.exceptions import ModelError
+from precice_lb.models.base import Learner
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.intp]
+# Values, and the weights of each.
+Cells = tuple[tuple[float, ...], tuple[float, ...]]
+
+# Rank counts at which curves are drawn, beside the measured ones, and by how much beyond them where nobody says.
+KNOTS, BEYOND = 72, 64.0
+# More readings than this are put together.
+MOST_READINGS = 64
+# A parameter that varies by more than this factor is not a level.
+LARGEST_LEVEL_RANGE = 20.0
+# How often exponents are sought between those that explain the readings best.
+REFINED = 3
+# Draws behind a prediction.
+DRAWS = 512
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What run times are like before anything was measured."""
+
+    level_sd: float = 3.0
+    slope: Cells = ((-0.9, -1.0), (0.4, 0.6))
+    slope_sd: float = 0.1
+    # Where there is one number of ranks only, with no turn and no drift: it stands for what is to both sides of it.
+    slope_of_one: Cells = ((-0.7, -0.8), (0.5, 0.5))
+    slope_of_one_sd: float = 0.2
+    # The origin is so much, in logarithms, below the fewest measured ranks.
+    before: float = 0.7
+    drift: Cells = ((0.0, 0.1), (0.7, 0.3))
+    # Octaves from the most measured ranks to a turn, and the steepness of what then counts; with what is left of the
+    # probability there is none.
+    turn: Cells = (
+        (-10.0, -6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0),
+        (0.01, 0.02, 0.02, 0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12),
+    )
+    rise: Cells = ((1.0, 1.7, 3.0), (0.5, 0.3, 0.2))
+    sigma: Cells = ((0.03, 0.1, 0.25, 0.6, 1.5), (0.3, 0.3, 0.22, 0.13, 0.05))
+    tau: Cells = ((0.005, 0.03, 0.1, 0.3), (0.4, 0.35, 0.2, 0.05))
+    noise: Cells = ((0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5), (0.09, 0.18, 0.25, 0.2, 0.15, 0.1, 0.03))
+    # One reading is off by so much, with this probability for each.
+    outlier: float = 0.004
+    outlier_sd: float = 0.35
+    # Beyond a full node.
+    node_slope: float = -0.95
+    node_slope_sd: float = 0.1
+    node_jump_sd: float = 0.05
+    # What the level depends on ln V, beside the part of a rank; and γ over that of a plane.
+    size_sd: float = 0.1
+    growth: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6)
+
+
+def _grid(*cells: Cells) -> tuple[list[Array], Array]:
+    """Combine cells: the values of each, and the logarithms of their weights."""
+    values = np.array(list(itertools.product(*(each[0] for each in cells)))).T
+    weights = np.array(list(itertools.product(*(each[1] for each in cells))))
+    return list(values), np.log(weights).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where points are: on axes, each with its own origin, and what the level depends on linearly, shape (m, q)."""
+
+    axes: tuple[Array, ...]
+    columns: Array
+    # By what curves drift and turn.
+    bent: Array
+
+    def covariances(self, other: _Places) -> tuple[Array, Array]:
+        """Covariances with other points of the twice integrated white noise, and of the Wiener process."""
+        twice, once = np.zeros((2, len(self.columns), len(other.columns)))
+        for s, t in zip(self.axes, other.axes, strict=True):
+            a, b = np.abs(s)[:, None], np.abs(t)
+            low, high = np.minimum(a, b), np.maximum(a, b)
+            low = np.where(s[:, None] * t > 0, low, 0.0)
+            twice, once = twice + low**2 * (3 * high - low) / 6, once + low
+        return twice, once
+
+    def paths(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw both, shape (n, points) each."""
+        twice, once = np.zeros((2, n, len(self.columns)))
+        for s, side in itertools.product(self.axes, (1, -1)):
+            at = np.flatnonzero(side * s > 0)
+            places, back = np.unique(np.abs(s[at]), return_inverse=True)
+            h, z = np.diff(places, prepend=0.0), rng.standard_normal((3, n, len(places)))
+            slope = np.cumsum(np.sqrt(h) * z[0], axis=1)
+            # The exact step of slope and value together.
+            steps = h * (slope - np.sqrt(h) * z[0]) + h**1.5 * (z[0] / 2 + z[1] / np.sqrt(12))
+            twice[:, at] += np.cumsum(steps, axis=1)[:, back]
+            once[:, at] += np.cumsum(np.sqrt(h) * z[2], axis=1)[:, back]
+        return twice, once
+
+
+class _Axes:
+    """What turns points into places: origins, the node, and the exponents of sizes."""
+
+    def __init__(self, x: Array, steps: Array, growth: Array, cores: float, prior: Prior) -> None:
+        self.growth = growth
+        part = x - steps @ growth
+        self.origin, self.part_origin = float(x.min()) - prior.before, float(part.min()) - prior.before
+        node = np.log(cores) - self.origin
+        # Beyond a node alone, nothing is known of what is within it.
+        self.node = float(node) if len(growth) == 0 and node > prior.before else np.inf
+        #: Whether all readings are within one node.
+        self.within = float(x.max()) - self.origin <= self.node
+        #: Where the readings end, from where on turns are counted.
+        self.last = float(self.places(x, steps).bent.max())
+
+    def places(self, x: Array, steps: Array) -> _Places:
+        ones = np.ones(len(x))
+        if len(self.growth):
+            size = steps @ self.growth
+            part = x - size - self.part_origin
+            return _Places((part, x - self.origin), np.column_stack([ones, part, size]), part)
+        s = x - self.origin
+        inner, outer = np.minimum(s, self.node), np.maximum(s - self.node, 0.0)
+        columns = np.column_stack([ones, inner, outer > 0, outer])
+        return _Places((inner,), columns, inner) if self.within else _Places((inner, outer), columns, outer)
+
+    def beyond(self, x: Array) -> Array:
+        """Places beyond a full node."""
+        return np.maximum(x - self.origin - self.node, 0.0)
+
+
+class _Fit:
+    """The posterior for one choice of the sizes' exponents."""
+
+    def __init__(
+        self, x: Array, steps: Array, y: Array, errors: Array, growth: Array, cores: float, prior: Prior
+    ) -> None:
+        self.prior = prior
+        self.axes = _Axes(x, steps, growth, cores, prior)
+        one = len(np.unique(x)) == 1
+        slopes, slope_sd = (prior.slope_of_one, prior.slope_of_one_sd) if one else (prior.slope, prior.slope_sd)
+        rest = (prior.size_sd,) if len(growth) else (prior.node_jump_sd, prior.node_slope_sd)
+        self.sd = np.array([prior.level_sd, slope_sd, *rest])
+        self.noise = np.array(prior.noise[0])
+        variance = self.noise[:, None] ** 2 + errors**2
+        within = np.zeros(len(self.noise))
+        if len(x) > MOST_READINGS:
+            x, steps, y, variance, within = _merged(x, steps, y, variance)
+        self.variance, self.y, self.here = variance, y, self.axes.places(x, steps)
+        self.x, self.steps = x, steps
+        (self.sigma, self.tau, level), weight = _grid(
+            prior.sigma, prior.tau, (tuple(range(len(self.noise))), prior.noise[1])
+        )
+        self.level = level.astype(np.intp)
+        turns, turn_weight = _grid(prior.turn, prior.rise)
+        none = 1.0 - np.exp(turn_weight).sum()
+        pairs = (tuple(range(len(turn_weight) + 1)), (*np.exp(turn_weight), max(none, 1e-9)))
+        (self.slope, self.drift, pair), mean_weight = _grid(
+            slopes, *(((0.0,), (1.0,)), ((len(turn_weight),), (1.0,))) if one else (prior.drift, pairs)
+        )
+        self.mean_share = np.exp(mean_weight) / np.exp(mean_weight).sum()
+        self.turn, self.rise = (
+            np.append(each, last)[pair.astype(int)] for each, last in zip(turns, (99, 1), strict=True)
+        )
+        columns, diagonal = self.here.columns, np.arange(len(x))
+        twice, once = self.here.covariances(self.here)
+        covariance = (columns * self.sd**2) @ columns.T + (
+            self.sigma[:, None, None] ** 2 * twice + self.tau[:, None, None] ** 2 * once
+        )
+        covariance[:, diagonal, diagonal] += variance[self.level]
+        self.inverse = np.linalg.inv(covariance)
+        every = np.arange(len(self.slope))
+        missed = y - self._means(self.here, every)
+        solved = missed @ self.inverse
+        logs = weight[:, None] + mean_weight - 0.5 * np.einsum("cjn,jn->cj", solved, missed)
+        logs += (within[self.level] - 0.5 * np.linalg.slogdet(covariance)[1])[:, None]
+        # A reading that is an outlier has a variance of its own, which changes the inverse by a matrix of rank one.
+        off = prior.outlier_sd**2
+        own = (1.0 + off * self.inverse[:, diagonal, diagonal])[:, None]
+        likelier = np.log(prior.outlier) - 0.5 * np.log(own) + 0.5 * off * solved**2 / own
+        if len(x) < 3:
+            likelier[:] = -np.inf
+        logs = logs[:, :, None] + np.concatenate([np.zeros((*logs.shape, 1)), likelier], axis=2)
+        self.evidence = float(np.logaddexp.reduce(logs, axis=None))
+        share = np.exp(logs - self.evidence)
+        self.weights = np.cumsum(share.ravel())
+        self.noise_square = float(share.sum(axis=(1, 2)) @ self.noise[self.level] ** 2)
+        self._shape = logs.shape
+
+    def _means(self, places: _Places, cells: Integers) -> Array:
+        """Prior means of some cells, shape (cells, points)."""
+        prior = self.prior
+        means = np.zeros((len(cells), places.columns.shape[1]))
+        means[:, 1] = self.slope[cells]
+        if not len(self.axes.growth):
+            means[:, 3] = prior.node_slope
+        return np.asarray(means @ places.columns.T + self._bend(places.bent, cells, self.axes.last))
+
+    def _bend(self, places: Array, cells: Integers, last: float) -> Array:
+        """By what curves of some cells drift and turn, shape (cells, places)."""
+        rise, turn = self.rise[cells, None], last + np.log(2.0) * self.turn[cells, None]
+        turned = np.logaddexp(0.0, rise * (places - turn)) - np.logaddexp(0.0, -rise * turn)
+        return np.asarray(turned + self.drift[cells, None] * np.maximum(places, 0.0) ** 2 / 2)
+
+    def _beyond(self, places: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draw what happens beyond the node that all readings are within, of which they say nothing."""
+        prior = self.prior
+        sigma, tau = (rng.choice(each[0], n, p=np.divide(each[1], np.sum(each[1])))[:, None]
+                      for each in (prior.sigma, prior.tau))  # fmt: skip
+        cells = rng.choice(len(self.slope), n, p=self.mean_share)
+        twice, once = _Places((places,), places[:, None], places).paths(n, rng)
+        # The first two octaves of nodes are like those that anybody measures.
+        return np.asarray(sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0)))
+
+    def draw(self, x: Array, steps: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draw logarithms of seconds at points, shape (n, points)."""
+        m, rows, off = len(self.x), np.arange(n), self.prior.outlier_sd**2
+        at = np.searchsorted(self.weights, (rows + rng.random(n)) / n * self.weights[-1]).clip(
+            max=len(self.weights) - 1
+        )
+        cell, mean, out = np.unravel_index(rng.permutation(at), self._shape)
+        both = self.axes.places(np.append(self.x, x), np.vstack([self.steps, steps]))
+        there = self.axes.places(x, steps)
+        sigma, tau = self.sigma[cell, None], self.tau[cell, None]
+        twice, once = both.paths(n, rng)
+        values = self._means(both, mean) + sigma * twice + tau * once
+        values += self.sd * rng.standard_normal((n, len(self.sd))) @ both.columns.T
+        if self.axes.within and self.axes.node < np.inf:
+            values[:, m:] += self._beyond(self.axes.beyond(x), n, rng)
+        variance, odd, late = self.variance[self.level[cell]], off * (out > 0), np.maximum(out - 1, 0)
+        variance[rows, late] += odd
+        missed = self.y - values[:, :m] - np.sqrt(variance) * rng.standard_normal((n, m))
+        solved = np.einsum("nij,nj->ni", self.inverse[cell], missed)
+        column = self.inverse[cell, late]
+        solved -= (odd * solved[rows, late] / (1 + odd * column[rows, late]))[:, None] * column
+        twice, once = there.covariances(self.here)
+        moved = (solved @ self.here.columns * self.sd**2) @ there.columns.T
+        moved += sigma**2 * (solved @ twice.T) + tau**2 * (solved @ once.T)
+        return np.asarray(values[:, m:] + moved)
+
+
+def _merged(x: Array, steps: Array, y: Array, variance: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Put readings together in bins of ranks, each case by itself; and how likely they are within these."""
+    cases, case = np.unique(steps, axis=0, return_inverse=True)
+    bins = max(MOST_READINGS // len(cases), 1)
+    at = np.floor((x - x.min()) / max(np.ptp(x), 1e-9) * bins * (1 - 1e-9))
+    _, label = np.unique(case.ravel() * (bins + 1) + at, return_inverse=True)
+    # Weighed as at a middle level of noise: by it alone the mean would depend on the cell.
+    weight = 1.0 / variance[len(variance) // 3]
+    total = np.bincount(label, weight)
+    mean_x, mean_y = np.bincount(label, weight * x) / total, np.bincount(label, weight * y) / total
+    away_x = x - mean_x[label]
+    slope = np.divide(np.bincount(label, weight * away_x * y), np.bincount(label, weight * away_x**2) + 1e-12)
+    slope = np.where(np.bincount(label) > 2, slope, -1.0)
+    away = y - mean_y[label] - slope[label] * away_x
+    of_mean = np.array([np.bincount(label, weight**2 * row) for row in variance]) / total**2
+    within = 0.5 * np.log(of_mean).sum(axis=1) - 0.5 * (away**2 / variance + np.log(variance)).sum(axis=1)
+    first = np.unique(label, return_index=True)[1]
+    return mean_x, steps[first], mean_y, of_mean, within
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesRegressor(Learner):
+    """The default model: a posterior over curves that bends where the readings bend.
+
+    Parameters
+    ----------
+    prior : mapping, optional
+        Constants of `Prior` that are to differ.
+    random_state : int
+        Seed of predictions: the same measurements give the same ones.
+    """
+
+    learner_name: ClassVar[str] = "bayes"
+    several_parameters: ClassVar[bool] = True
+    prior: Mapping[str, Any] | None = None
+    random_state: int = 0
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None = None, cores: float | None = None
+    ) -> BayesRegressor:
+        """Return itself, having learned from measurements.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters; rows may repeat.
+        y : array of shape (n,)
+            Seconds per time window.
+        standard_error : array of shape (n,), optional
+            Of each row of ``y`` in seconds, NaN where unknown.
+        cores : float, optional
+            Ranks on a full node, where that is known.
+        """
+        self._cores = np.inf if cores is None else float(cores)
+        return super().fit(X, y, standard_error)
+
+    def draw(self, n: int, random_state: int | np.random.Generator | None = None) -> Callable[[ArrayLike], Array]:
+        """Draw n whole curves; the same seed draws the same curves, whatever they are asked for.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        random_state : int, generator or None
+            Seed.
+
+        Returns
+        -------
+        callable
+            Takes rows and gives seconds, shape (n, rows).
+        """
+        self._require_fitted()
+        seed = np.random.default_rng(random_state).integers(2**31)
+        low = min(self.ranks_.min(), max(self.ranks_.min() / BEYOND, 1.0))
+        knots = np.geomspace(low, BEYOND * self.ranks_.max(), KNOTS)
+        if low < self._cores < knots[-1]:
+            knots = np.append(knots, [self._cores, self._cores + 1])
+        # What was measured closely is drawn closely.
+        measured = np.unique(self.ranks_)
+        knots = np.unique(np.append(knots, measured[:: -(-len(measured) // MOST_READINGS)]))
+        known: dict[tuple[float, ...], Array] = {}
+
+        def curves(X: ArrayLike) -> Array:
+            points = self._points(X)
+            found = np.empty((n, len(points)))
+            cases, case = np.unique(points[:, 1:], axis=0, return_inverse=True)
+            for at, row in enumerate(cases):
+                if tuple(row) not in known:
+                    rows = np.column_stack([knots, np.tile(row, (len(knots), 1))])
+                    known[tuple(row)] = self._sample(rows, n, np.random.default_rng(seed))
+                here = case.ravel() == at
+                found[:, here] = interpolated(points[here, 0], knots, known[tuple(row)])
+            return np.asarray(np.exp(found))
+
+        return curves
+
+    def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        known = [each.name for each in fields(Prior)]
+        for name in self.prior or {}:
+            if name not in known:
+                raise ModelError(f"expected constants of the prior out of {', '.join(known)}, found {name!r}")
+        self.ranks_ = points[:, 0]
+        self._n = points.shape[1]
+        prior = Prior(**(self.prior or {}))
+        x, y = np.log(points[:, 0]), np.log(seconds)
+        self._centre = float(y.mean())
+        y, errors = y - self._centre, errors / seconds
+        columns = points[:, 1:].T
+        logarithmic = np.array([bool((column > 0).all()) for column in columns], dtype=np.bool_)
+        choices = [logarithmic]
+        for at, column in enumerate(columns):
+            if logarithmic[at] and len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min():
+                choices.append(np.where(np.arange(len(columns)) == at, False, logarithmic))
+        self._fits: list[tuple[NDArray[np.bool_], Array, _Fit]] = []
+        for chosen in choices:
+            taken = _taken(points, chosen)
+            reference = taken.max(axis=0) if len(columns) else np.zeros(0)
+            steps = taken - reference
+            growth = np.zeros(0)
+            if len(columns):
+                plane = np.column_stack([np.ones(len(x)), x, steps])
+                slopes = np.linalg.lstsq(plane, y, rcond=None)[0]
+                growth = slopes[2:] / max(-slopes[1], 0.5)
+
+            def fit(
+                log: float, steps: Array = steps, growth: Array = growth, chosen: NDArray[np.bool_] = chosen
+            ) -> _Fit:
+                return _Fit(x, steps, y, errors, growth * np.exp(log), self._cores, prior)
+
+            logs = np.log(prior.growth) if len(columns) else np.zeros(1)
+            found = {float(log): fit(log) for log in logs}
+            for _ in range(REFINED if len(columns) else 0):
+                logs = np.sort(list(found))
+                best = int(np.argmax([found[log].evidence for log in logs]))
+                for at in (best - 1, best):
+                    if 0 <= at < len(logs) - 1:
+                        middle = float(logs[at] + logs[at + 1]) / 2
+                        found[middle] = fit(middle)
+            logs = np.sort(list(found))
+            for log, share in zip(logs, np.gradient(logs) if len(logs) > 1 else [1.0], strict=True):
+                found[log].evidence += float(np.log(share))
+                self._fits.append((chosen, reference, found[log]))
+        evidence = np.array([fit.evidence for _, _, fit in self._fits])
+        shares = np.exp(evidence - evidence.max())
+        self._shares = shares / shares.sum()
+        #: Root mean square of the noise of readings, relative.
+        self.noise_ = float(np.sqrt(self._shares @ [fit.noise_square for _, _, fit in self._fits]))
+
+    def _sample(self, points: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draw logarithms of seconds at points together, shape (n, points)."""
+        # As many draws of each as its share, to less than one.
+        counts = np.diff(np.rint(np.append(0.0, np.cumsum(self._shares)) * n).astype(int))
+        found = [
+            fit.draw(np.log(points[:, 0]), _taken(points, chosen) - reference, count, rng)
+            for (chosen, reference, fit), count in zip(self._fits, counts, strict=True)
+            if count
+        ]
+        return np.asarray(np.vstack(found)[rng.permutation(n)] + self._centre)
+
+    def _predict(self, points: Array) -> Array:
+        """Positive, finite seconds: the median of the draws."""
+        return np.asarray(np.exp(np.median(self._sample(points, DRAWS, self._rng()), axis=0)))
+
+    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
+        low, high = np.exp(
+            np.quantile(self._sample(points, DRAWS, self._rng()), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        )
+        return low, high
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.random_state)
+
+    def _n_columns(self) -> int:
+        return int(self._n)
+
+
+def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:
+    """Parameters of points, shape (m, k), or their logarithms."""
+    values = points[:, 1:]
+    if (values[:, logarithmic] <= 0).any():
+        column = int(np.argmax((values * logarithmic <= 0).any(axis=0) & logarithmic))
+        raise ModelError(f"expected positive values in column {column + 1} of X, found {values[:, column].min():g}")
+    return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
+
+
+def interpolated(ranks: Array, known: NDArray[Any], values: Array) -> Array:
+    """Values on straight lines over the logarithm of ranks, going on beyond the known ones, shape (n, m).
+
+    Of n curves with values (n, k) at known ranks (k,), rising; at ranks (m,), or (n, m) where each curve is asked at
+    others. Logarithms of seconds make straight lines on doubly logarithmic axes.
+    """
+    if len(known) == 1:
+        return np.broadcast_to(values, (len(values), np.shape(ranks)[-1]))
+    right = np.searchsorted(known, ranks, side="right").clip(1, len(known) - 1)
+    low, high = np.log(known)[right - 1], np.log(known)[right]
+    share = (np.log(ranks) - low) / (high - low)
+    if np.ndim(ranks) == 1:
+        return np.asarray(values[:, right - 1] * (1 - share) + values[:, right] * share)
+    rows = np.arange(len(values))[:, None]
+    return np.asarray(values[rows, right - 1] * (1 - share) + values[rows, right] * share)
