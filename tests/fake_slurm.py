@@ -58,18 +58,24 @@ def supervise(job, script, log):
             process = subprocess.Popen(["bash", script], env=environment, start_new_session=True, **streams)
         (place / "pid").write_text(str(process.pid))
         if state(place) == "PENDING":
-            (place / "state").write_text("RUNNING")
+            become(place, "RUNNING")
         code = process.wait()
         if state(place) == "COMPLETING":
             time.sleep(float((root / "kill wait").read_text()) if (root / "kill wait").exists() else 0.0)
     if state(place) in ("PENDING", "COMPLETING"):
-        (place / "state").write_text((place / "ends").read_text())
+        become(place, (place / "ends").read_text())
     else:
-        (place / "state").write_text("FAILED" if code else "COMPLETED")
+        become(place, "FAILED" if code else "COMPLETED")
 
 
 def state(place):
     return (place / "state").read_text()
+
+
+def become(place, state):
+    # Whoever asks meanwhile finds the one or the other.
+    (place / f"state.{os.getpid()}").write_text(state)
+    (place / f"state.{os.getpid()}").replace(place / "state")
 
 
 if program == "srun":
@@ -86,7 +92,7 @@ if program == "sbatch":
     place.mkdir()
     (place / "name").write_text(said["job-name"])
     (place / "reason").write_text("None")
-    (place / "state").write_text("PENDING")
+    become(place, "PENDING")
     subprocess.Popen(
         [sys.executable, root / "bin" / "supervise", job, words[-1], said["output"].strip("'")],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -113,7 +119,7 @@ elif program == "scancel":
     if state(place) in LIVE:
         (place / "ends").write_text((root / "ends").read_text() if (root / "ends").exists() else "CANCELLED")
         (place / "reason").write_text("TimeLimit" if (place / "ends").read_text() == "TIMEOUT" else "None")
-        (place / "state").write_text("COMPLETING")
+        become(place, "COMPLETING")
         if (place / "pid").exists():
             os.killpg(int((place / "pid").read_text()), signal.SIGTERM)
 """

@@ -185,8 +185,15 @@ def test_every_key_of_a_study_is_read(name: str) -> None:
         for bound in ("minimum", "maximum"):
             if f"{bound}_cores" in participant:
                 participant[f"{bound}_ranks"] = participant.pop(f"{bound}_cores")
-    read = read_study(path).model_dump(mode="json")
+    study = read_study(path)
+    read = study.model_dump(mode="json", exclude={"launcher"})
+    read["launcher"] = {key: _plain(getattr(study.launcher, key)) for key in written["launcher"]}
     assert _subset(read, written) == written
+
+
+def _plain(value: Any) -> Any:
+    """A key of a launcher as a study writes it."""
+    return list(value) if isinstance(value, tuple) else value.name if isinstance(value, Path) else value
 
 
 def _subset(read: Any, written: Any) -> Any:
@@ -212,10 +219,15 @@ def test_a_study_becomes_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "#SBATCH --cpus-per-task=8",
         "module load mpich",
         "export PRECICE_LB_BACKEND=embedded",
-        "ranks 48;",
     ):
         assert line in job.splitlines()
-    for part in ("../solver.py decompose 48", "../solver.py fluid -parallel 48", "env MESH=fine", "network=ib0"):
+    for part in (
+        "ranks 48;\n",
+        "../solver.py decompose 48",
+        "../solver.py fluid -parallel 48",
+        "env MESH=fine",
+        "network=ib0",
+    ):
         assert part in job
     for split, reason in {"Fluid=72,Solid=8": "64", "Fluid=48,Solid=1": "2", "Fluid=50,Solid=8": "4"}.items():
         capsys.readouterr()
