@@ -290,7 +290,8 @@ def _submit(chain: Chain, record: RunRecord, scheduler: Scheduler, script: Path)
     job = scheduler.submit(plan, script)
     if not scheduler.resumes:
         _wait_for_submission(scheduler, job, plan)
-    record.job = scheduler.number(job)
+    # Empty where the command says no number: the job is there all the same.
+    record.job = scheduler.number(job) or ""
     chain.state.save(chain.directory)
 
 
@@ -320,9 +321,10 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
     exits = read_exits(plan.directory / EXIT_FILE)
     outcome = exits.outcome(plan) if exits.ended else None
     if not scheduler.resumes:
-        if exits.begun and not exits.ended and not lost:
+        if (exits.begun or record.job is not None) and not exits.ended and not lost:
+            how = "has begun" if exits.begun else "is submitted"
             raise CalibrationError(
-                f"segment {note.number} has begun in {plan.directory} and not ended: wait for its job, or say --lost "
+                f"segment {note.number} {how} in {plan.directory} and not ended: wait for its job, or say --lost "
                 "if that is gone"
             )
     elif record.job is not None:

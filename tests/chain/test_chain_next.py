@@ -132,6 +132,20 @@ def test_retries_are_counted_over_all_jobs(tmp_path: Path) -> None:
     assert page(directory)["problem"]
 
 
+@pytest.mark.parametrize("number", ["", "Submitted batch job 7"])
+def test_a_job_that_has_not_begun_is_not_submitted_again(tmp_path: Path, number: str) -> None:
+    study, directory = write_template(tmp_path), tmp_path / "chain"
+    (tmp_path / "submit.sh").write_text(f"echo {number}\n")
+    assert following(study, "-o", str(directory), "--submit").returncode == 0
+    (run,) = runs_of(directory)
+    done = following(study, "-o", str(directory), "--submit")
+    assert done.returncode == 2
+    assert f"segment 1 is submitted in {directory / run.directory} and not ended" in done.stderr
+    assert len(runs_of(directory)) == 1
+    assert following(study, "-o", str(directory), "--lost").returncode == 0
+    assert [each.outcome for each in runs_of(directory)] == ["interrupted", "running"]
+
+
 def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:
     study = write_chain(tmp_path)
     done = following(study)

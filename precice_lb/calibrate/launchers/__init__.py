@@ -259,7 +259,7 @@ class Launcher:
         job : str or None
             Its number in a batch system.
         """
-        if self.scheduler is not None and job is not None:
+        if self.scheduler is not None and job:
             self.scheduler.cancel(job)
 
     def close(self) -> None:
