@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -138,6 +139,24 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
     assert read == [len(more) - len(content)]
     monkeypatch.setattr(Path, "open", lambda *arguments: pytest.fail("opened without news"))
     assert list(tail) == []
+
+
+@pytest.mark.parametrize("before", ["", "  TimeWindow  Tot", "  TimeWindow  TotalIterations\n     "])
+def test_what_is_written_while_the_header_is_read_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    path, real = tmp_path / "precice-A-iterations.log", TableTail._begin
+    path.write_text(before)
+    table = TableTail(path)
+
+    def begin(self: TableTail, file: BinaryIO) -> None:
+        real(self, file)
+        path.write_text("  TimeWindow  TotalIterations\n           1                2")
+
+    monkeypatch.setattr(TableTail, "_begin", begin)
+    assert list(table) == []
+    monkeypatch.undo()
+    assert [rows.tolist() for rows in table] == [[[1.0, 2.0]]]
 
 
 def test_residuals_that_are_no_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

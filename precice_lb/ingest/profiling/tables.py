@@ -51,8 +51,10 @@ class TableTail:
                 return
             with self.path.open("rb") as file:
                 self._begin(file)
-                rest = b""
-                while block := file.read(_BLOCK):
+                # What is written from here on waits: it may begin in the midst of the header that was read.
+                left, rest = stat.st_size - file.tell(), b""
+                while left > 0 and (block := file.read(min(_BLOCK, left))):
+                    left -= len(block)
                     rest += block
                     cut = rest.rfind(b"\n")
                     if cut > 0:
