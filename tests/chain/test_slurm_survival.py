@@ -123,7 +123,7 @@ def resume_nodes() -> None:
         ask("scontrol", "update", f"nodename={node}", "state=resume")
 
 
-TROUBLES = ["controller away", "cancelled", pytest.param("time limit", marks=FULL), pytest.param("drained", marks=FULL)]
+TROUBLES = ["cancelled", *(pytest.param(text, marks=FULL) for text in ("controller away", "time limit", "drained"))]
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
