@@ -104,11 +104,13 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
     names = list(limits.lowest)
     shape = np.linspace(-0.5, 0.5, len(names)) if len(names) > 1 else np.zeros(1)
     found: list[Split] = []
+    demanded = limits.constraints.multiple
+    multiples = (nodes, demanded) if nodes else (demanded,)
     for at in range(count):
         weights = SPREAD ** (np.roll(shape, at) * -(-at // len(names)))
         shares = dict(zip(names, weights.tolist(), strict=True))
         excluded = (*limits.constraints.excluded, *found)
-        for multiple in (nodes or limits.constraints.multiple, limits.constraints.multiple):
+        for multiple in multiples:
             free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
             with contextlib.suppress(InfeasibleError):
                 found.append(dataclasses.replace(limits, constraints=free).in_proportion(shares)[1])
@@ -347,8 +349,8 @@ class CalibrationDesign:
         allow: Mapping[str, Sequence[int]] | None = None,
         seed: int = 0,
         maximum_runs: int = 8,
-        target_regret: float = 0.002,
-        stable_regret: float = 0.0002,
+        target_regret: float = TARGET_REGRET,
+        stable_regret: float = STABLE_REGRET,
         core_hours: float = math.inf,
         windows: int = 1,
         parameter: Mapping[str, float] | None = None,

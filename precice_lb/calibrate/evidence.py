@@ -95,7 +95,8 @@ def other_mpi(log: Path) -> str | None:
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
     """Say which participants left neither a store nor profiling files."""
-    silent = [name for name in split if name_in_files(name) not in _sizes(run)]
+    sizes = _sizes(run)
+    silent = [name for name in split if name_in_files(name) not in sizes]
     if not silent:
         return None
     return (

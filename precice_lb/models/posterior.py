@@ -382,7 +382,6 @@ class BayesRegressor(Learner):
             if name not in known:
                 raise ModelError(f"expected constants of the prior out of {', '.join(known)}, found {name!r}")
         self.ranks_ = points[:, 0]
-        self._n = points.shape[1]
         prior = Prior(**(self.prior or {}))
         x, y = np.log(points[:, 0]), np.log(seconds)
         self._centre = float(y.mean())
@@ -451,9 +450,6 @@ class BayesRegressor(Learner):
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(self.random_state)
-
-    def _n_columns(self) -> int:
-        return int(self._n)
 
 
 def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:

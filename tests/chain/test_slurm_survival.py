@@ -102,8 +102,13 @@ class Case:
         return runs
 
 
-def inflict(trouble: str, job: str) -> None:
-    """Do to a running job what a cluster does."""
+def inflict(trouble: str, case: Case, job: str, seconds: float = 240) -> None:
+    """Do to a running job what a cluster does, and wait so long for its end where that is one."""
+    if trouble == "controller away":
+        with controller_away():
+            case.go()
+            time.sleep(SECONDS)
+        return
     if trouble == "cancelled":
         ask("scancel", job)
     elif trouble == "time limit":
@@ -111,6 +116,8 @@ def inflict(trouble: str, job: str) -> None:
     elif trouble == "drained":
         (node,) = {line.split()[0] for line in ask("squeue", "--noheader", f"--jobs={job}", "--format=%N").splitlines()}
         ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+        return
+    wait_until(lambda: has_ended(job), seconds, "the job's end")
 
 
 def has_ended(job: str) -> bool:
@@ -132,16 +139,8 @@ def test_a_campaign_survives(tmp_path: Path, launcher: str, allocation: str, tro
     case = Case(tmp_path, launcher, allocation, f"{SPLITS}\nretries = 1")
     campaign = case.start("calibrate")
     try:
-        job = case.job()
-        if trouble == "controller away":
-            with controller_away():
-                case.go()
-                time.sleep(SECONDS)
-        else:
-            inflict(trouble, job)
-            if trouble != "drained":
-                wait_until(lambda: has_ended(job), 240, "the job's end")
-            case.go()
+        inflict(trouble, case, case.job())
+        case.go()
         said, _ = campaign.communicate(timeout=600)
     finally:
         campaign.kill()
@@ -171,20 +170,13 @@ def test_a_chain_of_jobs_survives(tmp_path: Path, launcher: str, trouble: str) -
     try:
         job = case.job()
         number = len(runs_of(case.directory))
-        if trouble == "controller away":
-            with controller_away():
-                case.go()
-                time.sleep(SECONDS)
-        else:
-            inflict(trouble, job)
-            if trouble != "drained":
-                wait_until(lambda: has_ended(job), 240, "the job's end")
-            if trouble == "cancelled":
-                # That stops the chain.
-                assert not ask("squeue", "--noheader").strip()
-            case.go()
-            if trouble != "drained":
-                case.call("chain", "next", "--submit")
+        inflict(trouble, case, job)
+        if trouble == "cancelled":
+            # That stops the chain.
+            assert not ask("squeue", "--noheader").strip()
+        case.go()
+        if trouble in ("cancelled", "time limit"):
+            case.call("chain", "next", "--submit")
         wait_until(lambda: page(case.directory)["windows_done"] == 12, 240, "the chain's end")
     finally:
         resume_nodes()
@@ -201,15 +193,8 @@ def test_a_chain_in_one_allocation_survives(tmp_path: Path, launcher: str, troub
     case = Case(tmp_path, launcher, "campaign", chain=CHAIN)
     chain = case.start("chain")
     try:
-        job = case.job()
-        if trouble == "controller away":
-            with controller_away():
-                case.go()
-                time.sleep(SECONDS)
-        else:
-            inflict(trouble, job)
-            wait_until(lambda: has_ended(job), 60, "the allocation's end")
-            case.go()
+        inflict(trouble, case, case.job(), 60)
+        case.go()
         said, _ = chain.communicate(timeout=600)
     finally:
         chain.kill()

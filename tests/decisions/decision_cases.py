@@ -85,7 +85,6 @@ def participants_of(run: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
 class ExactDraws(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A learner that knows what is possible: some laws per participant, told apart by their means at the samples."""
 
-    always_valid = True
     learner_name = "exact"
 
     def __init__(self, laws: Mapping[str, Sequence[Law]], noise: float = 0.05) -> None:
