@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import random
 import shutil
 import signal
 import socket
@@ -165,8 +166,9 @@ def running_slurm(root: Path, *, threaded: bool = False) -> Iterator[Path]:
         # PMIx of nodes that are one machine would meet in the same directory.
         (root / f"tmp-{name}").mkdir()
     conf = root / "slurm.conf"
-    # MPICH names shared memory by the job's number, and a killed job leaves it in /dev/shm: no number may come again.
-    names = {"host": host, "user": getpass.getuser(), "first_job": int(time.time()) % 10**7 + 1}
+    # MPICH names shared memory by the job's number: two of these at a time must not count alike, and what a killed job
+    # left in /dev/shm must not come again.
+    names = {"host": host, "user": getpass.getuser(), "first_job": 1000 * random.randrange(1, 67_000)}
     names |= _THREADED if threaded else _PLAIN
     machine = _as_other_machine(root) if threaded else {}
     conf.write_text(CONFIGURATION.format(**names, ports=ports, root=root, nodes=nodes))
