@@ -244,7 +244,7 @@ def recommend_split(
         window_seconds=window,
         interval=decision.interval,
         level=float(level),
-        rank_intervals=rank_intervals(problem, decision.models, split, level, limits),
+        rank_intervals=rank_intervals(problem, split, level),
         compute_seconds=compute_seconds,
         waits={name: float(share.mean()) * window for name, share in problem.expected.waits(split).items()},
         # Over one period, in which windows of different size end together.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset.records import MeasuredRun, Measurements
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
-from precice_lb.models.base import learners_of_parameters, new_learner
+from precice_lb.models.base import new_learner
 from precice_lb.models.measurements import widened_errors
 
 Values = Mapping[str, float | str | None]
@@ -36,11 +36,6 @@ class Case:
 def learner_name(model: Any) -> str:
     """Name of a learner or fitted model."""
     return str(getattr(model, "learner_name", type(model).__name__))
-
-
-def _knows_parameters(learner: Any) -> bool:
-    """Whether a learner models further parameters beside the ranks; estimators of others are taken to."""
-    return bool(getattr(learner, "several_parameters", True))
 
 
 def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
@@ -75,7 +70,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
                         "as was asked for."
                     )
-            elif varies and _is_numeric(values) and _knows_parameters(learner):
+            elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
                 modelled[column] = _number(name, column, value)
                 low, high = float(values.min()), float(values.max())
                 if not low <= modelled[column] <= high:
@@ -84,7 +79,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{high:g}; the prediction is an extrapolation."
                     )
             else:
-                keep &= _equal(name, column, values, value, learner)
+                keep &= _equal(name, column, values, value)
         if not keep.any():
             raise DataError(f"expected measurements of {name} with all of {_said(given)} at once, found none")
         columns[name] = modelled
@@ -140,7 +135,7 @@ def _number(name: str, column: str, value: Any) -> float:
     raise DataError(f"{name}: expected a number for the parameter {column}, found {value!r}")
 
 
-def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: Any) -> NDArray[np.bool_]:
+def _equal(name: str, column: str, values: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     if np.issubdtype(values.dtype, np.number):
         same = values == _number(name, column, value)
     else:
@@ -148,11 +143,10 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
         same = values == text
     if same.any():
         return np.asarray(same)
-    remedy = "measure there, or name a measured value"
-    if _is_numeric(values) and len(np.unique(values)) > 1:
-        others = ", ".join(learners_of_parameters())
-        remedy = f"{learner_name(learner)} knows ranks alone: choose one of {others} as learner, or a measured value"
-    raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
+    raise DataError(
+        f"{name}: expected measurements with {column}={value}, found {_range(values)}; measure there, name a measured "
+        "value, or leave it to the default learner, which learns from all"
+    )
 
 
 def _is_numeric(values: NDArray[Any]) -> bool:

@@ -12,7 +12,6 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts, count_text
 from precice_lb.models.posterior import interpolated
 from precice_lb.plural import plural
-from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.limits import Limits, outside
 from precice_lb.recommend.plan import Alternative, FailedSplit
 from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean
@@ -74,53 +73,17 @@ def compared(
     return alternatives
 
 
-def window_interval(
-    models: Mapping[str, Any],
-    problem: SplitProblem,
-    split: Mapping[str, int],
-    windows: NDArray[np.float64],
-    level: float,
-    columns: Mapping[str, Mapping[str, float]],
-) -> tuple[float, float]:
-    """Give quantiles over drawn curves; else the window times of all low and all high bounds, as it is monotone.
-
-    Either way with the expected window, which a few curves may take out of a narrow one.
-    """
-    expected, constraints = problem.expected, problem.limits.constraints
-    if expected.is_uncertain:
-        low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2])
-    elif all(hasattr(model, "predict_interval") for model in models.values()):
-        bounds = {
-            name: model.predict_interval(rows_at([split[name]], columns[name]), level) for name, model in models.items()
-        }
-        # The curves have what sharing cores costs, the models' bounds do not.
-        slower = {name: 1.0 + constraints.overhead(name) for name in models}
-        low, high = (
-            float(
-                expected.seconds(
-                    {name: np.array(max(float(pair[side][0]), 0.0) * slower[name]) for name, pair in bounds.items()}
-                )
-            )
-            for side in (0, 1)
-        )
-    else:
-        return float("nan"), float("nan")
-    window = geometric_mean(windows)
-    return min(float(low), window), max(float(high), window)
-
-
-def rank_intervals(
-    problem: SplitProblem, models: Mapping[str, Any], split: Mapping[str, int], level: float, limits: Limits
-) -> dict[str, tuple[int, int]]:
+def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float) -> dict[str, tuple[int, int]]:
     """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
-    threads, constraints = {limits.threads(name) for name in models}, limits.constraints
-    if len(threads) > 1 or constraints.shared or constraints.fixed or constraints.kinds:
+    limits, constraints = problem.limits, problem.limits.constraints
+    threads = {limits.threads(name) for name in split}
+    if not problem.expected.is_uncertain or len(threads) > 1:
         return {}
-    if not all(hasattr(model, "draw") for model in models.values()):
+    if constraints.shared or constraints.fixed or constraints.kinds:
         return {}
     budget = max(limits.cores // threads.pop(), sum(split.values()))
     schedule = problem.expected.schedule
-    step = max(len(models) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
+    step = max(len(split) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
     least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.curves.items()}
     # Of what is left others get more where they are slower than in the mean: as much where all go on at once and times
     # fall like 1/p, the root of it where times add up. Of a single other one it is all.
@@ -128,9 +91,9 @@ def rank_intervals(
     own = {name: least[name](np.array([float(count)])) for name, count in split.items()}
     parts = {name: split[name] * (seconds / geometric_mean(seconds)) ** power for name, seconds in own.items()}
     intervals = {}
-    for name in models:
-        others = [other for other in models if other != name]
-        counts = _looked_at(limits.counts(name), split[name], max(LOOKED_AT // len(models), LEAST_LOOKED_AT))
+    for name in split:
+        others = [other for other in split if other != name]
+        counts = _looked_at(limits.counts(name), split[name], max(LOOKED_AT // len(split), LEAST_LOOKED_AT))
         counts = counts[counts <= max(budget - sum(limits.lowest[other] for other in others), split[name])]
         costs, all_parts = {name: least[name](counts)}, sum(parts[other] for other in others)
         for other in others:
@@ -145,7 +108,7 @@ def rank_intervals(
     return intervals
 
 
-def _least(curve: Curves, highest: int, step: int) -> Callable[[Array | Integers], Array]:
+def _least(curve: Curves, highest: int, step: int) -> Callable[[NDArray[Any]], Array]:
     """Least seconds of drawn curves with up to so many ranks, (k,), or (curves, k) where each is asked at others."""
     grid = grid_of_ranks(highest)
     logs = np.minimum.accumulate(np.log(curve(grid)[::step]), axis=1)
@@ -156,8 +119,9 @@ def _looked_at(counts: Integers, middle: int, most: int) -> Integers:
     """Choose among rising counts: where there are more, half of them within a factor of two of one."""
     if len(counts) <= most:
         return counts
-    wide, near = (np.geomspace(*ends, most // 2) for ends in ((counts[0], counts[-1]), (middle / 2, 2 * middle)))
-    return counts[np.unique(np.searchsorted(counts, np.append(wide, [*near, middle])).clip(max=len(counts) - 1))]
+    wide, near = np.geomspace((counts[0], middle / 2), (counts[-1], 2 * middle), most // 2).T
+    at = np.searchsorted(counts, np.concatenate((wide, near, [middle]))).clip(max=len(counts) - 1)
+    return np.asarray(counts[np.unique(at)])
 
 
 def caveats(

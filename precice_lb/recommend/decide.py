@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset.records import Measurements
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.case import Case, fit_model
-from precice_lb.recommend.compare import grid_of_ranks, window_interval
+from precice_lb.recommend.compare import grid_of_ranks
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
 from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProblem, curves_of, geometric_mean
@@ -69,7 +69,7 @@ def decide(question: Question, prototype: Any) -> Decision:
     names, case = schedule.participants, question.case
     models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
     curves = {name: curves_of(models[name], [question.seed, at], case.columns[name]) for at, name in enumerate(names)}
-    means = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
+    means = {name: _mean(curves[name], reach[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements
@@ -82,12 +82,19 @@ def decide(question: Question, prototype: Any) -> Decision:
     found = problem.optimum(budget)
     split = problem.improved(found.split, budget)
     windows = expected.window(split)
-    interval = window_interval(models, problem, split, windows, question.level, case.columns)
     # The logarithm of a window is convex in those of the times: the optimum for their means is below every split's.
     steady = geometric_mean(schedule.window_seconds(expected.own(split)))
     gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
-    return Decision(models, problem, split, budget, found, gap, priced, windows, interval)
+    return Decision(models, problem, split, budget, found, gap, priced, windows, _interval(windows, question.level))
+
+
+def _interval(windows: Array, level: float) -> tuple[float, float]:
+    """Quantiles over drawn curves, with the mean, which a few curves may take out of them; NaN of a single one."""
+    if len(windows) == 1:
+        return float("nan"), float("nan")
+    low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return min(low, geometric_mean(windows)), max(high, geometric_mean(windows))
 
 
 def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
@@ -98,10 +105,13 @@ def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float |
     return max(cores // (1 if name in limits.layouts else limits.threads(name)), 1)
 
 
-def _mean(curve: Curves, highest: int, *, exact: bool) -> Array:
+def _mean(curve: Curves, highest: int) -> Array:
     """Mean curve at 1 … highest ranks, and the factor of a standard deviation; of many drawn ones on a grid."""
-    grid = np.arange(1, highest + 1) if exact else grid_of_ranks(highest)
+    grid = grid_of_ranks(highest)
     logs = np.log(curve(grid))
+    if len(logs) == 1:
+        grid = np.arange(1, highest + 1)
+        logs = np.log(curve(grid))
     both = np.array([logs.mean(axis=0), logs.std(axis=0)])
     return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, both)))
 

@@ -307,7 +307,7 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
         (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
-        (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; pmnf knows ranks alone: choose one of bayes, epmnf"),
+        (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; measure there, name a measured"),
         (True, {"mesh": "finer"}, None, "mesh=finer, found coarse, fine; measure there"),
     ],
 )
