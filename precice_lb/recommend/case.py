@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset.records import MeasuredRun, Measurements
+from precice_lb.dataset.versions import of_rows
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.base import new_learner
 from precice_lb.models.measurements import widened_errors
@@ -47,16 +48,11 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
             raise DataError(
                 f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
             )
-    samples, spread, parameters, sent = (
-        dict(measurements.samples),
-        dict(measurements.standard_errors),
-        dict(measurements.parameters),
-        dict(measurements.communication),
-    )
     columns: dict[str, dict[str, float]] = {}
+    kept = {name: np.ones(len(rows), dtype=np.bool_) for name, rows in measurements.samples.items()}
     warnings: list[str] = []
     for name in names:
-        modelled, keep = {}, np.ones(len(measurements.samples[name]), dtype=np.bool_)
+        modelled: dict[str, float] = {}
         for column, values in measurements.parameters.get(name, {}).items():
             varies = len(np.unique(values)) > 1
             if column not in given:
@@ -79,22 +75,13 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{high:g}; the prediction is an extrapolation."
                     )
             else:
-                keep &= _equal(name, column, values, value)
-        if not keep.any():
+                kept[name] &= _equal(name, column, values, value)
+        if not kept[name].any():
             raise DataError(f"expected measurements of {name} with all of {_said(given)} at once, found none")
         columns[name] = modelled
-        if not keep.all():
-            samples[name] = np.asarray(measurements.samples[name])[keep]
-            for each in (spread, sent):
-                if name in each:
-                    each[name] = np.asarray(each[name])[keep]
-            parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
     runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
-    kept = dataclasses.replace(
-        measurements, samples=samples, standard_errors=spread, parameters=parameters, runs=runs, communication=sent
-    )
     said = {column: value for column, value in given.items() if value is not None}
-    return Case(kept, columns, said, tuple(warnings))
+    return Case(dataclasses.replace(of_rows(measurements, kept), runs=runs), columns, said, tuple(warnings))
 
 
 def rows_of_case(measurements: Measurements, name: str, columns: Mapping[str, float]) -> NDArray[np.bool_]:
