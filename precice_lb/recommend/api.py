@@ -16,7 +16,7 @@ from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
-from precice_lb.recommend.decide import Question, decide, node_ranks
+from precice_lb.recommend.decide import decide, node_ranks
 from precice_lb.recommend.limits import Limits, accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
@@ -176,8 +176,7 @@ def recommend_split(
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    question = Question(schedule, case, limits, reach, seed, level, prefer, within)
-    decision = decide(question, prototype)
+    decision = decide(schedule, case, limits, reach, prototype, seed=seed, level=level, prefer=prefer, within=within)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = problem.expected.mean_seconds(split)
     # What windows were measured to take leaves no room for more work than that.

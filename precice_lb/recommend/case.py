@@ -84,14 +84,6 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
     return Case(dataclasses.replace(of_rows(measurements, kept), runs=runs), columns, said, tuple(warnings))
 
 
-def rows_of_case(measurements: Measurements, name: str, columns: Mapping[str, float]) -> NDArray[np.bool_]:
-    """Which of a participant's rows were measured at these values of the parameters, shape (n,)."""
-    same = np.ones(len(measurements.samples[name]), dtype=np.bool_)
-    for column, value in columns.items():
-        same &= np.asarray(measurements.parameters[name][column], dtype=np.float64) == value
-    return same
-
-
 def _is_of_case(run: MeasuredRun, given: Values) -> bool:
     """Whether a run states no other value of a parameter than the wanted one."""
     return all(

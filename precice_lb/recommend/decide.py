@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,6 @@ from precice_lb.schedule import Schedule
 from precice_lb.split import SplitResult
 
 Array = NDArray[np.float64]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Question:
-    """What is to be decided, apart from the models."""
-
-    schedule: Schedule
-    case: Case
-    limits: Limits
-    # Up to which ranks a curve has to be known.
-    reach: dict[str, int]
-    # Of all that is drawn.
-    seed: int
-    level: float
-    # As of `precice_lb.recommend.recommend_split`.
-    prefer: Prefer | None
-    within: float | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,19 +47,21 @@ class Decision:
         return float(geometric_mean(self.windows))
 
 
-def decide(question: Question, prototype: Any) -> Decision:
-    """Find the split with the least expected loss."""
-    schedule, limits, reach, prefer = question.schedule, question.limits, question.reach, question.prefer
-    names, case = schedule.participants, question.case
+def decide(
+    schedule: Schedule, case: Case, limits: Limits, reach: Mapping[str, int], prototype: Any,
+    *, seed: int, level: float, prefer: Prefer | None, within: float | None,
+) -> Decision:  # fmt: skip
+    """Find the split with the least expected loss; of each participant a curve has to be known as far as its reach."""
+    names = schedule.participants
     models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
-    curves = {name: curves_of(models[name], [question.seed, at], case.columns[name]) for at, name in enumerate(names)}
+    curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
     means = {name: _mean(curves[name], reach[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements
-    expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, question.seed)
+    expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
     problem = SplitProblem(times, spread, curves, expected, limits)
-    tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
+    tradeoff = tradeoff_of(problem) if within is not None or prefer is not None else None
     chosen = None if tradeoff is None else tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
@@ -86,7 +72,7 @@ def decide(question: Question, prototype: Any) -> Decision:
     steady = geometric_mean(schedule.window_seconds(expected.own(split)))
     gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
-    return Decision(models, problem, split, budget, found, gap, priced, windows, _interval(windows, question.level))
+    return Decision(models, problem, split, budget, found, gap, priced, windows, _interval(windows, level))
 
 
 def _interval(windows: Array, level: float) -> tuple[float, float]:
