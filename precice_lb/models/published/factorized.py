@@ -4,8 +4,8 @@ T = W·N/p + C·S: computation is proportional to the elements per rank, communi
 part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear functions of
 the logarithms of ranks, size and further parameters, drawn towards constants, and W as a sum over kinds of elements
 where their fractions are known. The paper measures computation and communication apart and trains networks on thousands
-of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales.
-Surfaces are those of cubes, (N/p)^((D-1)/D).
+of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; where
+the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ EXTRA_SCALE = 3.0
 LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
+# Prior's standard deviation of the exponent of surfaces, about that of cubes, over the usual noise of a surface.
+LOOSENESS = 4.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,6 +86,7 @@ class FactorizedRegressor(Learner):
         standard_error: ArrayLike | None = None,
         *,
         communication: ArrayLike | None = None,
+        surface: ArrayLike | None = None,
     ) -> FactorizedRegressor:
         """Return itself, having learned from measurements.
 
@@ -97,20 +100,45 @@ class FactorizedRegressor(Learner):
             Of each row of ``y`` in seconds, NaN where unknown.
         communication : array of shape (n,), optional
             Seconds of each row of ``y`` that are communication, from 0 to below it; NaN where unknown.
+        surface : array of shape (n,), optional
+            Largest surface of a rank's part of the mesh, in any unit that is the same for all rows, as partitions give
+            it. For other ranks and sizes a power of the elements per rank is fitted to it.
 
         Raises
         ------
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        self._known = communication
+        self._known = communication, surface
         try:
             return super().fit(X, y, standard_error)
         finally:
             del self._known
 
-    def _predict(self, points: Array) -> Array:
-        both = np.logaddexp(*self._parts(*self._logs(points), self.log_coefficients_, self.extra_))
+    def predict(self, X: ArrayLike, *, surface: ArrayLike | None = None) -> Array:
+        """Seconds at each row of X.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters.
+        surface : array of shape (n,), optional
+            Largest surface of a rank's part, as given to `fit`, where the partitions to come are known.
+
+        Returns
+        -------
+        array of shape (n,)
+            Seconds per time window.
+
+        Raises
+        ------
+        ModelError
+            Rows that are not like those of the fit, or surfaces that are not above 0.
+        """
+        points = self._points(X)
+        logs, fractions = self._logs(points)
+        surfaces = None if surface is None else np.log(_above_zero(_column(surface, len(points), "surface")))
+        both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_, surfaces))
         return np.asarray(np.exp(np.clip(both, -600.0, 600.0)), dtype=np.float64)
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
@@ -121,16 +149,16 @@ class FactorizedRegressor(Learner):
             raise ModelError(
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
-        communication = np.full(len(points), np.nan)
-        if self._known is not None:
-            communication = np.asarray(self._known, dtype=np.float64)
-        if communication.shape != seconds.shape:
-            raise ModelError(f"expected communication of shape {seconds.shape}, found shape {communication.shape}")
+        communication, surface = (
+            _column(values, len(points), name)
+            for values, name in zip(self._known, ("communication", "surface"), strict=True)
+        )
         if (bad := (communication < 0) | (communication >= seconds)).any():
             raise ModelError(
                 f"expected communication from 0 to below the seconds of its row, found {communication[bad][0]:g} s of "
                 f"{seconds[bad][0]:g} s"
             )
+        surfaces = None if np.isnan(surface).all() else np.log(_above_zero(surface))
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
         sizes = points[:, self.size_column] if d > 1 else np.array([math.inf])
         levels = [self.size_is_level] if self.size_is_level is not None and d > 1 else [False]
@@ -140,20 +168,28 @@ class FactorizedRegressor(Learner):
         for level in levels:
             end = copy.copy(self)
             end.level_ = level
-            ends.append((end._learn(points, seconds, scale, communication), end))
+            ends.append((end._learn(points, seconds, scale, communication, surfaces), end))
         self.__dict__.update(vars(min(ends, key=lambda pair: pair[0])[1]))
         self.formula_ = self._as_formula()
 
-    def _learn(self, points: Array, seconds: Array, scale: Array, communication: Array) -> float:
+    def _learn(
+        self, points: Array, seconds: Array, scale: Array, communication: Array, surfaces: Array | None
+    ) -> float:
         """Fit with the size as a level or not: the best of several starts; its cost."""
         logs, fractions = self._logs(points)
         # Of each column of X the mean of ln(x); where the size is a level, of ln N.
         self.centre_ = logs.mean(axis=0)
         per_rank = self._per_rank(logs)
+        # The factor's logarithm and the exponent of surfaces over elements per rank.
+        self.surface_ = np.array([0.0, (self.dimensions - 1) / self.dimensions])
+        if surfaces is None:
+            surfaces = self.surface_[1] * per_rank
+        else:
+            self.surface_ = power_law(per_rank, surfaces, self.surface_[1])
         apart = np.isfinite(communication)
         sent = apart & (communication > 0)
         target = np.log(seconds - np.where(apart, communication, 0.0))
-        typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - self._cubes * per_rank))
+        typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - surfaces))
         count, free = 2 * (1 + len(self.centre_)), (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
 
         def unpacked(values: Array) -> tuple[Array, Array]:
@@ -163,7 +199,7 @@ class FactorizedRegressor(Learner):
 
         def residuals(values: Array) -> Array:
             coefficients, extra = unpacked(values)
-            work, exchange = self._parts(logs, fractions, coefficients, extra)
+            work, exchange = self._parts(logs, fractions, coefficients, extra, surfaces)
             fitted = np.where(apart, work, np.logaddexp(work, exchange))
             share = coefficients[1, 0] - coefficients[0, 0] - shift - math.log(COMMUNICATION)
             exchanged = (exchange - np.log(np.where(sent, communication, 1.0)))[sent] / scale[sent]
@@ -200,29 +236,50 @@ class FactorizedRegressor(Learner):
         """Logarithm of the elements per rank."""
         return np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
 
-    @property
-    def _cubes(self) -> float:
-        """Exponent of surfaces over elements per rank."""
-        return (self.dimensions - 1) / self.dimensions
-
-    def _parts(self, logs: Array, fractions: Array, coefficients: Array, extra: Array) -> tuple[Array, Array]:
-        """Logarithms of computation and communication."""
+    def _parts(
+        self, logs: Array, fractions: Array, coefficients: Array, extra: Array, surfaces: Array | None
+    ) -> tuple[Array, Array]:
+        """Logarithms of computation and communication; of surfaces, where they are known for these points."""
         per_rank = self._per_rank(logs)
         w, c = coefficients[:, 1:] @ (logs - self.centre_).T + coefficients[:, :1]
-        return per_rank + w + np.log1p(fractions @ np.exp(extra)), self._cubes * per_rank + c
+        if surfaces is None:
+            surfaces = self.surface_[0] + self.surface_[1] * per_rank
+        return per_rank + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
 
     def _as_formula(self) -> Formula:
         d = len(self.centre_)
         exponents = np.zeros((2 + len(self.extra_), d, 2))
         # Computation, communication, then more computation for each kind of elements.
         exponents[:2, :, 0] = self.log_coefficients_[:, 1:]
-        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_
-        exponents[:2, 0, 0] -= 1.0, self._cubes
+        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_ + [0.0, self.surface_[0]]
+        exponents[:2, 0, 0] -= 1.0, self.surface_[1]
         if d > 1:
-            exponents[:2, self.size_column, 0] += 1.0, self._cubes
+            exponents[:2, self.size_column, 0] += 1.0, self.surface_[1]
         exponents[2:] = exponents[0]
         exponents[range(2, len(exponents)), list(self.fraction_columns), 0] += 1.0
         bases = np.zeros(d)
         if self.level_:
             bases[self.size_column] = 2.0**self.dimensions
         return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents, bases)
+
+
+def power_law(x: Array, y: Array, exponent: float) -> Array:
+    """Fit y = factor + exponent·x, drawn to an exponent as if by one point a unit of x away; shape (2,)."""
+    centred = x - x.mean()
+    weight = 1.0 / LOOSENESS**2
+    slope = (centred @ (y - y.mean()) + weight * exponent) / (centred @ centred + weight)
+    return np.array([y.mean() - slope * x.mean(), slope])
+
+
+def _column(values: ArrayLike | None, rows: int, name: str) -> Array:
+    """Read one value for each row; NaN where nothing is given."""
+    column = np.full(rows, np.nan) if values is None else np.asarray(values, dtype=np.float64)
+    if column.shape != (rows,):
+        raise ModelError(f"expected {name} of shape ({rows},), one for each row, found shape {column.shape}")
+    return column
+
+
+def _above_zero(surfaces: Array) -> Array:
+    if not (surfaces > 0).all():
+        raise ModelError(f"expected surfaces above 0 of all rows or of none, found {surfaces[~(surfaces > 0)][0]:g}")
+    return surfaces
