@@ -100,8 +100,9 @@ def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float
             ranks = (budget - counts) * parts[other] / all_parts
             costs[other] = least[other](np.clip(ranks, limits.lowest[other], limits.highest[other]))
         windows = schedule.window_seconds(costs)
-        # The fewest of those that are as good.
-        best = counts[np.argmax(windows <= windows.min(axis=1, keepdims=True) * (1 + 1e-9), axis=1)]
+        # Of those that are as good the nearest to what is recommended.
+        good = windows <= windows.min(axis=1, keepdims=True) * (1 + 1e-9)
+        best = np.clip(split[name], counts[good.argmax(axis=1)], counts[::-1][good[:, ::-1].argmax(axis=1)])
         low, high = np.quantile(best, [(1 - level) / 2, (1 + level) / 2], method="nearest")
         # The recommended count is the best in the mean, which few curves need be: it never stands outside.
         intervals[name] = (min(int(low), split[name]), max(int(high), split[name]))

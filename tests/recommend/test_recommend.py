@@ -558,3 +558,10 @@ def test_intervals_of_ranks_are_those_of_the_best_splits_of_drawn_curves_of_four
         assert low < high
         edges = np.quantile([split[name] for split in best], [0.1, 0.9])
         assert (low, high) == pytest.approx(edges, abs=2)
+
+
+def test_ranks_that_change_nothing_are_not_between_the_bounds() -> None:
+    """Fluid may have 20 ranks and sets the window with them: that Solid would do with fewer says nothing of it."""
+    found = recommend_split(CASE, 64, maximum_ranks={"Fluid": 20})
+    assert found.split == {"Fluid": 20, "Solid": 44}
+    assert found.rank_intervals["Solid"] == (44, 44)
