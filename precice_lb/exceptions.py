@@ -12,7 +12,6 @@ __all__ = [
     "DataError",
     "GuessError",
     "InfeasibleError",
-    "InternalError",
     "ModelError",
     "PluginError",
     "PreciceLBError",
@@ -70,10 +69,6 @@ class StudyError(PreciceLBError):
 
 class CalibrationError(PreciceLBError):
     """A campaign cannot go on."""
-
-
-class InternalError(PreciceLBError):
-    """A result that cannot be: an error of this package, not of its user."""
 
 
 class PluginError(PreciceLBError):

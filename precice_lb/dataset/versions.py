@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,6 @@ from precice_lb.dataset.records import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
 from precice_lb.names import key_of
-
-if TYPE_CHECKING:
-    pass
-
 
 # Means of coupling iterations that differ by less than this share are the same.
 _ALIKE = 0.05
@@ -78,8 +74,8 @@ def of_versions(measurements: Measurements, versions: Mapping[str, str]) -> Meas
     )
 
 
-def of_rows(measurements: Measurements, kept: Mapping[str, NDArray[np.bool_]]) -> Measurements:
-    """Give some of each participant's rows; runs as a whole stay."""
+def of_rows(measurements: Measurements, kept: Mapping[str, NDArray[Any]]) -> Measurements:
+    """Give some of each participant's rows, by a mask or in an order; runs as a whole stay."""
     return dataclasses.replace(
         measurements,
         samples={name: rows[kept[name]] for name, rows in measurements.samples.items()},

@@ -71,7 +71,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if points.shape[1] > 1 and not self.several_parameters:
                 raise ModelError(
                     f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                    f"parameter: leave the other columns out or use one of {', '.join(learners_of_parameters())}"
+                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
                 )
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
@@ -148,11 +148,6 @@ def _rows(X: ArrayLike) -> Array:
     if (bad := points[:, 0] < 1).any():
         raise ModelError(f"expected ranks of at least 1, found {points[bad][0, 0]:g}")
     return np.asarray(points)
-
-
-def learners_of_parameters() -> list[str]:
-    """Name the learners that model parameters beside the ranks."""
-    return sorted(name for name in LEARNERS if LEARNERS[name].several_parameters)
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:

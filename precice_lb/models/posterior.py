@@ -461,7 +461,7 @@ def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:
     return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
 
 
-def interpolated(ranks: Array, known: NDArray[Any], values: Array) -> Array:
+def interpolated(ranks: NDArray[Any], known: NDArray[Any], values: Array) -> Array:
     """Values on straight lines over the logarithm of ranks, going on beyond the known ones, shape (n, m).
 
     Of n curves with values (n, k) at known ranks (k,), rising; at ranks (m,), or (n, m) where each curve is asked at

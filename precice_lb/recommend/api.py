@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from precice_lb.dataset.records import Measurements, load_imbalance
-from precice_lb.exceptions import InfeasibleError, InternalError, ModelError
+from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
-from precice_lb.recommend.decide import Question, decide, node_ranks
+from precice_lb.recommend.decide import decide, node_ranks
 from precice_lb.recommend.limits import Limits, accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
@@ -34,42 +32,8 @@ from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Constraints, Machine
 from precice_lb.split.constraints import whole_number
 
-# Rounding.
-_EPS = 1e-6
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
-# What the mean of a finite replay may be below the window of the mean costs.
-_REPLAYED = 0.01
-
-
-def require_sound(recommendation: Recommendation, schedule: Schedule) -> None:
-    """Refuse a result that cannot be."""
-    problems = list(_problems(recommendation, schedule))
-    if not problems:
-        return
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="precice-lb-error-", suffix=".json", delete=False, encoding="utf-8"
-        ) as file:
-            json.dump({"problems": problems, "recommendation": recommendation.to_dict()}, file, default=str)
-        where = f"the case is in {Path(file.name)}; please report it with that file"
-    except OSError as error:
-        where = f"the case could not be written ({error})"
-    raise InternalError(f"precice_lb made a recommendation that cannot be ({'; '.join(problems)}); {where}")
-
-
-def _problems(recommendation: Recommendation, schedule: Schedule) -> Iterator[str]:
-    window, (low, high) = recommendation.window_seconds, recommendation.interval
-    if window < low * (1 - _EPS) or window > high * (1 + _EPS):
-        yield f"a window of {window:.6g} s outside of its interval of {low:.6g} to {high:.6g} s"
-    for name, wait in recommendation.waits.items():
-        if wait > window * (1 + _EPS):
-            yield f"{name} waits {wait:.6g} s in a window of {window:.6g} s"
-    steady = float(schedule.window_seconds(recommendation.compute_seconds))
-    if steady > window * (1 + _REPLAYED):
-        yield f"compute seconds that need a window of {steady:.6g} s, not {window:.6g} s"
-
-
 # What some arguments were called before.
 _BEFORE = {
     "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
@@ -156,8 +120,6 @@ def recommend_split(
     DataError, ModelError, InfeasibleError, ScheduleError
         Unusable measurements; a model that cannot be fitted; bounds that leave no split; a coupling that cannot be
         read. The message says what to do.
-    InternalError
-        A result that cannot be, with a file of the case.
     TypeError
         A word that is none of these.
 
@@ -214,8 +176,7 @@ def recommend_split(
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    question = Question(schedule, case, limits, reach, seed, level, prefer, within)
-    decision = decide(question, prototype)
+    decision = decide(schedule, case, limits, reach, prototype, seed=seed, level=level, prefer=prefer, within=within)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = problem.expected.mean_seconds(split)
     # What windows were measured to take leaves no room for more work than that.
@@ -239,12 +200,12 @@ def recommend_split(
     used = problem.used(split)
     plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
     remarks = accepted_remarks(split, constraints)
-    recommendation = Recommendation(
+    return Recommendation(
         split=split,
         window_seconds=window,
         interval=decision.interval,
         level=float(level),
-        rank_intervals=rank_intervals(problem, decision.models, split, level, limits),
+        rank_intervals=rank_intervals(problem, split, level),
         compute_seconds=compute_seconds,
         waits={name: float(share.mean()) * window for name, share in problem.expected.waits(split).items()},
         # Over one period, in which windows of different size end together.
@@ -269,8 +230,6 @@ def recommend_split(
         comparisons=problem.expected.comparisons,
         failed_splits=told,
     )
-    require_sound(recommendation, schedule)
-    return recommendation
 
 
 def _crowded(measurements: Measurements, limits: Limits) -> list[str]:

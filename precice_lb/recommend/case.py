@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset.records import MeasuredRun, Measurements
+from precice_lb.dataset.versions import of_rows
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
-from precice_lb.models.base import learners_of_parameters, new_learner
+from precice_lb.models.base import new_learner
 from precice_lb.models.measurements import widened_errors
 
 Values = Mapping[str, float | str | None]
@@ -38,11 +39,6 @@ def learner_name(model: Any) -> str:
     return str(getattr(model, "learner_name", type(model).__name__))
 
 
-def _knows_parameters(learner: Any) -> bool:
-    """Whether a learner models further parameters beside the ranks; estimators of others are taken to."""
-    return bool(getattr(learner, "several_parameters", True))
-
-
 def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
     """Choose rows and columns for a case."""
     given = dict(wanted or {})
@@ -52,16 +48,11 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
             raise DataError(
                 f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
             )
-    samples, spread, parameters, sent = (
-        dict(measurements.samples),
-        dict(measurements.standard_errors),
-        dict(measurements.parameters),
-        dict(measurements.communication),
-    )
     columns: dict[str, dict[str, float]] = {}
+    kept = {name: np.ones(len(rows), dtype=np.bool_) for name, rows in measurements.samples.items()}
     warnings: list[str] = []
     for name in names:
-        modelled, keep = {}, np.ones(len(measurements.samples[name]), dtype=np.bool_)
+        modelled: dict[str, float] = {}
         for column, values in measurements.parameters.get(name, {}).items():
             varies = len(np.unique(values)) > 1
             if column not in given:
@@ -75,7 +66,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
                         "as was asked for."
                     )
-            elif varies and _is_numeric(values) and _knows_parameters(learner):
+            elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
                 modelled[column] = _number(name, column, value)
                 low, high = float(values.min()), float(values.max())
                 if not low <= modelled[column] <= high:
@@ -84,30 +75,13 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         f"{high:g}; the prediction is an extrapolation."
                     )
             else:
-                keep &= _equal(name, column, values, value, learner)
-        if not keep.any():
+                kept[name] &= _equal(name, column, values, value)
+        if not kept[name].any():
             raise DataError(f"expected measurements of {name} with all of {_said(given)} at once, found none")
         columns[name] = modelled
-        if not keep.all():
-            samples[name] = np.asarray(measurements.samples[name])[keep]
-            for each in (spread, sent):
-                if name in each:
-                    each[name] = np.asarray(each[name])[keep]
-            parameters[name] = {key: values[keep] for key, values in measurements.parameters[name].items()}
     runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
-    kept = dataclasses.replace(
-        measurements, samples=samples, standard_errors=spread, parameters=parameters, runs=runs, communication=sent
-    )
     said = {column: value for column, value in given.items() if value is not None}
-    return Case(kept, columns, said, tuple(warnings))
-
-
-def rows_of_case(measurements: Measurements, name: str, columns: Mapping[str, float]) -> NDArray[np.bool_]:
-    """Which of a participant's rows were measured at these values of the parameters, shape (n,)."""
-    same = np.ones(len(measurements.samples[name]), dtype=np.bool_)
-    for column, value in columns.items():
-        same &= np.asarray(measurements.parameters[name][column], dtype=np.float64) == value
-    return same
+    return Case(dataclasses.replace(of_rows(measurements, kept), runs=runs), columns, said, tuple(warnings))
 
 
 def _is_of_case(run: MeasuredRun, given: Values) -> bool:
@@ -140,7 +114,7 @@ def _number(name: str, column: str, value: Any) -> float:
     raise DataError(f"{name}: expected a number for the parameter {column}, found {value!r}")
 
 
-def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: Any) -> NDArray[np.bool_]:
+def _equal(name: str, column: str, values: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     if np.issubdtype(values.dtype, np.number):
         same = values == _number(name, column, value)
     else:
@@ -148,11 +122,10 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any, learner: An
         same = values == text
     if same.any():
         return np.asarray(same)
-    remedy = "measure there, or name a measured value"
-    if _is_numeric(values) and len(np.unique(values)) > 1:
-        others = ", ".join(learners_of_parameters())
-        remedy = f"{learner_name(learner)} knows ranks alone: choose one of {others} as learner, or a measured value"
-    raise DataError(f"{name}: expected measurements with {column}={value}, found {_range(values)}; {remedy}")
+    raise DataError(
+        f"{name}: expected measurements with {column}={value}, found {_range(values)}; measure there, name a measured "
+        "value, or leave it to the default learner, which learns from all"
+    )
 
 
 def _is_numeric(values: NDArray[Any]) -> bool:

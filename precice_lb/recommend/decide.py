@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset.records import Measurements
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.case import Case, fit_model
-from precice_lb.recommend.compare import grid_of_ranks, window_interval
+from precice_lb.recommend.compare import grid_of_ranks
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
 from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProblem, curves_of, geometric_mean
@@ -19,23 +20,6 @@ from precice_lb.schedule import Schedule
 from precice_lb.split import SplitResult
 
 Array = NDArray[np.float64]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Question:
-    """What is to be decided, apart from the models."""
-
-    schedule: Schedule
-    case: Case
-    limits: Limits
-    # Up to which ranks a curve has to be known.
-    reach: dict[str, int]
-    # Of all that is drawn.
-    seed: int
-    level: float
-    # As of `precice_lb.recommend.recommend_split`.
-    prefer: Prefer | None
-    within: float | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,31 +47,40 @@ class Decision:
         return float(geometric_mean(self.windows))
 
 
-def decide(question: Question, prototype: Any) -> Decision:
-    """Find the split with the least expected loss."""
-    schedule, limits, reach, prefer = question.schedule, question.limits, question.reach, question.prefer
-    names, case = schedule.participants, question.case
+def decide(
+    schedule: Schedule, case: Case, limits: Limits, reach: Mapping[str, int], prototype: Any,
+    *, seed: int, level: float, prefer: Prefer | None, within: float | None,
+) -> Decision:  # fmt: skip
+    """Find the split with the least expected loss; of each participant a curve has to be known as far as its reach."""
+    names = schedule.participants
     models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
-    curves = {name: curves_of(models[name], [question.seed, at], case.columns[name]) for at, name in enumerate(names)}
-    means = {name: _mean(curves[name], reach[name], exact=not hasattr(models[name], "draw")) for name in names}
+    curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
+    means = {name: _mean(curves[name], reach[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements
-    expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, question.seed)
+    expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
     problem = SplitProblem(times, spread, curves, expected, limits)
-    tradeoff = tradeoff_of(problem) if question.within is not None or prefer is not None else None
+    tradeoff = tradeoff_of(problem) if within is not None or prefer is not None else None
     chosen = None if tradeoff is None else tradeoff.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
     budget = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
     found = problem.optimum(budget)
     split = problem.improved(found.split, budget)
     windows = expected.window(split)
-    interval = window_interval(models, problem, split, windows, question.level, case.columns)
     # The logarithm of a window is convex in those of the times: the optimum for their means is below every split's.
     steady = geometric_mean(schedule.window_seconds(expected.own(split)))
     gap = max(steady * (1 + found.gap) / found.window_seconds - 1, 0.0)
     priced = None if tradeoff is None or chosen is None else (tradeoff, chosen)
-    return Decision(models, problem, split, budget, found, gap, priced, windows, interval)
+    return Decision(models, problem, split, budget, found, gap, priced, windows, _interval(windows, level))
+
+
+def _interval(windows: Array, level: float) -> tuple[float, float]:
+    """Quantiles over drawn curves, with the mean, which a few curves may take out of them; NaN of a single one."""
+    if len(windows) == 1:
+        return float("nan"), float("nan")
+    low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return min(low, geometric_mean(windows)), max(high, geometric_mean(windows))
 
 
 def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
@@ -98,10 +91,13 @@ def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float |
     return max(cores // (1 if name in limits.layouts else limits.threads(name)), 1)
 
 
-def _mean(curve: Curves, highest: int, *, exact: bool) -> Array:
+def _mean(curve: Curves, highest: int) -> Array:
     """Mean curve at 1 … highest ranks, and the factor of a standard deviation; of many drawn ones on a grid."""
-    grid = np.arange(1, highest + 1) if exact else grid_of_ranks(highest)
+    grid = grid_of_ranks(highest)
     logs = np.log(curve(grid))
+    if len(logs) == 1:
+        grid = np.arange(1, highest + 1)
+        logs = np.log(curve(grid))
     both = np.array([logs.mean(axis=0), logs.std(axis=0)])
     return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, both)))
 

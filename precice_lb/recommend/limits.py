@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, count_text, split_text
-from precice_lb.plural import plural, span
+from precice_lb.plural import plural
 from precice_lb.precice_xml import accepted_ranks, parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
@@ -35,11 +35,6 @@ class Limits:
     constraints: Constraints
 
     @property
-    def is_free(self) -> bool:
-        """Whether the machine demands nothing."""
-        return self.constraints == Constraints()
-
-    @property
     def cores(self) -> int:
         """Cores of the budget, or ranks where it counts those."""
         if self.constraints.kinds:
@@ -58,14 +53,6 @@ class Limits:
     def count(self, name: str, count: int) -> str:
         """Write what one participant has of a split."""
         return count_text(name, count, self.layouts)
-
-    def plural(self, name: str, count: int) -> str:
-        """Write a number of its ranks, or of its cores where the split counts those."""
-        return plural(count, "core" if name in self.layouts else "rank")
-
-    def span(self, name: str, low: int, high: int) -> str:
-        """Write a range of its ranks or cores."""
-        return span(low, high, "core" if name in self.layouts else "rank")
 
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split."""
@@ -178,7 +165,7 @@ def limits_of(
 ) -> tuple[Limits, dict[str, int]]:
     """Find the bounds of each participant's ranks, and up to which count its curve has to be known."""
     limits = Limits(budget, {}, {}, constraints)
-    if limits.is_free:
+    if constraints == Constraints():
         lowest, highest = rank_bounds(names, budget, minimum, maximum)
         spare = budget - sum(lowest.values())
         most = {name: lowest[name] + spare for name in names}

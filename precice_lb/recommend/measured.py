@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +41,6 @@ class Comparison:
     predicted: float
     # The runs that measured it.
     runs: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return dataclasses.asdict(self)
 
 
 def compared_with_measured(

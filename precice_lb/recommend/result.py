@@ -14,7 +14,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.layout import Layout, Layouts
 from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
-from precice_lb.recommend.case import measured_rows, rows_at, rows_of_case
+from precice_lb.recommend.case import measured_rows, rows_at
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
@@ -41,8 +41,7 @@ class Recommendation:
         Of the intervals, between 0 and 1.
     rank_intervals : dict of str to (int, int)
         By participant, bounds that hold with probability ``level`` the ranks that are really best for it within the
-        budget; empty for a learner that does not say how sure it is, and for more than eight participants unless all
-        of them run in parallel.
+        budget; empty for a learner that draws no curves, and where cores are shared, fixed or of several kinds.
     compute_seconds, waits : dict of str to float
         Predicted seconds per time window that each participant works on its own and waits for others (means again).
     imbalance : float
@@ -171,7 +170,10 @@ class Recommendation:
         -------
         ndarray of bool, shape (n,)
         """
-        return rows_of_case(self.measurements, name, self.modelled[name])
+        columns = self.measurements.parameters.get(name, {})
+        same = [np.asarray(columns[key], dtype=np.float64) == value for key, value in self.modelled[name].items()]
+        every = np.ones(len(self.measurements.samples[name]), dtype=np.bool_)
+        return np.asarray(np.all([every, *same], axis=0))
 
     def predicted_again(self, name: str) -> NDArray[np.float64]:
         """Seconds per time window that a participant's model gives for each of its measurements.
@@ -196,11 +198,8 @@ class Recommendation:
                 "format_version": FORMAT_VERSION,
                 "total_ranks": self.total_ranks,
                 "split": self.split,
-                **(
-                    {"versions": self.versions, "choices": [each.to_dict() for each in self.choices]}
-                    if self.choices
-                    else {}
-                ),
+                **({"versions": self.versions} if self.choices else {}),
+                **({"choices": [each.to_dict() for each in self.choices]} if self.choices else {}),
                 **({"layouts": self._layouts()} if self.layouts else {}),
                 "parameters": self.parameters,
                 "window_seconds": self.window_seconds,
@@ -210,9 +209,7 @@ class Recommendation:
                 },
                 "own_seconds": self.compute_seconds,
                 "wait_seconds": self.waits,
-                "imbalance": self.imbalance,
-                "schedule": self.schedule,
-                "learner": self.learner,
+                **{key: getattr(self, key) for key in ("imbalance", "schedule", "learner")},
                 "models": {name: _describe(model) for name, model in self.models.items()},
                 "alternatives": {
                     name: {
@@ -224,11 +221,9 @@ class Recommendation:
                 "warnings": self.warnings,
                 "critical": self.critical,
                 "budget_unit": self.unit,
-                "used": self.used,
-                "gap": self.gap,
-                "proof": self.proof,
+                **{key: getattr(self, key) for key in ("used", "gap", "proof")},
                 "plan": self.plan.to_dict() if self.plan else None,
-                "measured_splits": [each.to_dict() for each in self.comparisons],
+                "measured_splits": self.comparisons,
                 "failed_splits": self.failed_splits,
                 "measurements": {
                     **{
@@ -285,9 +280,7 @@ class VersionChoice:
         found = self.recommendation
         return {
             "versions": self.versions,
-            "split": found.split,
-            "used": found.used,
-            "window_seconds": found.window_seconds,
+            **{key: getattr(found, key) for key in ("split", "used", "window_seconds")},
             "interval": {"low": found.interval[0], "high": found.interval[1], "level": found.level},
             "own_seconds": found.compute_seconds,
             "gain": self.gain,
@@ -306,4 +299,4 @@ def _describe(model: Any) -> dict[str, Any]:
     formula = formula_of(model)
     if formula is None:
         return {"estimator": kind}
-    return {"estimator": kind, "formula": formula.to_dict(), "text": formula.text()}
+    return {"estimator": kind, "formula": formula, "text": formula.text()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, load_measurements
 from precice_lb.dataset.samples import distinct, said_again
-from precice_lb.dataset.versions import measured_layouts, row_layouts
+from precice_lb.dataset.versions import measured_layouts, of_rows, row_layouts
 from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
@@ -187,56 +187,52 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
 
 
 def _joined(parts: Sequence[Measurements]) -> Measurements:
-    names = list(dict.fromkeys(name for part in parts for name in part.samples))
-    samples, spread, parameters, sent, versions, origins = {}, {}, {}, {}, {}, {}
+    having = {name: [part for part in parts if name in part.samples] for part in parts for name in part.samples}
+
+    def joined(column: Callable[[Measurements, str], NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {name: np.concatenate([column(part, name) for part in own]) for name, own in having.items()}
+
+    def merged(key: str) -> dict[str, Any]:
+        return {name: value for part in parts for name, value in getattr(part, key).items()}
+
+    # A column that only some sources have says nothing about the rows of the others.
+    shared = {n: sorted(set.intersection(*(set(p.parameters.get(n, {})) for p in own))) for n, own in having.items()}
+    ran = joined(lambda part, name: part.versions.get(name, np.full(len(part.samples[name]), "")))
+    sent = joined(Measurements.communicating)
     layouts: dict[str, list[Layout]] = {}
     unknown: set[str] = set()
-    repeated: list[str] = []
-    for name in names:
-        having = [part for part in parts if name in part.samples]
-        rows = np.concatenate([part.samples[name] for part in having])
-        for part in having:
-            for key, layout in row_layouts(part, name):
-                layouts.setdefault(key, []).append(layout)
-                if key not in part.layouts:
-                    unknown.add(key)
-        errors = np.concatenate([part.errors(name) for part in having])
-        communication = np.concatenate([part.communicating(name) for part in having])
-        ran = np.concatenate([part.versions.get(name, np.full(len(part.samples[name]), "")) for part in having])
-        # A column that only some sources have says nothing about the rows of the others.
-        shared = set.intersection(*(set(part.parameters.get(name, {})) for part in having))
-        columns = {key: np.concatenate([part.parameters[name][key] for part in having]) for key in sorted(shared)}
-        # A table may be of runs whose stores are given too.
-        cases = [tuple(str(values[row]) for values in (ran, *columns.values())) for row in range(len(rows))]
-        sources = np.repeat(np.arange(len(having)), [len(part.samples[name]) for part in having]).tolist()
-        measured = zip(map(tuple, rows.tolist()), cases, strict=True)
-        kept = np.array(distinct(list(zip(sources, measured, errors, strict=True))))
-        repeated += said_again(name, len(rows) - len(kept))
-        order = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
-        samples[name], spread[name], sent[name] = rows[order], errors[order], communication[order]
-        origins[name] = np.array([part.origin(name, row) for part in having for row in range(len(part.samples[name]))])
-        origins[name] = origins[name][order]
-        if ran.any():
-            versions[name] = ran[order]
-        parameters[name] = {key: values[order] for key, values in columns.items()}
-    return Measurements(
-        samples,
-        spread,
+    for part, (key, layout) in ((p, row) for n, own in having.items() for p in own for row in row_layouts(p, n)):
+        layouts.setdefault(key, []).append(layout)
+        unknown |= {key} - part.layouts.keys()
+    whole = Measurements(
+        joined(lambda part, name: part.samples[name]),
+        joined(Measurements.errors),
         next((part.configuration for part in parts if part.configuration is not None), None),
-        {k: v for part in parts for k, v in part.degrees_of_freedom.items()},
-        {k: v for part in parts for k, v in part.iterations.items()},
+        merged("degrees_of_freedom"),
+        merged("iterations"),
         tuple(source for part in parts for source in part.sources),
-        parameters,
+        {n: {key: np.concatenate([p.parameters[n][key] for p in having[n]]) for key in keys}
+         for n, keys in shared.items()},
         tuple(windows for part in parts for windows in part.recorded),
         tuple(run for part in parts for run in part.runs),
-        {k: v for part in parts for k, v in part.overhead.items()},
+        merged("overhead"),
         sum(part.core_hours for part in parts),
-        (*(remark for part in parts for remark in part.remarks), *repeated),
-        {name: values for name, values in sent.items() if np.isfinite(values).any()},
-        versions,
-        tuple(ran for part in parts for ran in (part.recorded_versions or ({},) * len(part.recorded))),
-        {key: each for key, each in measured_layouts(layouts).items() if each != Layouts() or key not in unknown},
-        "; ".join(part.incomplete for part in parts if part.incomplete),
-        origins,
-        {name: max(part.node_ranks.get(name, 0.0) for part in parts) for part in parts for name in part.node_ranks},
-    )
+        communication={name: values for name, values in sent.items() if np.isfinite(values).any()},
+        versions={name: versions for name, versions in ran.items() if versions.any()},
+        recorded_versions=tuple(ran for part in parts for ran in part.recorded_versions or [{}] * len(part.recorded)),
+        layouts={k: each for k, each in measured_layouts(layouts).items() if each != Layouts() or k not in unknown},
+        incomplete="; ".join(part.incomplete for part in parts if part.incomplete),
+        origins=joined(lambda part, name: np.array([part.origin(name, r) for r in range(len(part.samples[name]))])),
+        node_ranks={n: max(part.node_ranks.get(n, 0.0) for part in parts) for n in merged("node_ranks")},
+    )  # fmt: skip
+    remarks = [remark for part in parts for remark in part.remarks]
+    order = {}
+    for name, rows in whole.samples.items():
+        # A table may be of runs whose stores are given too.
+        cases = np.column_stack([ran[name], *(values.astype(str) for values in whole.parameters[name].values())])
+        measured = zip(map(tuple, rows.tolist()), map(tuple, cases.tolist()), strict=True)
+        sources = np.repeat(np.arange(len(having[name])), [len(part.samples[name]) for part in having[name]]).tolist()
+        kept = np.array(distinct(list(zip(sources, measured, whole.errors(name), strict=True))))
+        remarks += said_again(name, len(rows) - len(kept))
+        order[name] = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
+    return replace(of_rows(whole, order), remarks=tuple(remarks))

@@ -87,10 +87,6 @@ class _Cycle:
     computed: dict[str, Floats]
     seconds: float
 
-    @property
-    def totals(self) -> dict[str, float]:
-        return {name: float(table.sum()) for name, table in self.computed.items()}
-
 
 def _learned(runs: Sequence[CoupledRun]) -> tuple[AutomaticPredictor, dict[str, int], int]:
     """Return the predictor, time windows of each participant in a cycle, and how many runs it was learned from."""
@@ -108,7 +104,8 @@ def _learned(runs: Sequence[CoupledRun]) -> tuple[AutomaticPredictor, dict[str, 
     pooled = {name: _pooled(name, cycles) for name in windows}
     traces = recorded_traces(configuration, pooled, measurements.overhead)
     predictor = AutomaticPredictor(traces, synchronized=False)
-    alphas = [predictor.calibrated(each.seconds, each.totals).alpha for each in cycles]
+    totals = [{name: float(table.sum()) for name, table in each.computed.items()} for each in cycles]
+    alphas = [predictor.calibrated(each.seconds, own).alpha for each, own in zip(cycles, totals, strict=True)]
     return AutomaticPredictor(traces, alpha=float(np.median(alphas)), synchronized=False), windows, len(cycles)
 
 

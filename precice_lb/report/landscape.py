@@ -71,19 +71,11 @@ def landscape_of(recommendation: Recommendation) -> Landscape:
     ranks, windows = ranks[usable], windows[:, usable]
     grids = {first: ranks, second: total - ranks}
     own = {who: recommendation.predicted(who, grid) for who, grid in grids.items()}
-    if len(windows) > 1:
-        edge = (1.0 - recommendation.level) / 2.0
-        low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
-        return Landscape(grids, own, geometric_mean(windows), low, high)
-    intervals = {who: interval(recommendation, who, grid) for who, grid in grids.items()}
-    known = {who: pair for who, pair in intervals.items() if pair is not None}
-    if len(known) < len(grids):
+    if len(windows) == 1:
         return Landscape(grids, own, windows[0], None, None)
-    # The window time never falls when a cost rises, so all low and all high bounds hold it between them.
-    low, high = (
-        np.asarray(expected.schedule.window_seconds({w: pair[side] for w, pair in known.items()})) for side in (0, 1)
-    )
-    return Landscape(grids, own, windows[0], low, high)
+    edge = (1.0 - recommendation.level) / 2.0
+    low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
+    return Landscape(grids, own, geometric_mean(windows), low, high)
 
 
 def landscape_chart(recommendation: Recommendation) -> Chart:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +11,8 @@ from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import Coupling
 from precice_lb.split.constraints import Constraints
-from precice_lb.split.problem import Curves, Problem, Split, Times, problem_of, split_of, without_excluded
-from precice_lb.split.solve import Solver, solve_samples
+from precice_lb.split.problem import Problem, Split, Times, problem_of, split_of, without_excluded
+from precice_lb.split.solve import Solver
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SplitResult:
     split
         Ranks by participant. Their sum may be below the budget: ranks that make nobody faster stay unused.
     window_seconds
-        Steady seconds per time window with it; with samples of the times the mean over them.
+        Steady seconds per time window with it.
     waits
         Seconds per window that each participant waits.
     compute_seconds
@@ -32,8 +32,7 @@ class SplitResult:
     critical_cycle
         Participants whose work sets the window time.
     gap
-        Proven upper bound of (window_seconds − best)/best; 0 says that no split is better. With samples of the times
-        it is the distance from the mean of the samples' own optima, which no one split may be able to reach.
+        Proven upper bound of (window_seconds − best)/best; 0 says that no split is better.
     bound
         What proves it, in words.
     versions
@@ -81,7 +80,6 @@ def optimize_split(
     times
         Compute seconds per window of each participant: an array whose entry p - 1 belongs to p ranks, which then bounds
         the ranks by its length, or a function from an array of rank counts to an array of seconds; times need not fall.
-        A leading axis holds samples, as many for all who have them: then the mean window time over the samples counts.
         A participant that may run as one of several versions (CPU or GPU) has a mapping from version to times.
     budget
         Ranks to give out in all, or cores or nodes where the constraints say so.
@@ -124,8 +122,6 @@ def optimize_split(
 
 def _solved(problem: Problem) -> tuple[Split, float, float, str]:
     """Give the best split, its seconds, what no split is below, and why."""
-    if problem.samples > 1:
-        return solve_samples(problem)
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
@@ -135,16 +131,15 @@ def _solved(problem: Problem) -> tuple[Split, float, float, str]:
 def result_of(problem: Problem, split: Split, seconds: float, gap: float, proof: str) -> SplitResult:
     """Say everything about a split."""
     schedule, chosen = problem.schedule, problem.at(split)
-    samples = {name: o.seconds[:, at] for name, (o, at) in chosen.items()}
-    own = {name: float(values.mean()) for name, values in samples.items()}
-    fastest = {name: int(np.argmin(o.seconds.mean(axis=0))) for name, (o, _) in chosen.items()}
+    own = {name: float(o.seconds[0, at]) for name, (o, at) in chosen.items()}
+    fastest = {name: int(np.argmin(o.seconds[0])) for name, (o, _) in chosen.items()}
     total = problem.layout.total(np.stack([o.uses[at] for o, at in chosen.values()]))
     ranks = sum(problem.machine.ranks_of(count, name, version) for name, (version, count) in split.items())
     used = {"ranks": ranks, **problem.machine.used(total)}
     return SplitResult(
         split={name: ranks for name, (_, ranks) in split.items()},
         window_seconds=seconds,
-        waits={name: float(wait.mean()) for name, wait in schedule.waits(samples).items()},
+        waits={name: float(wait) for name, wait in schedule.waits(own).items()},
         compute_seconds=own,
         critical_cycle=schedule.critical_cycle(own),
         gap=gap,
@@ -153,10 +148,6 @@ def result_of(problem: Problem, split: Split, seconds: float, gap: float, proof:
         used=used,
         limits={n: int(o.ranks[fastest[n]]) for n, (o, _) in chosen.items() if fastest[n] + 1 < len(o.ranks)},
     )
-
-
-# With samples so many times the splits asked for are compared, from those best for the mean times.
-_MORE = 20
 
 
 def near_optimal_splits(
@@ -189,7 +180,7 @@ def near_optimal_splits(
     -------
     list of SplitResult
         Of each, `gap` is the share by which its window is longer than the best one's (plus what is not proven of
-        that). With samples of the times the list is of the best splits known, not proven complete.
+        that).
 
     Raises
     ------
@@ -202,8 +193,6 @@ def near_optimal_splits(
     parts = [(Solver(part), part.curves()) for part in without_excluded(problem)]
     best = [solver.solve(curves) for solver, curves in parts]
     least, bound = min(each.seconds for each in best), min(each.bound for each in best)
-    if problem.samples > 1:
-        return _sampled(problem, parts, least, within, count)
     listed = [solver.several(curves, count, least * (1 + within) * (1 + 1e-12)) for solver, curves in parts]
     proof = "all better ones are listed" if all(complete for _, complete in listed) else "better ones may be missing"
     found = [
@@ -214,22 +203,4 @@ def near_optimal_splits(
     return [
         result_of(problem, split, seconds, max(seconds / bound - 1.0, 0.0), proof)
         for seconds, split in sorted(found, key=lambda each: each[0])[:count]
-    ]
-
-
-def _sampled(
-    problem: Problem, parts: Sequence[tuple[Solver, Curves]], shortest: float, within: float, count: int
-) -> list[SplitResult]:
-    splits = []
-    for solver, curves in parts:
-        near, _ = solver.several(curves, _MORE * count, shortest * (1 + 2 * within) + 1e-300)
-        for split in (solve_samples(solver.problem)[0], *(split_of(curves, choice) for _, choice in near)):
-            splits += [split] if split not in splits else []
-    entries = [(problem.window_seconds(split), split) for split in splits]
-    entries.sort(key=lambda entry: entry[0])
-    least = entries[0][0]
-    return [
-        result_of(problem, split, seconds, seconds / least - 1.0, "of the splits that were compared")
-        for seconds, split in entries[:count]
-        if seconds <= least * (1 + within) * (1 + 1e-12)
     ]

@@ -132,9 +132,8 @@ class Problem:
         return {name: (o, int(np.searchsorted(o.ranks, split[name][1]))) for name, o in chosen.items()}
 
     def window_seconds(self, split: Split) -> float:
-        """Seconds per window of a split, the mean over the samples."""
-        costs = {name: option.seconds[:, index] for name, (option, index) in self.at(split).items()}
-        return float(self.schedule.window_seconds(costs).mean())
+        """Seconds per window of a split."""
+        return float(self.schedule.window_seconds({name: o.seconds[0, at] for name, (o, at) in self.at(split).items()}))
 
     def curves(self, sample: int | None = None) -> Curves:
         """Take the running minima of one sample, or of the mean over all."""
@@ -263,7 +262,12 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
 
 
 def without_excluded(problem: Problem) -> list[Problem]:
-    """Divide a problem into such that have no excluded split and every other one once."""
+    """Divide a problem of one curve each into such that have no excluded split and every other one once."""
+    if problem.samples > 1:
+        raise ModelError(
+            f"expected one time for each number of ranks, found {problem.samples} samples; give their means, or the "
+            "measurements to recommend_split, which draws curves itself"
+        )
     parts = [problem]
     for split in problem.constraints.excluded:
         parts = [rest for part in parts for rest in _without(part, split)]

@@ -40,7 +40,7 @@ class TradeoffPoint:
     cores
         Cores that are charged.
     window_seconds
-        Seconds per time window; with samples of the times their mean, of the split that is best for the mean times.
+        Seconds per time window.
     core_hours
         Core-hours per time window.
     efficiency

@@ -22,7 +22,6 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models.published.normal_form import PMNFRegressor
 from precice_lb.recommend import Recommendation, load_sources, recommend
-from precice_lb.recommend.compare import Table, best_ranks, grid_of_ranks
 from precice_lb.recommend.posterior import DRAWS, ExpectedWindowTime, curves_of, geometric_mean
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
@@ -308,7 +307,7 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
         (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
-        (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; pmnf knows ranks alone: choose one of bayes, epmnf"),
+        (False, {"mesh": 3}, "pmnf", "mesh=3, found 1, 2; measure there, name a measured"),
         (True, {"mesh": "finer"}, None, "mesh=finer, found coarse, fine; measure there"),
     ],
 )
@@ -544,16 +543,25 @@ def _planted(rng: np.random.Generator, work: float) -> Callable[[Array], Array]:
     return lambda p: work * (share + (1 - share) * p**-alpha + rise * p**beta)
 
 
-def test_ranks_that_drawn_curves_ask_for_are_those_of_the_whole_schedule() -> None:
-    generator, grid = np.random.default_rng(1), grid_of_ranks(24)
-    work = generator.uniform(1.0, 4.0, (4, 50, 1))
-    tables = {name: Table(grid, each / grid + 0.01 * grid) for name, each in zip("ABCD", work, strict=True)}
-    for schedule in (Schedule.parallel("ABCD"), Schedule.serial("ABCD")):
-        found = best_ranks(tables, schedule, 16, dict.fromkeys("ABCD", 1), dict.fromkeys("ABCD", 24))
-        for draw in range(0, 50, 10):
-            times = {name: each[draw] / np.arange(1, 25) + 0.01 * np.arange(1, 25) for name, each in
-                     zip("ABCD", work, strict=True)}  # fmt: skip
-            split = optimize_split(times, 16, coupling=schedule)
-            chosen = {name: times[name][int(ranks[draw]) - 1] for name, ranks in found.items()}
-            assert float(schedule.window_seconds(chosen)) <= 1.1 * split.window_seconds
-        assert len(np.unique(found["A"])) > 1
+@pytest.mark.parametrize("coupling", ["parallel", "serial"])
+def test_intervals_of_ranks_are_those_of_the_best_splits_of_drawn_curves_of_four(coupling: str) -> None:
+    rng, counts = np.random.default_rng(1), np.array([2.0, 4, 6, 8])
+    samples = {
+        name: np.column_stack([counts, work / counts**0.8 * (1 + 0.05 * rng.standard_normal(4))])
+        for name, work in zip("ABCD", (1.0, 2.0, 3.0, 4.0), strict=True)
+    }
+    found = recommend_split(samples, 40, coupling=coupling)
+    drawn = {name: curve(np.arange(1, 38)) for name, curve in found.expected.curves.items()}
+    draws = range(0, DRAWS, 8)
+    best = [optimize_split({n: d[draw] for n, d in drawn.items()}, 40, coupling=coupling).split for draw in draws]
+    for name, (low, high) in found.rank_intervals.items():
+        assert low < high
+        edges = np.quantile([split[name] for split in best], [0.1, 0.9])
+        assert (low, high) == pytest.approx(edges, abs=2)
+
+
+def test_ranks_that_change_nothing_are_not_between_the_bounds() -> None:
+    """Fluid may have 20 ranks and sets the window with them: that Solid would do with fewer says nothing of it."""
+    found = recommend_split(CASE, 64, maximum_ranks={"Fluid": 20})
+    assert found.split == {"Fluid": 20, "Solid": 44}
+    assert found.rank_intervals["Solid"] == (44, 44)

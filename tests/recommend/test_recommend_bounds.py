@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
@@ -200,26 +199,3 @@ def test_a_few_extreme_curves_do_not_take_the_window_time_out_of_its_interval() 
     found = recommended(24, learner=FewExtremeCurves())
     low, high = found.interval
     assert low <= found.window_seconds <= high < 1.5 * low
-
-
-class Bounded(FewExtremeCurves):
-    """An estimator that draws no curves, and has an interval."""
-
-    draw = property()
-
-    def predict_interval(self, X: Any, level: float) -> tuple[Any, Any]:
-        return 0.9 * self.predict(X), 1.1 * self.predict(X)
-
-
-def test_the_interval_knows_what_sharing_cores_costs() -> None:
-    """Bounds of a learner that draws no curves, with cores shared at twice the cost."""
-    shared = Constraints(shared=[SharedCores([["Fluid"], ["Solid"], ["Heat"]], overhead=1.0)])
-    schedule = Schedule.serial(list(NAMES))
-    slow, usual = (
-        recommended(8, noise=0.01, schedule=schedule, learner=Bounded(), constraints=each)
-        for each in (shared, dataclasses.replace(shared, shared=[SharedCores([["Fluid"], ["Solid"], ["Heat"]])]))
-    )
-    assert slow.split == usual.split
-    assert slow.window_seconds == pytest.approx(2 * usual.window_seconds)
-    assert slow.interval == pytest.approx(tuple(2 * edge for edge in usual.interval))
-    assert slow.interval[0] <= slow.window_seconds <= slow.interval[1]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, SharedCores, optimize_split, solve
+from precice_lb.split import Constraints, SharedCores, near_optimal_splits, optimize_split, tradeoff_curve
 
 RANKS = np.arange(1, 2001)
 TIMES = {"A": 900.0 / RANKS, "B": 300.0 / RANKS}
@@ -187,34 +185,10 @@ def test_ranks_on_shared_nodes_really_fit() -> None:
     assert checked > 20
 
 
-def test_samples_average_the_window_time() -> None:
-    random = np.random.default_rng(2)
-    ranks = np.arange(1, 13)
-    schedule = coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
-    times = {n: random.uniform(5, 30, (7, 1)) / ranks * random.uniform(1, 1.4, (7, 12)) for n in "ABC"}
-    result = optimize_split(times, 12, schedule=schedule)
-    splits = np.array([s for s in product(range(1, 11), repeat=3) if sum(s) <= 12])
-    windows = schedule.window_seconds({n: times[n][:, splits[:, i] - 1] for i, n in enumerate("ABC")})
-    assert result.window_seconds == pytest.approx(windows.mean(axis=0).min())
-    assert result.gap == pytest.approx(windows.mean(axis=0).min() / windows.min(axis=1).mean() - 1)
-    assert "7 samples" in result.bound
-    assert list(result.split.values()) in splits[np.isclose(windows.mean(axis=0), result.window_seconds)].tolist()
-    # A participant without samples goes with those that have them; other numbers of them do not.
-    mixed = optimize_split(times | {"C": times["C"][0]}, 12, schedule=schedule)
-    assert mixed.window_seconds > 0
+def test_samples_are_refused() -> None:
+    times = {"A": np.ones((7, 12)), "B": np.ones(12)}
+    for call in (optimize_split, near_optimal_splits, tradeoff_curve):
+        with pytest.raises(ModelError, match="found 7 samples; give their means"):
+            call(times, 12)
     with pytest.raises(ModelError, match="as many samples"):
-        optimize_split(times | {"C": times["C"][:3]}, 12, schedule=schedule)
-
-
-@pytest.mark.parametrize("schedule", [BOTH, IN_TURNS], ids=["parallel", "serial"])
-def test_descent_under_samples_finds_what_all_splits_give(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(4)
-    times = {n: random.lognormal(3, 0.4, (20, 1)) / RANKS[:120] + random.uniform(0, 0.1, (20, 1)) for n in "AB"}
-    every = optimize_split(times, 120, schedule=schedule)
-    assert "none of all" in every.bound
-    monkeypatch.setattr("precice_lb.split.solve.MAXIMUM_SPLITS", 0)
-    monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
-    found = optimize_split(times, 120, schedule=schedule)
-    assert "descent" in found.bound
-    assert found.window_seconds == pytest.approx(every.window_seconds, rel=1e-6)
-    assert found.gap == pytest.approx(every.gap, abs=1e-4)
+        optimize_split(times | {"B": np.ones((3, 12))}, 12)

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.plain import plain
-
 Array = NDArray[np.float64]
 
 
@@ -50,11 +48,6 @@ class Formula:
             sign = "-" if coefficient < 0 else "+"
             joined += (f" {sign} " if joined else sign.replace("+", "")) + "·".join(parts)
         return joined or "0"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        values: dict[str, Any] = plain(self)
-        return values
 
 
 def formula_of(model: Any) -> Formula | None:
