@@ -70,6 +70,8 @@ class KindSection(Section):
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _List = Field(strict=False)
+# One text is a list of it.
+_ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
@@ -183,10 +185,31 @@ class BudgetSection(Section):
 
 
 class SharedSection(Section):
-    """An entry of ``machine.shared``: turns of participants on the same cores, and what taking turns costs, a share."""
+    """An entry of ``machine.shared``: turns of participants on the same cores, and what taking turns costs, a share.
+
+    Turns alone may be one text: ``"ICE+LND/ATM"``.
+    """
 
     turns: Annotated[tuple[Annotated[tuple[_Text, ...], _List], ...], _List]
     overhead: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _turns(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return {"turns": [[name.strip() for name in turn.split("+")] for turn in value.split("/")]}
+
+
+class RecommendSection(Section):
+    """``[recommend]``: what a recommendation rests on, and what it lists, with the words of `recommend_split`."""
+
+    level: Annotated[float, Field(gt=0, lt=1)] | None = None
+    within: Annotated[float, Field(ge=0, lt=1)] | None = None
+    learner: _Text | None = None
+    learner_parameters: dict[str, Any] | None = None
+    inside: Annotated[tuple[_Text, ...], _ONE, _List] = ()
+    accept_missing_ranks: bool | None = None
 
 
 class MachineSection(Section):
@@ -207,7 +230,7 @@ class MachineSection(Section):
     memory_per_rank: _Amount | dict[str, _Amount] | None = None
     elements: dict[str, _Amount] | None = None
     elements_per_rank: _Amount | dict[str, _Amount] | None = None
-    shared: Annotated[tuple[SharedSection, ...], _List] | None = None
+    shared: Annotated[tuple[SharedSection, ...], _ONE, _List] | None = None
     kinds: Annotated[tuple[KindSection, ...], _List] | None = None
     kind: dict[str, _Text] | None = None
     ranks_per_node: dict[str, _OneOrMore] | None = None
@@ -219,16 +242,12 @@ class MachineSection(Section):
         return Machine(**self.model_dump(exclude={"shared", "kinds"}), shared=shared, kinds=kinds)
 
 
-class ParticipantSection(Section):
-    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+class BoundsSection(Section):
+    """The ranks and threads that a participant may have, and its unknowns.
 
-    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
     ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
-    name: Annotated[_Text, BeforeValidator(_printable)]
-    command: _Text | dict[str, _Text]
-    directory: _Text = "."
     ranks: _Free | None = None
     threads: _Free = 1
     pairs: Annotated[tuple[_Pair, ...], Field(strict=False, min_length=1)] | None = None
@@ -237,6 +256,39 @@ class ParticipantSection(Section):
         _OneOrMore | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
     ] = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _checked_layouts(self) -> BoundsSection:
+        pairs = self.pairs or ()
+        if pairs and self.model_fields_set & {"ranks", "threads"}:
+            raise ValueError("expected either pairs, or ranks and threads, found both")
+        if twice := [pair for at, pair in enumerate(pairs) if pair in pairs[:at]]:
+            raise ValueError(f"pairs: expected each once, found {list(twice[0])} twice")
+        try:
+            _ = self.layouts
+        except InfeasibleError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def layouts(self) -> Layouts:
+        """Ranks and threads that it may have."""
+        if self.pairs:
+            return Layouts(None, None, tuple(Layout(*pair) for pair in self.pairs))
+        threads = self.threads if isinstance(self.threads, int) else None
+        unsaid = 1 if self.ranks is None and threads is None else None
+        return Layouts(self.ranks if isinstance(self.ranks, int) else unsaid, threads)
+
+
+class ParticipantSection(BoundsSection):
+    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+
+    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
+    """
+
+    name: Annotated[_Text, BeforeValidator(_printable)]
+    command: _Text | dict[str, _Text]
+    directory: _Text = "."
     ranks_per_node: _OneOrMore | None = None
     options: _Options = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
@@ -261,28 +313,6 @@ class ParticipantSection(Section):
     def version(self) -> str:
         """The version that was chosen; empty where there are none, or none was."""
         return self.environment.get(VERSION_VARIABLE, "")
-
-    @model_validator(mode="after")
-    def _checked_layouts(self) -> ParticipantSection:
-        pairs = self.pairs or ()
-        if pairs and self.model_fields_set & {"ranks", "threads"}:
-            raise ValueError("expected either pairs, or ranks and threads, found both")
-        if twice := [pair for at, pair in enumerate(pairs) if pair in pairs[:at]]:
-            raise ValueError(f"pairs: expected each once, found {list(twice[0])} twice")
-        try:
-            _ = self.layouts
-        except InfeasibleError as error:
-            raise ValueError(str(error)) from error
-        return self
-
-    @property
-    def layouts(self) -> Layouts:
-        """Ranks and threads that it may have."""
-        if self.pairs:
-            return Layouts(None, None, tuple(Layout(*pair) for pair in self.pairs))
-        threads = self.threads if isinstance(self.threads, int) else None
-        unsaid = 1 if self.ranks is None and threads is None else None
-        return Layouts(self.ranks if isinstance(self.ranks, int) else unsaid, threads)
 
     @field_validator("command", mode="before")
     @classmethod
