@@ -13,6 +13,7 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.names import checked_name
 from precice_lb.recommend import Machine
 from precice_lb.split import NodeKind, SharedCores
+from precice_lb.split.decomposition import grid_of
 
 _Text = Annotated[str, Field(min_length=1)]
 _Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)]
@@ -104,6 +105,7 @@ def _pair(value: object) -> object:
     raise ValueError(f"expected pairs of ranks and threads, such as [[1, 4], [2, 4]], found {value!r}")
 
 
+_Grid = Annotated[tuple[_OneOrMore | _Amount, ...], Field(strict=False, min_length=1, max_length=3)]
 _Free = Annotated[int | str, BeforeValidator(lambda value: _number(value, _FREE, f'a number from 1, or "{_FREE}"'))]
 _Given = Annotated[int | str, BeforeValidator(_of_split)]
 _Pair = Annotated[tuple[int, ...], BeforeValidator(_pair), Field(strict=False)]
@@ -226,6 +228,7 @@ class MachineSection(Section):
     multiple: _OneOrMore | dict[str, _OneOrMore] | None = None
     allow: dict[str, Annotated[tuple[_OneOrMore, ...], Field(strict=False, min_length=1)]] | None = None
     fixed: dict[str, _OneOrMore] | None = None
+    grid: dict[str, _Grid] | None = None
     memory: dict[str, _Amount] | None = None
     memory_per_rank: _Amount | dict[str, _Amount] | None = None
     elements: dict[str, _Amount] | None = None
@@ -256,6 +259,13 @@ class BoundsSection(Section):
         _OneOrMore | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
     ] = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    grid: _Grid | None = None
+    decomposition: Annotated[int, Field(ge=1, le=3)] | None = None
+
+    @property
+    def cut(self) -> tuple[float, ...] | None:
+        """The grid that its ranks cut; None where nothing is said of that."""
+        return self.grid or (None if self.decomposition is None else grid_of(self.decomposition))
 
     @model_validator(mode="after")
     def _checked_layouts(self) -> BoundsSection:

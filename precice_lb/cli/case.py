@@ -154,7 +154,9 @@ def recommend_case(
     bounds = question.participants
     dofs = {name: own.degrees_of_freedom for name, own in bounds.items() if own.degrees_of_freedom is not None}
     measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
+    grids = {name: own.cut for name, own in bounds.items() if own.cut}
     demands = question.machine.machine()
+    demands = dataclasses.replace(demands, grid={**demands.grid, **grids})
     layouts = {
         name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
     }
