@@ -30,19 +30,41 @@ _OPTIONS: dict[str, str] = {
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }
+_SET = "say --set"
 _OF_BOTH = {
     "--config": "say --coupling",
-    "--dofs": "say --degrees-of-freedom",
-    "--share": "say --shared",
-    "--share-overhead": "say --shared-overhead",
+    "--dofs": f"{_SET} participants.NAME.degrees_of_freedom=…",
+    "--share": f"{_SET} machine.shared=…",
     "--spent": "the core-hours that measuring took stand in the JSON",
     "--spent-core-hours": "the core-hours that measuring took stand in the JSON",
     "--verify": "the line optimum says what is proven of the split",
-    **{f"--{key}": f"say --learner-parameters {key}=…" for key in ("ridge", "folds", "loss", "constant")},
-    "--n-terms": "say --learner-parameters n_terms=…",
-    "--no-constant": "say --learner-parameters constant=…",
-}
+    **{
+        f"--{key}": f"{_SET} recommend.learner_parameters.{key}=…"
+        for key in ("ridge", "folds", "loss", "constant", "n-terms", "no-constant")
+    },
+    **{
+        f"--{key}": f"{_SET} machine.{key.replace('-', '_')}=…"
+        for key in (
+            "gpus-per-node", "gpus", "whole-nodes", "threads", "gpus-per-rank", "multiple", "allow", "fixed", "memory",
+            "memory-per-rank", "elements", "elements-per-rank", "shared", "shared-overhead", "kinds", "kind",
+            "ranks-per-node",
+        )
+    },
+    "--layouts": f"{_SET} participants.NAME.threads=…, or ranks=…, or pairs=…",
+    **{
+        f"--{key}": f"{_SET} participants.NAME.{key.replace('-', '_')}=…"
+        for key in ("minimum-ranks", "maximum-ranks", "degrees-of-freedom")
+    },
+    "--parameter": f"{_SET} parameter.NAME=…",
+    **{
+        f"--{key}": f"{_SET} recommend.{key.replace('-', '_')}=…"
+        for key in ("within", "level", "inside", "learner", "learner-parameters", "accept-missing-ranks")
+    },
+    "--unit": "times have the unit that suits each",
+    "-u": "times have the unit that suits each",
+}  # fmt: skip
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
+_OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation")
 CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
 

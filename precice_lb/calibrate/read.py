@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from precice_lb.calibrate.launchers import launcher_from
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
 from precice_lb.calibrate.sections import ChainSection, ParticipantSection
+from precice_lb.calibrate.settings import Question, overlaid, tables_from
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
@@ -28,13 +30,15 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 
-def read_study(path: str | Path) -> Study:
+def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
     """Read and check a study file.
 
     Parameters
     ----------
     path
         A TOML file; ``configs/README.md`` lists its keys.
+    settings
+        Keys that are to differ, such as ``machine.cores_per_node=48``.
 
     Returns
     -------
@@ -56,10 +60,10 @@ def read_study(path: str | Path) -> Study:
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: not a TOML file: {error}") from error
     if "path" in raw:
-        raise StudyError(f"{path}: path: unknown key{choices('path', _keys(()))}")
+        raise StudyError(f"{path}: path: unknown key{choices('path', _keys((), Study))}")
     drop_retired(raw, STUDY_KEYS, path)
     try:
-        study = study_from(raw, path)
+        study = study_from(overlaid(raw, tables_from(settings)), path)
         check_study(study)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from error
@@ -73,10 +77,18 @@ def study_from(raw: dict[str, Any], path: Path) -> Study:
         launcher = launcher_from(raw.get("launcher", {}), path.parent)
         return Study.model_validate({**raw, "launcher": launcher, "path": path})
     except ValidationError as error:
-        raise StudyError(_explain(error, raw)) from None
+        raise StudyError(explain(error, raw, Study)) from None
 
 
-def _explain(error: ValidationError, study: dict[str, Any]) -> str:
+def question_from(tables: dict[str, Any]) -> Question:
+    """Make a question of the tables that it has in common with a study."""
+    try:
+        return Question.model_validate(tables)
+    except ValidationError as error:
+        raise StudyError(explain(error, tables, Question)) from None
+
+
+def explain(error: ValidationError, study: dict[str, Any], model: type[BaseModel]) -> str:
     """Turn pydantic's report into one line; a misspelt key first, since it explains the one that is missing."""
     details = error.errors(include_url=False)
     details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
@@ -84,7 +96,7 @@ def _explain(error: ValidationError, study: dict[str, Any]) -> str:
     location = first["loc"]
     found = first["input"]
     if first["type"] == "extra_forbidden":
-        text = f"unknown key{choices(str(location[-1]), _keys(location[:-1]))}"
+        text = f"unknown key{choices(str(location[-1]), _keys(location[:-1], model))}"
     elif first["type"] == "missing":
         text = "this key is missing"
     elif first["type"] == "value_error":
@@ -113,9 +125,9 @@ def _dotted(location: tuple[int | str, ...], study: object, *, missing: bool) ->
     return text.lstrip(".")
 
 
-def _keys(location: tuple[int | str, ...]) -> list[str]:
+def _keys(location: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
     """Return the keys that may stand at a place of the study."""
-    found: list[type[BaseModel]] = [Study]
+    found: list[type[BaseModel]] = [root]
     for part in location:
         fields = [field for model in found if (field := model.model_fields.get(str(part))) is not None]
         found = [model for field in fields for model in _models(field.annotation)] or found

@@ -13,6 +13,7 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.names import checked_name
 from precice_lb.recommend import Machine
 from precice_lb.split import NodeKind, SharedCores
+from precice_lb.split.decomposition import grid_of
 
 _Text = Annotated[str, Field(min_length=1)]
 _Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)]
@@ -70,6 +71,8 @@ class KindSection(Section):
 _Count = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _List = Field(strict=False)
+# One text is a list of it.
+_ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
@@ -102,6 +105,7 @@ def _pair(value: object) -> object:
     raise ValueError(f"expected pairs of ranks and threads, such as [[1, 4], [2, 4]], found {value!r}")
 
 
+_Grid = Annotated[tuple[_OneOrMore | _Amount, ...], Field(strict=False, min_length=1, max_length=3)]
 _Free = Annotated[int | str, BeforeValidator(lambda value: _number(value, _FREE, f'a number from 1, or "{_FREE}"'))]
 _Given = Annotated[int | str, BeforeValidator(_of_split)]
 _Pair = Annotated[tuple[int, ...], BeforeValidator(_pair), Field(strict=False)]
@@ -183,10 +187,31 @@ class BudgetSection(Section):
 
 
 class SharedSection(Section):
-    """An entry of ``machine.shared``: turns of participants on the same cores, and what taking turns costs, a share."""
+    """An entry of ``machine.shared``: turns of participants on the same cores, and what taking turns costs, a share.
+
+    Turns alone may be one text: ``"ICE+LND/ATM"``.
+    """
 
     turns: Annotated[tuple[Annotated[tuple[_Text, ...], _List], ...], _List]
     overhead: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _turns(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return {"turns": [[name.strip() for name in turn.split("+")] for turn in value.split("/")]}
+
+
+class RecommendSection(Section):
+    """``[recommend]``: what a recommendation rests on, and what it lists, with the words of `recommend_split`."""
+
+    level: Annotated[float, Field(gt=0, lt=1)] | None = None
+    within: Annotated[float, Field(ge=0, lt=1)] | None = None
+    learner: _Text | None = None
+    learner_parameters: dict[str, Any] | None = None
+    inside: Annotated[tuple[_Text, ...], _ONE, _List] = ()
+    accept_missing_ranks: bool | None = None
 
 
 class MachineSection(Section):
@@ -203,11 +228,12 @@ class MachineSection(Section):
     multiple: _OneOrMore | dict[str, _OneOrMore] | None = None
     allow: dict[str, Annotated[tuple[_OneOrMore, ...], Field(strict=False, min_length=1)]] | None = None
     fixed: dict[str, _OneOrMore] | None = None
+    grid: dict[str, _Grid] | None = None
     memory: dict[str, _Amount] | None = None
     memory_per_rank: _Amount | dict[str, _Amount] | None = None
     elements: dict[str, _Amount] | None = None
     elements_per_rank: _Amount | dict[str, _Amount] | None = None
-    shared: Annotated[tuple[SharedSection, ...], _List] | None = None
+    shared: Annotated[tuple[SharedSection, ...], _ONE, _List] | None = None
     kinds: Annotated[tuple[KindSection, ...], _List] | None = None
     kind: dict[str, _Text] | None = None
     ranks_per_node: dict[str, _OneOrMore] | None = None
@@ -219,16 +245,12 @@ class MachineSection(Section):
         return Machine(**self.model_dump(exclude={"shared", "kinds"}), shared=shared, kinds=kinds)
 
 
-class ParticipantSection(Section):
-    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+class BoundsSection(Section):
+    """The ranks and threads that a participant may have, and its unknowns.
 
-    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
     ``ranks`` and ``threads`` are fixed or ``"free"``, or ``pairs`` list them both.
     """
 
-    name: Annotated[_Text, BeforeValidator(_printable)]
-    command: _Text | dict[str, _Text]
-    directory: _Text = "."
     ranks: _Free | None = None
     threads: _Free = 1
     pairs: Annotated[tuple[_Pair, ...], Field(strict=False, min_length=1)] | None = None
@@ -237,6 +259,46 @@ class ParticipantSection(Section):
         _OneOrMore | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
     ] = None
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    grid: _Grid | None = None
+    decomposition: Annotated[int, Field(ge=1, le=3)] | None = None
+
+    @property
+    def cut(self) -> tuple[float, ...] | None:
+        """The grid that its ranks cut; None where nothing is said of that."""
+        return self.grid or (None if self.decomposition is None else grid_of(self.decomposition))
+
+    @model_validator(mode="after")
+    def _checked_layouts(self) -> BoundsSection:
+        pairs = self.pairs or ()
+        if pairs and self.model_fields_set & {"ranks", "threads"}:
+            raise ValueError("expected either pairs, or ranks and threads, found both")
+        if twice := [pair for at, pair in enumerate(pairs) if pair in pairs[:at]]:
+            raise ValueError(f"pairs: expected each once, found {list(twice[0])} twice")
+        try:
+            _ = self.layouts
+        except InfeasibleError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def layouts(self) -> Layouts:
+        """Ranks and threads that it may have."""
+        if self.pairs:
+            return Layouts(None, None, tuple(Layout(*pair) for pair in self.pairs))
+        threads = self.threads if isinstance(self.threads, int) else None
+        unsaid = 1 if self.ranks is None and threads is None else None
+        return Layouts(self.ranks if isinstance(self.ranks, int) else unsaid, threads)
+
+
+class ParticipantSection(BoundsSection):
+    """``[[participants]]``: how one participant is prepared and started, and the ranks it may get.
+
+    ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
+    """
+
+    name: Annotated[_Text, BeforeValidator(_printable)]
+    command: _Text | dict[str, _Text]
+    directory: _Text = "."
     ranks_per_node: _OneOrMore | None = None
     options: _Options = ()
     prepare: Annotated[tuple[_Text, ...], _List] = ()
@@ -261,28 +323,6 @@ class ParticipantSection(Section):
     def version(self) -> str:
         """The version that was chosen; empty where there are none, or none was."""
         return self.environment.get(VERSION_VARIABLE, "")
-
-    @model_validator(mode="after")
-    def _checked_layouts(self) -> ParticipantSection:
-        pairs = self.pairs or ()
-        if pairs and self.model_fields_set & {"ranks", "threads"}:
-            raise ValueError("expected either pairs, or ranks and threads, found both")
-        if twice := [pair for at, pair in enumerate(pairs) if pair in pairs[:at]]:
-            raise ValueError(f"pairs: expected each once, found {list(twice[0])} twice")
-        try:
-            _ = self.layouts
-        except InfeasibleError as error:
-            raise ValueError(str(error)) from error
-        return self
-
-    @property
-    def layouts(self) -> Layouts:
-        """Ranks and threads that it may have."""
-        if self.pairs:
-            return Layouts(None, None, tuple(Layout(*pair) for pair in self.pairs))
-        threads = self.threads if isinstance(self.threads, int) else None
-        unsaid = 1 if self.ranks is None and threads is None else None
-        return Layouts(self.ranks if isinstance(self.ranks, int) else unsaid, threads)
 
     @field_validator("command", mode="before")
     @classmethod

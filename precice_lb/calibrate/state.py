@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.sections import MachineSection
+from precice_lb.calibrate.sections import MachineSection, RecommendSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layouts
 from precice_lb.recommend import Machine
@@ -162,6 +162,7 @@ class Settings:
     #: Below this expected regret another run is not worth it; None in campaigns older than this entry.
     target_regret: float | None = None
     machine: MachineSection | None = None
+    recommend: RecommendSection | None = None
     #: Ranks and threads of those participants whose numbers in a split are cores.
     layouts: dict[str, Layouts] = field(default_factory=dict)
 

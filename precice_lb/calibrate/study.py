@@ -22,6 +22,7 @@ from precice_lb.calibrate.sections import (
     MachineSection,
     MeshSection,
     ParticipantSection,
+    RecommendSection,
     RunsSection,
     Section,
 )
@@ -47,6 +48,7 @@ class Study(Section):
     environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
     parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
     machine: MachineSection = MachineSection()
+    recommend: RecommendSection = RecommendSection()
     meshes: Annotated[tuple[MeshSection, ...], Field(strict=False)] = ()
     chain: ChainSection | None = None
     participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1)]
@@ -278,7 +280,8 @@ class Study(Section):
             parameters=dict(self.parameter),
             machine=machine_of(self),
             existing=[str(path) for path in self.existing_runs],
-            learner=learner,
+            learner=learner or self.recommend.learner,
+            recommend=self.recommend,
             target_regret=self.runs.target_regret,
             layouts=self.layouts,
         )

@@ -144,15 +144,17 @@ def _nodes(study: Study, participant: ParticipantSection) -> dict[str, Any]:
 
 def machine_of(study: Study) -> MachineSection | None:
     """Return ``[machine]`` with what versions and kinds of nodes add to it; None where there is nothing."""
-    said: dict[str, dict[str, object]] = {"gpus_per_rank": {}, "ranks_per_node": {}, "kind": {}}
+    said: dict[str, dict[str, object]] = {"gpus_per_rank": {}, "ranks_per_node": {}, "kind": {}, "grid": {}}
     for each in study.participants:
+        if each.cut:
+            said["grid"][each.name] = each.cut
         if each.kind:
             said["kind"][each.name] = each.kind
         if each.ranks_per_node and (study.budget.kinds or each.versions or each.version):
             said["ranks_per_node"][each.name] = each.ranks_per_node
         for version in each.versions:
             for key, entries in said.items():
-                if value := getattr(version, key):
+                if value := getattr(version, key, None):
                     entries[f"{each.name}:{version.name}"] = value
     update: dict[str, object] = {
         key: {**(getattr(study.machine, key) or {}), **entries} for key, entries in said.items() if entries

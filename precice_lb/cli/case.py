@@ -9,112 +9,75 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.options import (
-    LEARNER_HELP,
-    Machine,
-    Warmup,
-    by_participant,
-    coupling_from,
-    learner_values,
-    parameter_values,
-    preference,
-    required,
-    share,
-)
+from precice_lb.cli.options import Settings, Warmup, coupling_from, preference, required
+from precice_lb.exceptions import DataError
 from precice_lb.names import say
+from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CampaignResult
-    from precice_lb.calibrate.state import Settings
+    from precice_lb.calibrate.state import Settings as StudySettings
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import FailedSplit
     from precice_lb.schedule import Schedule
 
 _SLOW_S = 10.0
+# What is left out of a study where another budget is given.
+_BUDGET = ("cores", "nodes", "kinds", "kind")
 
 
-@Parameter(name="*", group="Case")
+@Parameter(name="*")
 @dataclass
 class Case:
-    """For what to recommend, and by whom.
+    """For what to recommend.
 
     Parameters
     ----------
+    study
+        A study (TOML) with machine, bounds and parameters; by default that of the campaign.
+    ranks
+        Total number of ranks to split; or --cores, or --nodes.
+    cores
+        Total number of cores to split, instead of ranks.
+    nodes
+        Number of nodes to split, instead of ranks.
+    cores_per_node
+        Cores of a node.
+    present
+        The split in use, Inner=8,Outer=8, or with ranks x threads, Outer=1x4: how likely is the recommended one faster,
+        and by how much?
     coupling
         How participants wait for each other: parallel, serial, a precice-config.xml, or traces: what recorded runs
         computed between their meetings. By default the configuration in the stores, else parallel.
-    minimum_ranks
-        Fewest ranks per participant: Inner=2,Outer=4, or a JSON object where a name has a comma.
-    maximum_ranks
-        Most ranks per participant, likewise.
-    degrees_of_freedom
-        Degrees of freedom per participant, likewise, for the comparison with the proportional split.
-    present
-        The split in use, likewise, or Inner=8,Outer=1x4 with ranks x threads: how likely is the recommended one faster,
-        and by how much?
-    parameter
-        The case to recommend for, where measurements have columns for further parameters, such as level=8 of a mesh: a
-        value for each that varies, or any where it makes no difference. Learners of several parameters (bayes, epmnf,
-        neural, factorized) learn from all rows, the others from those of that value.
     prefer
         time (default: the whole budget, where it helps), cost (fewest core-hours), or the weight of time from 0 to 1:
         at 0.5 one percent of time is worth one percent of core-hours.
-    within
-        List splits whose window is at most this share longer than the best one's: 0.05 is 5 %.
-    level
-        Level of the intervals, between 0 and 1.
-    inside
-        What precice-lb inside -o wrote for a participant that will run in balance: recommend for that.
-    learner_parameters
-        Parameters of the learner: ridge=0.1,folds=3 (for pmnf), or a JSON object.
     seed
         Seed of whatever is random in the models.
-    accept_missing_ranks
-        Learn also from runs of which ranks are missing, perhaps the slowest.
     """
 
-    coupling: str | None = None
-    minimum_ranks: list[str] | None = None
-    maximum_ranks: list[str] | None = None
-    degrees_of_freedom: list[str] | None = None
+    study: Path | None = None
+    ranks: int | None = None
+    cores: int | None = None
+    nodes: int | None = None
+    cores_per_node: int | None = None
     present: list[str] | None = None
-    parameter: list[str] | None = None
+    coupling: str | None = None
     prefer: str | None = None
-    within: float = 0.05
-    level: float = 0.8
-    inside: list[Path] | None = None
+    settings: Settings = None
     warmup: Warmup = None
-    learner: Annotated[str | None, Parameter(help=f"{LEARNER_HELP}.")] = None
-    learner_parameters: list[str] | None = None
     seed: int = 0
-    accept_missing_ranks: Annotated[bool, Parameter(negative=())] = False
 
-    def read(self, names: Sequence[str]) -> dict[str, Any]:
-        """Read the texts for these participants, as arguments of `recommend`, without those not given."""
-        from precice_lb.cli.recommend import split_values
-
-        ranks = {key: getattr(self, key) for key in ("minimum_ranks", "maximum_ranks")}
-        words = {
-            "present": split_values(self.present, names, option="--present") if self.present else None,
-            **{key: by_participant(texts, names, _option(key), int) for key, texts in ranks.items() if texts},
-            "parameters": parameter_values(self.parameter or []) or None,
-            "learner": self.learner,
-            "learner_parameters": learner_values(self.learner_parameters or []) or None,
-            "prefer": preference(self.prefer) if self.prefer else None,
-            "within": share(self.within, "--within"),
-            "accept_missing_ranks": self.accept_missing_ranks or None,
-        }
-        given = {key: value for key, value in words.items() if value is not None}
-        return given | {"level": self.level, "random_state": self.seed}
-
-
-def _option(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+    @property
+    def machine(self) -> dict[str, int]:
+        """What is said of the machine, by its keys in a study."""
+        keys = {"cores": self.cores, "nodes": self.nodes, "cores_per_node": self.cores_per_node}
+        return {key: value for key, value in keys.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -126,7 +89,7 @@ class Measured:
     runs: Sequence[CoupledRun] = ()
     #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
-    settings: Settings | None = None
+    settings: StudySettings | None = None
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -158,42 +121,73 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
 
 
 def recommend_case(
-    measured: Measured, ranks: int | None, machine: Machine | None, case: Case, parameters: dict[str, Any] | None = None
+    measured: Measured, case: Case, ranks: int | None = None, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say, else a campaign's study, else (of ``parameters``) what is given here."""
+    """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
+    from precice_lb.calibrate import read_study
+    from precice_lb.calibrate.read import question_from
+    from precice_lb.calibrate.settings import overlaid, tables_from
+    from precice_lb.cli.recommend import split_values
     from precice_lb.dataset.versions import version_names
     from precice_lb.inside.balanced import balanced, read_gains
-    from precice_lb.recommend import Machine as Demands
     from precice_lb.recommend import recommend
     from precice_lb.recommend.sources import measured_under
     from precice_lb.recommend.versions import without_unmeasured
 
-    measurements, settings, failed = measured.measurements, measured.settings, measured.failed
-    if case.inside:
-        measurements = balanced(measurements, [read_gains(path) for path in case.inside])
+    measurements, settings = measured.measurements, measured.settings
     names = list(measurements.samples)
-    if case.degrees_of_freedom:
-        dofs = by_participant(case.degrees_of_freedom, names, "--degrees-of-freedom", float)
-        measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
-    options = machine or Machine()
-    said, words = options.words(version_names(measurements)), case.read(names)
-    demands = Demands()
-    if settings is not None:
-        words = study_words(settings, measurements) | words
-        demands = without_unmeasured(settings.demands(), measurements)
-        if ranks is not None or options.has_budget:
-            demands = dataclasses.replace(demands, cores=None, nodes=None, kinds=(), kind={})
-        elif demands.cores is None and demands.nodes is None and not demands.kinds:
-            ranks = settings.total_ranks
-    if parameters:
-        words.setdefault("parameters", parameters)
-    budget, constraints = dataclasses.replace(demands, **said).constraints(ranks)
+    if case.study is not None:
+        settings = read_study(case.study).settings()
+    given = overlaid(tables_from(case.settings or []), {"machine": case.machine} if case.machine else {})
+    before = {} if settings is None else study_tables(settings, measurements)
+    budget = given.get("machine", {}).keys() & {"cores", "nodes", "kinds"}
+    if case.ranks is not None or budget:
+        before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
+    question = question_from(overlaid(before, given))
+    if unknown := [name for name in question.participants if name not in version_names(measurements)]:
+        raise DataError(
+            f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
+        )
+    asked = question.recommend
+    if asked.inside:
+        measurements = balanced(measurements, [read_gains(path) for path in asked.inside])
+    bounds = question.participants
+    dofs = {name: own.degrees_of_freedom for name, own in bounds.items() if own.degrees_of_freedom is not None}
+    measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
+    grids = {name: own.cut for name, own in bounds.items() if own.cut}
+    demands = question.machine.machine()
+    demands = dataclasses.replace(demands, grid={**demands.grid, **grids})
+    layouts = {
+        name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
+    }
+    demands = dataclasses.replace(demands, layouts=({} if settings is None else settings.layouts) | layouts)
+    demands = without_unmeasured(demands, measurements)
+    total = case.ranks
+    if total is None and demands.cores is None and demands.nodes is None and not demands.kinds:
+        total = ranks if settings is None else settings.total_ranks
+    words = {
+        "present": split_values(case.present, names, option="--present") if case.present else None,
+        "minimum_ranks": {n: own.minimum_ranks for n, own in bounds.items() if "minimum_ranks" in own.model_fields_set},
+        "maximum_ranks": {n: own.maximum_ranks for n, own in bounds.items() if own.maximum_ranks is not None},
+        "parameters": {key: None if value == "any" else value for key, value in question.parameter.items()}
+        or parameters,
+        "prefer": preference(case.prefer) if case.prefer else None,
+        **asked.model_dump(exclude={"inside"}, exclude_none=True),
+    }
+    words = {key: value for key, value in words.items() if value not in (None, {})}
+    count, constraints = demands.constraints(total)
     schedule = coupling_from(measurements, case.coupling, measured.runs)
     if case.coupling not in (None, "traces"):
         measurements = measured_under(measurements, schedule)
     with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
         recommendation = recommend(
-            measurements, budget, schedule=schedule, constraints=constraints, failed=failed, **words
+            measurements,
+            count,
+            schedule=schedule,
+            constraints=constraints,
+            failed=measured.failed,
+            random_state=case.seed,
+            **{"within": 0.05, **words},
         )
     return recommendation, schedule
 
@@ -210,13 +204,17 @@ def _told_if_slow(text: str) -> Iterator[None]:
         timer.cancel()
 
 
-def study_words(settings: Settings, measurements: Measurements) -> dict[str, Any]:
-    """Return what a study says for `recommend`: bounds, learner, and those parameters that were measured."""
+def study_tables(settings: StudySettings, measurements: Measurements) -> dict[str, Any]:
+    """Return the tables of a study: machine, bounds, learner, and those parameters that were measured."""
     columns = {column for columns in measurements.parameters.values() for column in columns}
-    words = {
-        "minimum_ranks": settings.minimum_ranks,
-        "maximum_ranks": settings.maximum_ranks or None,
-        "parameters": {key: value for key, value in settings.parameters.items() if key in columns} or None,
-        "learner": settings.learner,
+    bounds: dict[str, dict[str, int]] = {}
+    for key, ranks in (("minimum_ranks", settings.minimum_ranks), ("maximum_ranks", settings.maximum_ranks)):
+        for name, count in ranks.items():
+            bounds.setdefault(name, {})[key] = count
+    recommend = {} if settings.recommend is None else settings.recommend.model_dump(exclude_none=True)
+    return {
+        "machine": {} if settings.machine is None else settings.machine.model_dump(exclude_none=True),
+        "participants": bounds,
+        "parameter": {key: value for key, value in settings.parameters.items() if key in columns},
+        "recommend": recommend | ({} if settings.learner is None else {"learner": settings.learner}),
     }
-    return {key: value for key, value in words.items() if value is not None}

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
+from precice_lb.cli.options import Settings
 from precice_lb.cli.recommend import split_values
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.names import say
@@ -40,7 +41,7 @@ def calibrate(
     study: Path,
     *,
     directory: Path | None = None,
-    learner: str | None = None,
+    settings: Settings = None,
     seed: int = 0,
     verbose: Verbose = False,
 ) -> None:
@@ -57,14 +58,12 @@ def calibrate(
         The study file (TOML): case, participants, runs and budget.
     directory
         Where the campaign lives; by default what the study says.
-    learner
-        The learner of the performance models, as of recommend.
     seed
         Seed of whatever is random in the models.
     """
     from precice_lb.calibrate import read_study
 
-    run_and_recommend(read_study(study), directory, learner=learner, seed=seed, verbose=verbose)
+    run_and_recommend(read_study(study, settings or ()), directory, seed=seed, verbose=verbose)
 
 
 @app.command

@@ -57,9 +57,7 @@ _ENDS = {".json": "json", ".csv": "csv"}
 _ENDLESS = 10_000
 
 
-def run_and_recommend(
-    study: Study, directory: Path | None, *, learner: str | None = None, seed: int = 0, verbose: bool = False
-) -> None:
+def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, verbose: bool = False) -> None:
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.calibrate import run_campaign
     from precice_lb.calibrate.versions import chosen
@@ -70,10 +68,10 @@ def run_and_recommend(
     from precice_lb.report.terminal import CampaignProgress, console
 
     with CampaignProgress(console(sys.stderr)) as progress:
-        result = run_campaign(study, directory or study.campaign_directory, report=progress, learner=learner)
+        result = run_campaign(study, directory or study.campaign_directory, report=progress)
     result.require_runs(study)
     measured = measured_by(result)
-    recommendation, _ = recommend_case(measured, None, None, Case(seed=seed))
+    recommendation, _ = recommend_case(measured, Case(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory)
     scripts = write_launch_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory)
@@ -142,7 +140,6 @@ def show(
     recommendation: Recommendation,
     output: Path | None,
     format: str,
-    unit: str | None = None,
     *,
     sources: Sequence[Path] = (),
     verbose: bool = False,
@@ -150,14 +147,12 @@ def show(
     """Write a recommendation, and its partner ranks, where a directory is given, then print it."""
     from precice_lb.report.documents import write_documents
     from precice_lb.report.partners import write_partners_beside
-    from precice_lb.report.text import times_in
 
     written: list[Path] = []
     try:
         if output is not None:
-            with times_in(unit):
-                written = write_documents(recommendation, output)
-                written += write_partners_beside(sources, recommendation.ranks, output)
+            written = write_documents(recommendation, output)
+            written += write_partners_beside(sources, recommendation.ranks, output)
     finally:
         # Also where the directory cannot be written to.
         if format == "json":
@@ -170,7 +165,7 @@ def show(
             more = "" if verbose else "--verbose shows what it rests on and other splits; "
             advice = f"{more}precice-lb report makes a page of it, and says what to measure next"
             lines = [f"all results: {output}"] if written else []
-            _print_answer(recommendation, advice, lines, unit=unit, verbose=verbose)
+            _print_answer(recommendation, advice, lines, verbose=verbose)
 
 
 def _print_answer(
@@ -178,7 +173,6 @@ def _print_answer(
     advice: str,
     lines: Sequence[str],
     *,
-    unit: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Print what people decide by, the answer last; then lines with paths, which stay whole."""
@@ -191,7 +185,7 @@ def _print_answer(
     def blocks() -> Sequence[Block]:
         return screen_blocks(recommendation, names, advice=advice, verbose=verbose)
 
-    attempted("the screen", lambda: print_result("table", blocks, unit=unit))
+    attempted("the screen", lambda: print_result("table", blocks))
     for line in lines:
         say(line)
 

@@ -14,15 +14,14 @@ from precice_lb.cli.flow import (
     OUTPUT,
     Format,
     Output,
-    Unit,
     Verbose,
     command_line,
     name_report,
     show,
 )
-from precice_lb.cli.options import Machine, named_values
+from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.layout import Layout, Layouts, layout_from
+from precice_lb.layout import layout_from
 from precice_lb.names import checked_name, without_versions
 from precice_lb.plugins import close_match
 
@@ -71,44 +70,19 @@ def split_values(
     return counts
 
 
-def layouts_by_participant(texts: Sequence[str], names: Sequence[str]) -> dict[str, Layouts]:
-    """Read ``Solid=1xfree``, ``Solid=freex4`` or ``Solid=1x4,2x4``, once per participant."""
-
-    def read(name: str, value: Any) -> Layouts:
-        pairs = [[_number(number) for number in pair.split("x")] for pair in value.replace(" ", "").split(",")]
-        if len(pairs) == 1:
-            ranks, threads = pairs[0]
-            return Layouts(ranks, threads)
-        return Layouts(None, None, tuple(Layout(int(ranks or ""), int(threads or "")) for ranks, threads in pairs))
-
-    expected = f"participant=ranks x threads, such as {names[-1]}=1xfree, {names[-1]}=freex4 or {names[-1]}=1x4,2x4"
-    return named_values(texts, "--layouts", expected, read, participants=names, single=True)
-
-
-def _number(text: str) -> int | None:
-    """Read a number above 0; None for one that is free."""
-    number = None if text == "free" else int(text)
-    if number is not None and number < 1:
-        raise ValueError(text)
-    return number
-
-
 @app.command
 def recommend(
     *sources: Path,
-    ranks: int | None = None,
-    machine: Machine | None = None,
     case: Case | None = None,
     format: Format = "table",
-    unit: Unit = None,
     output: Output = None,
     verbose: Verbose = False,
 ) -> None:
     """Recommend how to split ranks, cores or nodes, from recorded runs or a CSV file.
 
-    Example: precice-lb recommend inner.csv outer.csv --ranks 336 --minimum-ranks Inner=2
+    Example: precice-lb recommend inner.csv outer.csv --ranks 336 --present Inner=168,Outer=168
 
-    Example: precice-lb recommend stores --nodes 12 --cores-per-node 48 --whole-nodes --multiple Fluid=4
+    Example: precice-lb recommend stores --nodes 12 --cores-per-node 48 --set machine.multiple.Fluid=4
 
     Parameters
     ----------
@@ -116,12 +90,8 @@ def recommend(
         The directory of a campaign, directories of stores, or CSV files with the columns participant, ranks and seconds
         (compute seconds per window). A campaign brings its study's budget, machine, bounds, parameters and learner,
         where no option says otherwise, and its failed splits.
-    ranks
-        Total number of ranks to split; or --cores, or --nodes.
-    machine
-        What the machine has and demands.
     case
-        For what to recommend, and by whom.
+        For what to recommend.
     output
         Also write recommendation.json and the figures into this directory.
     """
@@ -129,18 +99,15 @@ def recommend(
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
     given = case or Case()
     found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
-    recommendation, _ = recommend_case(found, ranks, machine, given)
-    show(recommendation, output, format, unit, sources=sources, verbose=verbose)
+    recommendation, _ = recommend_case(found, given)
+    show(recommendation, output, format, sources=sources, verbose=verbose)
 
 
 @app.command
 def report(
     *sources: Path,
     output: Annotated[Path, OUTPUT] = Path("precice-lb-report"),
-    ranks: int | None = None,
-    machine: Machine | None = None,
     case: Case | None = None,
-    unit: Unit = None,
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
@@ -156,41 +123,34 @@ def report(
         participant, ranks and seconds (compute seconds per window).
     output
         Where to write.
-    ranks
-        Total number of ranks to split; or --cores, or --nodes. By default a campaign's own budget, else what was last
-        recommended for in the directory, else as many as the largest run had.
-    machine
-        What the machine has and demands.
     case
-        For what to recommend, and by whom.
+        For what to recommend; by default a campaign's own budget, else what was last recommended for in the directory,
+        else as many ranks as the largest run had.
     """
     from precice_lb.chain.document import read_chain
     from precice_lb.report.page import build_page, chain_page, write_report
-    from precice_lb.report.text import times_in
 
     chain = read_chain(sources[0]) if len(sources) == 1 else None
-    with times_in(unit):
-        try:
-            evidence = _evidence(sources, ranks, machine, case or Case())
-        except PreciceLBError as error:
-            if chain is None:
-                raise
-            page = chain_page(chain, str(error))
-        else:
-            page = build_page(dataclasses.replace(evidence, chain=chain))
-        name_report(write_report(page, output))
+    try:
+        evidence = _evidence(sources, case or Case())
+    except PreciceLBError as error:
+        if chain is None:
+            raise
+        page = chain_page(chain, str(error))
+    else:
+        page = build_page(dataclasses.replace(evidence, chain=chain))
+    name_report(write_report(page, output))
 
 
-def _evidence(sources: Sequence[Path], ranks: int | None, machine: Machine | None, given: Case) -> Evidence:
+def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
     from precice_lb.calibrate.design import TARGET_REGRET
     from precice_lb.report.page import Evidence
 
     found = read_measured(sources, given.warmup, runs=True)
     known = _remembered(sources)
-    if ranks is None and found.settings is None and not (machine or Machine()).has_budget:
-        ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
-    recommendation, _ = recommend_case(found, ranks, machine, given, parameters=known.get("parameters"))
+    ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
+    recommendation, _ = recommend_case(found, given, ranks, known.get("parameters"))
     target = None if found.settings is None else found.settings.target_regret
     launch = sources[0] / "launch"
     return Evidence(

@@ -17,7 +17,15 @@ from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
 from precice_lb.recommend.decide import decide, node_ranks
-from precice_lb.recommend.limits import Limits, accepted_remarks, known_bounds, limits_of, with_accepted, with_measured
+from precice_lb.recommend.limits import (
+    Limits,
+    accepted_remarks,
+    grid_remarks,
+    known_bounds,
+    limits_of,
+    with_accepted,
+    with_measured,
+)
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
@@ -199,7 +207,7 @@ def recommend_split(
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
     plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
-    remarks = accepted_remarks(split, constraints)
+    remarks = [*accepted_remarks(split, constraints), *grid_remarks(split, limits)]
     return Recommendation(
         split=split,
         window_seconds=window,

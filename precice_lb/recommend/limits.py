@@ -18,6 +18,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split, upper_bounds
 from precice_lb.split.constraints import whole_number
+from precice_lb.split.decomposition import grid_text
 
 Integers = NDArray[np.int64]
 
@@ -138,6 +139,18 @@ def accepted_remarks(split: Mapping[str, int], constraints: Constraints) -> list
             if ranks == bound.ranks and bound.why:
                 count = plural(ranks, "rank")
                 found.append(f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}.")
+    return found
+
+
+def grid_remarks(split: Mapping[str, int], limits: Limits) -> list[str]:
+    """Say which counts near to a split's cut grids evenly, too."""
+    found = []
+    for name, count in split.items():
+        grid, counts = limits.constraints.of("grid", name), limits.counts(name)
+        if grid is not None and len(counts) > 1:
+            at = int(np.searchsorted(counts, count))
+            near = ", ".join(str(each) for each in counts[max(at - 2, 0) : at + 3] if each != count)
+            found.append(f"{name}: {limits.count(name, count)} cut its grid of {grid_text(grid)} evenly; so do {near}.")
     return found
 
 

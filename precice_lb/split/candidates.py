@@ -14,6 +14,7 @@ from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import counts_text, plural
 from precice_lb.precice_xml.ranks import UNBOUND, AcceptedRanks
 from precice_lb.split.constraints import Constraints
+from precice_lb.split.decomposition import MOST, good_counts, grid_text
 from precice_lb.split.nodes import cores_for, cores_up_to, listed_cores, most_cores
 from precice_lb.split.resources import Layout, Resources
 
@@ -146,6 +147,13 @@ def candidates_of(
         if fixed is not None:
             rules["fixed"] = f"fixed at {fixed}"
             listed = listed[listed == fixed]
+    if (grid := constraints.of("grid", name, version)) is not None:
+        good = good_counts(tuple(grid), high or MOST)
+        rules["grid"] = f"counts that cut its grid of {grid_text(grid)} evenly"
+        if layouts is not None:
+            cores = [c for c in layouts.allowed(low, high or MOST) if layouts.of(c).ranks in set(good.tolist())]
+            good = np.array(cores, dtype=np.int64)
+        listed = good if listed is None else np.intersect1d(listed, good)
     if listed is not None:
         listed = listed[(listed >= low) & (listed % multiple == 0)]
         listed = listed if high is None else listed[listed <= high]
@@ -158,7 +166,7 @@ def candidates_of(
     if fixed is not None:
         why = "fixed"
     elif listed is not None and listed[0] > low:
-        why = "allowed"
+        why = "allowed" if grid is None else "grid"
     elif listed is None and start > low:
         why = f"multiples of {multiple}"
     return Candidates(name, version, start, high, multiple, listed, why)

@@ -75,6 +75,9 @@ class Constraints:
         The only rank counts that are possible; its earlier name is ``allowed``.
     fixed
         Participants whose ranks are given.
+    grid
+        Points along each axis that a participant's structured mesh is cut across: only rank counts whose best
+        factorisation has smaller parts than any fewer ranks are possible.
     memory, memory_per_rank
         Bytes that a participant needs in all, and bytes that one of its ranks may use: bounds its ranks from below.
     elements, elements_per_rank
@@ -110,6 +113,7 @@ class Constraints:
     multiple: int | Mapping[str, int] = 1
     allow: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[float]] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     memory_per_rank: float | Mapping[str, float] | None = None
     elements: Mapping[str, float] = field(default_factory=dict)
@@ -163,6 +167,9 @@ class Constraints:
                 f"expected threads of {twice[0]} once, found {self.threads[twice[0]]} per rank beside ranks and "
                 "threads of its own; leave one out"
             )
+        for name, grid in self.grid.items():
+            if not 1 <= len(grid) <= 3 or not min(grid) >= 1:
+                raise InfeasibleError(f"expected one to three numbers of points as grid of {name}, found {grid!r}")
         for group in self.shared:
             if len(group.turns) < 2 or not all(group.turns) or isinstance(group.turns[0], str):
                 raise InfeasibleError(

@@ -59,7 +59,7 @@ def check_kinds(kinds: Sequence[NodeKind], kind: Mapping[str, str]) -> None:
     for participant, name in kind.items():
         if not names:
             raise InfeasibleError(
-                f"kind of {participant}: found {name!r}, but no kinds are given: add --kinds or [[budget.kinds]]"
+                f"kind of {participant}: found {name!r}, but no kinds are given: add machine.kinds or [[budget.kinds]]"
             )
         if name not in names:
             raise InfeasibleError(

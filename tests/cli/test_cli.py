@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -34,7 +33,6 @@ from precice_lb.calibrate import Study
 from precice_lb.cli import commands, main
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError
-from precice_lb.models import LEARNERS
 
 CLONE = Path(__file__).parents[2]
 SPLITS = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 2}, {"Inner": 6, "Outer": 3}, {"Inner": 3, "Outer": 5}]
@@ -79,7 +77,16 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
 
 def test_table_names_split_and_files(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out"
-    arguments = ["--ranks", "24", "--degrees-of-freedom", "Inner=900,Outer=100", "--output", str(output)]
+    arguments = [
+        "--ranks",
+        "24",
+        "--set",
+        "participants.Inner.degrees_of_freedom=900",
+        "--set",
+        "participants.Outer.degrees_of_freedom=100",
+        "--output",
+        str(output),
+    ]
     assert main(["recommend", str(table), *arguments]) == 0
     assert capsys.readouterr().out.endswith(f"all results: {output}\n")
     assert main(["recommend", str(table), *arguments, "--verbose"]) == 0
@@ -105,8 +112,8 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
 
     free = split()
     assert free["Inner"] > free["Outer"]
-    assert split("--minimum-ranks", "Outer=20")["Outer"] >= 20
-    assert split("--maximum-ranks", "Inner=5")["Inner"] <= 5
+    assert split("--set", "participants.Outer.minimum_ranks=20")["Outer"] >= 20
+    assert split("--set", "participants.Inner.maximum_ranks=5")["Inner"] <= 5
     # Serial coupling minimises the sum a/p + b/(24 - p): p is to 24 - p as the roots of a and b.
     serial = split("--coupling", "serial")
     assert abs(serial["Inner"] - 24 * np.sqrt(2) / (1 + np.sqrt(2))) <= 1
@@ -173,29 +180,31 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
     ]
     path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
     arguments = ["recommend", str(path), "--ranks", "24", "--verbose"]
-    assert "say --parameter level=3" in refused(capsys, *arguments)
-    assert main([*arguments, "--parameter", "level=4", "--output", str(tmp_path / "out")]) == 0
+    assert "say --set parameter.level=3" in refused(capsys, *arguments)
+    assert main([*arguments, "--set", "parameter.level=4", "--output", str(tmp_path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
     assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
     assert "12 measurements at 2 to 16 ranks, level 1 to 3" in shown
     assert "Inner level = 1 2 " in shown
     assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
-    assert main([*arguments, "--parameter", '{"level": "any"}']) == 0
+    assert main([*arguments, "--set", "parameter.level=any"]) == 0
     assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())
-    for wrong in ("level", "level=", "=3", "[3]", '{"level": [3]}', '{"level": true}'):
-        assert "--parameter: expected name=value" in refused(capsys, *arguments, "--parameter", wrong)
-    assert "found 'size'" in refused(capsys, *arguments, "--parameter", "size=3")
-
-
-def test_help_names_every_learner(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", "--help"]) == 0
-    words = set(re.findall(r"[a-z-]+", capsys.readouterr().out))
-    assert set(LEARNERS) <= words
+    for wrong in ("parameter", "parameter.level", "parameter.level=", "=3", "parameter=3"):
+        assert "--set: expected KEY=VALUE" in refused(capsys, *arguments, "--set", wrong)
+    assert "parameter.level: expected" in refused(capsys, *arguments, "--set", "parameter.level=[3]")
+    assert "expected each key once" in refused(
+        capsys, *arguments, "--set", "parameter.level=1", "--set", "parameter.level=2"
+    )
+    assert "found 'size'" in refused(capsys, *arguments, "--set", "parameter.size=3")
 
 
 def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--learner", "pmnf", "--learner-parameters", "ridge=1e-6,folds=2,loss=smape,n_terms=1"]
+    given = [
+        "learner=pmnf",
+        *(f"learner_parameters.{text}" for text in ("ridge=1e-6", "folds=2", "loss=smape", "n_terms=1")),
+    ]
+    arguments = [word for text in given for word in ("--set", f"recommend.{text}")]
     assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["learner"].startswith("pmnf")
@@ -344,9 +353,9 @@ def test_a_missing_configuration_is_refused(table: Path, tmp_path: Path, capsys:
 
 
 def test_no_such_learner_or_parameter_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--learner", "oracle")
+    assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--set", "recommend.learner=oracle")
     assert "folds" in refused(
-        capsys, "recommend", table, "--ranks", "12", "--learner", "bayes", "--learner-parameters", "folds=2"
+        capsys, "recommend", table, "--ranks", "12", "--set", "recommend.learner_parameters.folds=2"
     )
 
 
@@ -354,17 +363,17 @@ def test_no_such_learner_or_parameter_is_refused(table: Path, capsys: pytest.Cap
     "text", ["Inner", "Inner=", "Inner=0", "Inner=-1", "Inner=1.5", "Inner=nan", "[1]", '{"Inner": []}']
 )
 def test_bad_numbers_by_participant_are_refused(text: str) -> None:
-    with pytest.raises(DataError, match=r"^--minimum-ranks: expected .*found "):
-        by_participant([text], ["Inner", "Outer"], "--minimum-ranks", int)
+    with pytest.raises(DataError, match=r"^--nodes: expected .*found "):
+        by_participant([text], ["Inner", "Outer"], "--nodes", int)
 
 
 def test_numbers_by_participant_are_read() -> None:
     names = ["Inner", "a,b=c"]
-    assert by_participant(["Inner=2"], names, "--degrees-of-freedom", float) == {"Inner": 2.0}
-    assert by_participant(["a=b=3,c=4"], ["a=b", "c"], "--degrees-of-freedom", int) == {"a=b": 3, "c": 4}
-    assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--degrees-of-freedom", int) == {"Inner": 2, "a,b=c": 3}
+    assert by_participant(["Inner=2"], names, "--constants", float) == {"Inner": 2.0}
+    assert by_participant(["a=b=3,c=4"], ["a=b", "c"], "--constants", int) == {"a=b": 3, "c": 4}
+    assert by_participant(["Inner=2", '{"a,b=c": 3}'], names, "--constants", int) == {"Inner": 2, "a,b=c": 3}
     with pytest.raises(DataError, match="expected one of the participants Inner, a,b=c, found 'Iner'"):
-        by_participant(["Iner=2"], names, "--degrees-of-freedom", float)
+        by_participant(["Iner=2"], names, "--constants", float)
 
 
 def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, table: Path) -> None:

@@ -19,12 +19,12 @@ CONFIGURATION = Path(__file__).parents[1] / "data" / "configurations" / "two-lev
     [
         ("--ranks 0", "expected --ranks as a whole number of at least 1, found 0"),
         ("--ranks 4 --seed -1", "expected --seed as a whole number of at least 0, found -1"),
-        ("--ranks 4 --level 2", "expected --level between 0 and 1, found 2"),
+        ("--ranks 4 --set recommend.level=2", "recommend.level: expected less than 1, found 2"),
         ("--ranks 4 --present Flow=2", "expected --present of Flow, Shell, found one of Flow"),
         ("--nodes 2", "expected --cores-per-node for a budget in nodes or whole nodes, found none; say how many cores"),
-        ("--nodes 2 --cores-per-node 0", "expected --cores-per-node as a whole number of at least 1, found 0"),
-        ("--ranks 4 --memory Flow=1", "expected --memory-per-rank beside --memory, found none"),
-        ("--kinds cpu=1x2,x=3x4 --kind Flow=gpu", "--kind: expected one of the kinds of nodes (cpu, x)"),
+        ("--nodes 2 --cores-per-node 0", "machine.cores_per_node: expected greater than or equal to 1, found 0"),
+        ("--ranks 4 --set machine.memory.Flow=1", "expected memory_per_rank beside memory, found none"),
+        ("--ranks 4 --set machine.memry.Flow=1", "machine.memry: unknown key; did you mean 'memory'?"),
     ],
 )
 def test_recommend_names_its_options(options: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

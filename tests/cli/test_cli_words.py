@@ -20,8 +20,6 @@ from record_helpers import environment
 from store_helpers import row, write_store
 
 from precice_lb.cli import add_readers, app, main
-from precice_lb.cli.options import learner_values
-from precice_lb.exceptions import DataError
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests" / "data" / "schroeder2019.csv"
@@ -153,49 +151,22 @@ def test_every_command_has_functions_in_python() -> None:
 
 def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
-    from precice_lb.calibrate.sections import MachineSection
+    from precice_lb.calibrate.sections import BoundsSection, MachineSection, RecommendSection
     from precice_lb.cli import recommend, watch
-    from precice_lb.cli.options import Machine as MachineOptions
     from precice_lb.recommend import Machine
 
     on_the_line = set(inspect.signature(watch).parameters)
     assert set(inspect.signature(watch_run).parameters) <= on_the_line
     in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
-    options = {*inspect.signature(recommend).parameters, *_fields(recommend)}
+    options = {*inspect.signature(recommend).parameters, *_fields(recommend), "parameter"}
+    options |= {*BoundsSection.model_fields, *RecommendSection.model_fields}
     # Data and budget are the sources and the ranks; failed splits are no texts.
     assert in_python - {"data", "budget", "failed"} <= options
-    # Options and sections of participants say what they get at least and at most; the unit is that of the budget, and
-    # what preCICE accepts stands in its configuration.
+    # Sections of participants say what they get at least and at most, and their threads; the unit is that of the
+    # budget, and what preCICE accepts stands in its configuration.
     of_machine = {field.name for field in dataclasses.fields(Machine)}
-    of_machine -= {"unit", "minimum", "maximum", "excluded", "accepted_ranks"}
-    assert of_machine == {field.name for field in dataclasses.fields(MachineOptions)} - {"shared_overhead"}
-    # A study says the threads of each participant in its table.
-    assert of_machine - {"layouts"} == set(MachineSection.model_fields)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--within", "5"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found 5; 5 % is 0.05"),
-        (["--within", "-0.1"], "--within: expected a share between 0 and 1, such as 0.05 for 5 %, found -0.1"),
-    ],
-)
-def test_shares_are_between_0_and_1(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", str(TABLE), "--ranks", "96", *options]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_parameters_of_every_learner_are_read() -> None:
-    assert learner_values(["ridge=0.1,folds=3", '{"loss": "smape", "constant": false}', "shape=a"]) == {
-        "ridge": 0.1,
-        "folds": 3,
-        "loss": "smape",
-        "constant": False,
-        "shape": "a",
-    }
-    for bad in ("ridge", "ridge=", '{"ridge": '):
-        with pytest.raises(DataError, match="--learner-parameters: expected name=value"):
-            learner_values([bad])
+    of_machine -= {"unit", "minimum", "maximum", "excluded", "accepted_ranks", "layouts"}
+    assert of_machine == set(MachineSection.model_fields)
 
 
 def _fields(command: object) -> set[str]:

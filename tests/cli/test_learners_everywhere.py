@@ -108,7 +108,7 @@ def _sound(values: dict[str, Any]) -> None:
 
 @every_learner
 def test_recommend_and_report(learner: str, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [*table(tmp_path, names), "--learner", learner]
+    arguments = [*table(tmp_path, names), "--set", f"recommend.learner={learner}"]
     assert main(["recommend", *arguments, "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -137,7 +137,7 @@ def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, 
         settings=study.settings(learner),
     )
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
-    run_and_recommend(study, None, learner=learner)
+    run_and_recommend(study, None)
 
 
 @every_learner

@@ -47,7 +47,7 @@ def test_words_are_handed_on_as_they_are(capsys: pytest.CaptureFixture[str]) -> 
 def test_precice_cli_has_it_as_a_command_beside_its_own() -> None:
     pytest.importorskip("precicecli", reason="no precice-cli: pip install precice-cli")
     assert "coupled preCICE simulation" in _precice_cli("--help").stdout
-    assert "--minimum-ranks" in _precice_cli("lb", "recommend", "--help").stdout
+    assert "--cores-per-node" in _precice_cli("lb", "recommend", "--help").stdout
     assert _precice_cli("lb", "recommend", "no-such.csv", "--ranks", "4").returncode == 2
 
 

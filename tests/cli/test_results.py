@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import subprocess
 import sys
@@ -46,7 +45,7 @@ def test_output_and_unit_have_the_same_short_names_everywhere() -> None:
             hint = parameters[name].annotation
             assert hint == Unit if name == "unit" else OUTPUT in hint.__metadata__, function
             found[name].add(function.__name__)
-    assert {"summary", "check", "recommend", "report", "inside", "partners"} == found["unit"]
+    assert {"summary", "check", "inside", "partners"} == found["unit"]
     assert {"summary", "check", "recommend", "report", "export", "guess_patch", "csv"} <= found["output"]
 
 
@@ -71,13 +70,6 @@ def test_summaries_are_in_it(stores: Path, capsys: pytest.CaptureFixture[str], u
     assert float(window) == pytest.approx(0.375 * PER_SECOND[unit], rel=0.01)
     assert main(["check", str(stores), "--unit", unit]) == 0
     assert f"median compute ({ {'m': 'min', 'us': 'µs'}.get(unit, unit) })" in capsys.readouterr().out
-
-
-def test_recommendations_are_in_it_and_json_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", str(TABLE), "--ranks", "448", "-u", "ms", "-o", str(tmp_path / "out"), "--verbose"]) == 0
-    assert "window (ms)" in capsys.readouterr().out
-    written = json.loads((tmp_path / "out" / "recommendation.json").read_text())
-    assert written["window_seconds"] == pytest.approx(0.22, rel=0.05)
 
 
 def test_a_file_has_what_the_screen_would_have(

@@ -34,11 +34,20 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-KINDS = ["--kinds", "cpu=2x4,gpu=1x4x2", "--kind", "Fluid:gpu=gpu", "--gpus-per-rank", "Fluid:gpu=1"]
+def kinds(*nodes: str) -> list[str]:
+    """Options that say kinds of nodes."""
+    keys = ("name", "nodes", "cores_per_node", "gpus_per_node")
+    tables = (", ".join(f"{k}={v}" for k, v in zip(keys, kind.split(), strict=False)) for kind in nodes)
+    return ["--set", f"machine.kinds=[{', '.join(f'{{{table}}}' for table in tables)}]"]
+
+
+CPU = kinds("'cpu' 2 4")
+KINDS = [*kinds("'cpu' 2 4", "'gpu' 1 4 2"), "--set", "machine.kind.Fluid:gpu=gpu"]
+KINDS += ["--set", "machine.gpus_per_rank.Fluid:gpu=1"]
 
 
 def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["recommend", str(table), *KINDS, "--learner", "bayes"]
+    words = ["recommend", str(table), *KINDS]
     assert main([*words, "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "\nGive Fluid (gpu) 2 ranks and Solid 8 ranks" in text
@@ -81,20 +90,22 @@ def test_curves_of_all_versions_are_in_one_figure(table: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--kinds", "cpu=6"], "--kinds: expected kind=nodes x cores per node"),
-        (["--kinds", "cpu=2x4", "--kind", "Fluid:gpu=gpu"], r"kinds of nodes (cpu) for Fluid:gpu, found 'gpu'"),
-        (["--kinds", "cpu=2x4", "--kind", "Fluid:cuda=cpu"], "--kind: expected one of the participants"),
-        (["--kinds", "cpu=3x8,cpu=1x8"], "--kinds: expected each name once, found 'cpu' twice"),
-        (["--kinds", "cpu=0x8"], "--kinds: expected nodes of the nodes 'cpu' as a whole number"),
-        (["--kinds", "c:p=1x8"], "--kinds: expected letters, digits, _ . and - as the name of a kind of nodes"),
-        (["--ranks", "8", "--kind", "Solid=gpu"], "no kinds are given: add --kinds or [[budget.kinds]]"),
-        (["--layouts", "Solid=1x4", "--layouts", "Solid=2x2"], "--layouts: expected each name once, found 'Solid'"),
-        (["--layouts", "Solid=freexfree"], "--layouts: expected ranks or threads to be fixed"),
-        (["--kinds", "cpu=2x4", "--ranks", "8"], "expected the budget as kinds of nodes alone"),
-        (["--kinds", "cpu=2x4", "--ranks-per-node", "Solid=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
-        (["--kinds", "cpu=2x4", "--cores", "8"], "cores or kinds of nodes"),
+        (["--set", "machine.kinds=cpu"], "machine.kinds: expected"),
+        (kinds("'cpu' 6"), "machine.kinds[1].cores_per_node: this key is missing"),
+        ([*CPU, "--set", "machine.kind.Fluid:gpu=gpu"], r"kinds of nodes (cpu) for Fluid:gpu, found 'gpu'"),
+        ([*CPU, "--set", "machine.kind.Flud=cpu"], "expected kind of Fluid, Fluid:cpu, Fluid:gpu, Solid, found some"),
+        (kinds("'cpu' 3 8", "'cpu' 1 8"), "expected a name of its own for each kind of nodes, found 'cpu' twice"),
+        (kinds("'cpu' 0 8"), "machine.kinds[1].nodes: expected greater than or equal to 1"),
+        (kinds("'c:p' 1 8"), "expected letters, digits, _ . and - as the name of a kind of nodes"),
+        (["--ranks", "8", "--set", "machine.kind.Solid=gpu"], "no kinds are given: add machine.kinds"),
+        (["--ranks", "8", "--set", "participants.Solid.pairs=[[1, 4], [2, 2]]"], "expected one way to use 4 cores"),
+        (["--ranks", "8", "--set", "participants.Solid.ranks=free", "--set", "participants.Solid.threads=free"],
+         "expected ranks or threads to be fixed"),
+        ([*CPU, "--ranks", "8"], "expected the budget as kinds of nodes alone"),
+        ([*CPU, "--set", "machine.ranks_per_node.Solid=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
+        ([*CPU, "--cores", "8"], "cores or kinds of nodes"),
     ],
-)
+)  # fmt: skip
 def test_bad_words_are_refused_in_one_line(
     table: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,8 +69,8 @@ def test_recommend_takes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     table = tmp_path / "measured.csv"
     rows = [f"{name},{p:g},{s}" for name, data in (("Fluid", FLUID), ("Solid", SOLID)) for p, s in data]
     table.write_text("\n".join(["participant,ranks,seconds", *rows]), encoding="utf-8")
-    arguments = ["recommend", str(table), "--ranks", "26", "--learner", "pmnf", "--format", "json"]
-    assert main([*arguments, "--inside", str(written(tmp_path))]) == 0
+    arguments = ["recommend", str(table), "--ranks", "26", "--set", "recommend.learner=pmnf", "--format", "json"]
+    assert main([*arguments, "--set", f"recommend.inside={written(tmp_path)}"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["split"] == {"Fluid": 13, "Solid": 13}
     assert "Fluid is taken to run in balance" in found["warnings"][0]

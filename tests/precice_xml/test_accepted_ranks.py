@@ -145,9 +145,10 @@ def test_a_report_names_the_bound(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--present", "Flow=4,Shell=1"], "--present: expected at least 2 ranks of Shell, found 1, with "),
-        (["--maximum-ranks", "Shell=1"], "expected at least 2 ranks, needed for two-level initialisation of Flow"),
-        (["--fixed", "Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
-        (["--allow", "Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
+        (["--set", "participants.Shell.maximum_ranks=1"],
+         "expected at least 2 ranks, needed for two-level initialisation of Flow"),
+        (["--set", "machine.fixed.Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
+        (["--set", "machine.allow.Shell=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
         (["--ranks", "3"], "expected a budget of at least 4 ranks"),
     ],
 )  # fmt: skip

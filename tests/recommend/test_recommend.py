@@ -302,8 +302,8 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
 @pytest.mark.parametrize(
     ("texts", "given", "learner", "words"),
     [
-        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --parameter mesh=2"),
-        (True, None, None, r"say --parameter mesh=fine"),
+        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --set parameter.mesh=2"),
+        (True, None, None, r"say --set parameter.mesh=fine"),
         (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),

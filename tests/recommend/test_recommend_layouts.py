@@ -164,7 +164,8 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
 
 
 def test_options_say_layouts_and_splits(threaded: Path) -> None:
-    options = ("--ranks", "24", "--learner", "pmnf", "--layouts", "Solid=1x4,1x8", "--present", "Fluid=20,Solid=1x4")
+    options = ("--ranks", "24", "--set", "recommend.learner=pmnf", "--present", "Fluid=20,Solid=1x4")
+    options += ("--set", "participants.Solid.pairs=[[1, 4], [1, 8]]")
     done = precice_lb("recommend", threaded, *options, "--verbose")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
@@ -185,11 +186,13 @@ def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: P
         recommend_split(path, 8, present={"Fluid": 4, "Solid": "1x4"})
 
 
-@pytest.mark.parametrize("layouts", ["Solid=4", "Solid=freexfree", "Solid=1x0", "Solid=1x4,2xfree", "Other=1x4"])
+@pytest.mark.parametrize(
+    "layouts", ["Solid=4", "Solid.threads=0", "Solid.pairs=[[1, 0]]", "Solid.pairs=[[1, 4], [2]]", "Other.ranks=1"]
+)
 def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, capsys: Any) -> None:
     from precice_lb.cli import main
 
-    assert main(["recommend", str(threaded), "--ranks", "24", "--layouts", layouts]) == 2
+    assert main(["recommend", str(threaded), "--ranks", "24", "--set", f"participants.{layouts}"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

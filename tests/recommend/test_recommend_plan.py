@@ -14,7 +14,7 @@ from report_helpers import configuration, precice_lb, write_campaign
 from test_recommend import CASE, DATA
 
 from precice_lb.dataset import Measurements
-from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError
+from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.recommend import Machine, recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
 from precice_lb.report.charts import CHARTS
@@ -195,8 +195,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     (output / "precice-config.xml").write_text(configuration("serial"))
     done = precice_lb(
         "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
-        "--cores-per-node", 48, "--multiple", "Inner=4", "--present", "Inner=288,Outer=288", "--prefer", "0.9",
-        "--within", 0.03, "--verbose", "--output", output,
+        "--cores-per-node", 48, "--set", "machine.multiple.Inner=4", "--present", "Inner=288,Outer=288",
+        "--prefer", "0.9", "--set", "recommend.within=0.03", "--verbose", "--output", output,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, output
@@ -268,16 +268,16 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--nodes", "12"], "--cores-per-node"),
         (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
         ([], "--ranks, --cores, --nodes"),
-        (["--cores", "64", "--multiple", "Inner"], "--multiple: expected participant="),
-        (["--cores", "64", "--multiple", "0"], "--multiple: expected participant="),
-        (["--cores", "64", "--allow", "Inner=8,x"], "--allow: expected participant=rank counts"),
-        (["--cores", "64", "--allow", "Inner=0,8"], "--allow: expected participant=rank counts"),
-        (["--cores", "64", "--allow", "Iner=8"], "'Iner'"),
-        (["--cores", "64", "--fixed", "Inner=80"], "64"),
-        (["--cores", "64", "--shared", "Inner"], "--shared: expected two turns"),
-        (["--cores", "64", "--shared", "Inner/Outer"], "share cores"),
+        (["--cores", "64", "--set", "machine.multiple=Inner"], "machine.multiple: expected"),
+        (["--cores", "64", "--set", "machine.multiple=0"], "machine.multiple: expected"),
+        (["--cores", "64", "--set", "machine.allow.Inner=[8, 'x']"], "machine.allow.Inner[2]: expected"),
+        (["--cores", "64", "--set", "machine.allow.Inner=[0, 8]"], "machine.allow.Inner[1]: expected"),
+        (["--cores", "64", "--set", "machine.allow.Iner=[8]"], "'Iner'"),
+        (["--cores", "64", "--set", "machine.fixed.Inner=80"], "64"),
+        (["--cores", "64", "--set", "machine.shared=Inner"], "expected two or more turns"),
+        (["--cores", "64", "--set", "machine.shared=Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
-        (["--ranks", "64", "--within", "-3"], "--within: expected a share between 0 and 1"),
+        (["--ranks", "64", "--set", "recommend.within=-3"], "recommend.within: expected greater than or equal to 0"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
@@ -291,28 +291,21 @@ def test_options_that_make_no_sense_are_one_line(
     assert message in err
 
 
-def test_options_reach_the_machine() -> None:
-    from precice_lb.cli.options import Machine
+def test_settings_reach_the_machine() -> None:
+    from precice_lb.calibrate.read import question_from
+    from precice_lb.calibrate.settings import tables_from
 
-    def machine_constraints(ranks: int | None, given: Machine, names: list[str]) -> tuple[int, Constraints | None]:
-        return Constraints(**given.words(names)).constraints(ranks)
+    def machine(*texts: str) -> Constraints:
+        return question_from(tables_from([f"machine.{text}" for text in texts])).machine.machine()
 
-    names = ["Inner", "Outer"]
-    given = Machine(nodes=4, cores_per_node=8, whole_nodes=True, threads=["2"], multiple=["Inner=4", "Outer=2"])
-    budget, constraints = machine_constraints(None, given, names)
-    assert budget == 4
-    assert constraints == Constraints(
-        unit="nodes", cores_per_node=8, whole_nodes=True, threads=2, multiple={"Inner": 4, "Outer": 2}
+    given = machine(
+        "nodes=4", "cores_per_node=8", "whole_nodes=true", "threads=2", "multiple.Inner=4", "multiple.Outer=2"
     )
-    listed = Machine(
-        allow=["Inner=8,16", '{"Outer": [4, 2]}'], fixed=None, shared=["Inner/Outer"], shared_overhead=0.05
-    )
-    budget, constraints = machine_constraints(24, listed, names)
-    assert constraints is not None
-    assert constraints.allow == {"Inner": [8, 16], "Outer": [4, 2]}
-    assert constraints.shared == [SharedCores([["Inner"], ["Outer"]], 0.05)]
-    assert machine_constraints(24, Machine(), names) == (24, Constraints())
-    with pytest.raises(DataError, match="--shared"):
-        machine_constraints(24, Machine(shared=["Inner/Out"]), names)
+    multiple = {"Inner": 4, "Outer": 2}
+    assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, threads=2, multiple=multiple)
+    listed = machine("allow.Inner=[8, 16]", 'allow."Outer"=[4, 2]', "shared=Inner/Outer")
+    assert listed.allow == {"Inner": (8, 16), "Outer": (4, 2)}
+    assert listed.shared == [SharedCores((("Inner",), ("Outer",)), 0.0)]
+    assert machine() == Constraints()
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):
-        machine_constraints(24, Machine(nodes=2), names)
+        machine("nodes=2").constraints(24)

@@ -73,7 +73,7 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
     option = ",".join(f"{label}=…" for label in evidence.labels.values())
     told = {
         "present": f"the split in use (--present {option})",
-        "degrees-of-freedom": f"the degrees of freedom (--degrees-of-freedom {option})",
+        "degrees-of-freedom": "the degrees of freedom (participants.….degrees_of_freedom of the study, or --set)",
     }
     unknowns = recommendation.measurements.degrees_of_freedom
     known = {"degrees-of-freedom"} if all(unknowns.get(who, 0.0) > 0 for who in evidence.names) else set()

@@ -1,0 +1,99 @@
+"""Keys of a study that are given by themselves, as KEY=VALUE, and the tables that a recommendation asks for."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from precice_lb.calibrate.sections import BoundsSection, MachineSection, RecommendSection, Section
+from precice_lb.exceptions import StudyError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
+# A name with dots stands in quotes.
+_PART = re.compile(r'"([^"]+)"|([^."]+)')
+
+
+class Question(Section):
+    """The tables of a study by which a recommendation is asked for."""
+
+    machine: MachineSection = MachineSection()
+    participants: dict[str, BoundsSection] = Field(default_factory=dict)
+    parameter: dict[str, float | int | str] = Field(default_factory=dict)
+    recommend: RecommendSection = RecommendSection()
+
+
+def tables_from(texts: Sequence[str]) -> dict[str, Any]:
+    """Read settings such as ``machine.multiple.Fluid=4``: a study's own keys, values as in TOML or plain text.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Of one key each; a name with dots in it stands in quotes. Participants are named, as in
+        ``participants.Fluid.maximum_ranks=8``.
+
+    Returns
+    -------
+    dict
+        Nested tables.
+
+    Raises
+    ------
+    StudyError
+        One of them is no setting, or two are of one key.
+    """
+    tables: dict[str, Any] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        parts = [quoted or plain for quoted, plain in _PART.findall(key.strip())]
+        if not sign or not value.strip() or len(parts) < 2:
+            raise StudyError(f"--set: expected KEY=VALUE, such as machine.cores_per_node=48, found {text!r}")
+        table = tables
+        for part in parts[:-1]:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise StudyError(f"--set: expected either {part} or what is below it, found both in {text!r}")
+        if parts[-1] in table:
+            raise StudyError(f"--set: expected each key once, found {key.strip()} twice")
+        table[parts[-1]] = _value(value.strip())
+    return tables
+
+
+def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay settings over the tables of a study, whose participants may stand in a list.
+
+    Parameters
+    ----------
+    tables, settings : mapping
+        Nested.
+
+    Returns
+    -------
+    dict
+    """
+    merged = dict(tables)
+    for key, value in settings.items():
+        before = merged.get(key)
+        if isinstance(value, dict) and isinstance(before, list):
+            names = {str(table.get("name")) for table in before}
+            if unknown := [name for name in value if name not in names]:
+                raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
+            merged[key] = [overlaid(table, value.get(str(table.get("name")), {})) for table in before]
+        else:
+            both = isinstance(value, dict) and isinstance(before, dict)
+            merged[key] = overlaid(before, value) if both and isinstance(before, dict) else value
+    return merged
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
