@@ -40,7 +40,7 @@ class Study(Section):
     """A checked study. ``path`` is the file it was read from, absolute; every other path is relative as written."""
 
     path: Annotated[Path, Field(exclude=True)]
-    case: CaseSection
+    case: CaseSection = CaseSection()
     runs: RunsSection = RunsSection()
     budget: BudgetSection
     launcher: SkipJsonSchema[InstanceOf[Launcher]]

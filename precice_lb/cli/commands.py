@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import runpy
+import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +34,29 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
     from precice_lb.record.run import run as run_solver
 
     return run_solver(arguments)
+
+
+@app.command
+def init(directory: Path = Path()) -> None:
+    """Write study.toml from what lies in a case: its configuration, what starts its solvers, earlier runs, the machine.
+
+    A participant's command is that of its last recorded run, else of PARTICIPANT-SOLVER/run.sh as in preCICE's
+    tutorials. What cannot be known is proposed and marked "please check". A study that is there is never overwritten.
+
+    Example: precice-lb init mycase
+
+    Parameters
+    ----------
+    directory
+        The case: where precice-config.xml lies; by default the current directory.
+    """
+    from precice_lb.case.init import write_study
+
+    path, marks = write_study(directory)
+    name_files([path])
+    for mark in marks:
+        say(f"{path}:{mark}")
+    say(f"look at it, then: precice-lb calibrate --dry-run {shlex.quote(str(path))}")
 
 
 @app.command
