@@ -33,7 +33,9 @@ _SINFO_SECONDS = 30.0
 def write_study(directory: Path) -> tuple[Path, list[str]]:
     """Write a study of what lies in a directory; return its path, and what is to be checked in it as ``line: text``."""
     path = directory / _STUDY
-    configuration = _configuration(directory)
+    if not (directory / _CONFIGURATION).is_file():
+        raise DataError(f"{directory}: expected {_CONFIGURATION}, found none; name the directory in which it lies")
+    configuration = read_configuration(directory / _CONFIGURATION)
     if path.exists():
         raise DataError(f"{path}: expected no study yet, found one; use it, or move it away to have a new one")
     text = _text(directory.resolve(), configuration)
@@ -52,15 +54,6 @@ def write_study(directory: Path) -> tuple[Path, list[str]]:
         ) from error
     marks = enumerate((line.partition(_MARK)[2] for line in text.splitlines()), start=1)
     return path, [f"{number}: please check: {mark}" for number, mark in marks if mark]
-
-
-def _configuration(directory: Path) -> Configuration:
-    paths = [directory / _CONFIGURATION]
-    if not paths[0].is_file():
-        paths = [path for path in directory.glob("*.xml") if b"<precice-configuration" in path.read_bytes()]
-    if len(paths) != 1:
-        raise DataError(f"{directory}: expected {_CONFIGURATION}, found none; name the directory in which it lies")
-    return read_configuration(paths[0])
 
 
 def _text(case: Path, configuration: Configuration) -> str:
@@ -96,15 +89,13 @@ def _text(case: Path, configuration: Configuration) -> str:
 
 
 def _case(configuration: Configuration, machine: _Machine) -> list[str]:
-    lines = []
-    if configuration.path.name != _CONFIGURATION:
-        lines = [f"configuration = {_quoted(configuration.path.name)}"]
     sockets = configuration.root.named("m2n:sockets")
     if machine.launcher and any("network" not in each.attributes for each in sockets):
         here = [name for _, name in socket.if_nameindex() if not re.match("lo$|docker|virbr|veth|br-", name)]
         best = min(here, key=lambda name: not name.startswith("ib"), default="ib0")
-        lines.append(f"network = {_quoted(best)}  {_MARK}the interface between compute nodes; here: {', '.join(here)}")
-    return ["", "[case]", *lines] if lines else []
+        mark = f"{_MARK}the interface between compute nodes; here: {', '.join(here)}"
+        return ["", "[case]", f"network = {_quoted(best)}  {mark}"]
+    return []
 
 
 def _runs(configuration: Configuration) -> list[str]:

@@ -29,9 +29,9 @@ _SETUP = re.compile(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _FUNCTION = re.compile(r"[\w-]+\s*\(\)")
-_LAUNCHERS = frozenset({"mpirun", "mpiexec", "srun"})
-_RANKS = frozenset({"-n", "-np", "--np", "--ntasks"})
-_VALUED = _RANKS | {"-N", "-c", "-f", "--host", "--hostfile", "-hostfile", "--bind-to", "-bind-to", "--map-by"}
+# With options, of which those of numbers have them as the next word.
+_LAUNCH = re.compile(r"(?:\S*/)?(?:mpirun|mpiexec|srun)(?: -\S+(?: \d+(?!\S))?)* ")
+_RANKS = re.compile(r" (?:--?np?|--ntasks)[ =](\d+) ")
 # Console scripts of Python, which are recorded as well.
 _PYTHON_PROGRAMS = frozenset({"micro-manager-precice", "fmiprecice"})
 
@@ -61,7 +61,9 @@ class Start:
 
 def find_starts(case: Path, names: Sequence[str]) -> dict[str, list[Start]]:
     """Find the ways to start each participant, best first: as recorded, where it ran, what can start here, Python."""
-    found: dict[str, list[Start]] = {name: list(_recorded(case, name)) for name in names}
+    paths = [path for path in stores_below(case) if "-0-" in path.name and not _is_campaigns(path)]
+    paths.sort(key=lambda path: -path.stat().st_mtime)
+    found: dict[str, list[Start]] = {name: list(_recorded(case, name, paths)) for name in names}
     ran = _profiled(case)
     for script in sorted(case.glob("*/run.sh")):
         name, start = _owner(script.parent.name, names), _from_run_script(script, case)
@@ -97,16 +99,20 @@ def _profiled(case: Path) -> dict[tuple[str, Path], int]:
     return {}
 
 
-def _recorded(case: Path, name: str) -> Iterator[Start]:
-    """Return how the latest recorded run of a participant was started below the case, in no campaign."""
-    paths = [path for path in stores_below(case) if "-0-" in path.name and not _is_campaigns(path)]
-    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+def _recorded(case: Path, name: str, paths: Sequence[Path]) -> Iterator[Start]:
+    """Return how the first of recorded runs of a participant was started, below the case."""
+    for path in paths:
         with contextlib.suppress(PreciceLBError, OSError, ValueError):
             metadata = read_file(path, rows=False)[0].metadata
-            place, command = Path(metadata.get("working_directory", os.sep)), metadata.get("command", "-c")
-            if metadata["participant"] == name and place.is_relative_to(case) and not command.startswith("-"):
-                ranks = metadata["size"]
-                yield Start(place.relative_to(case), _RECORDED + command, _RUN, ranks=ranks)
+            place, words = Path(metadata.get("working_directory", os.sep)), shlex.split(metadata.get("command", "-c"))
+            if (
+                metadata["participant"] == name
+                and place.is_relative_to(case)
+                and words
+                and words[0] not in ("-c", "-m", "")
+            ):
+                command = _RECORDED + shlex.join(words)
+                yield Start(place.relative_to(case), command, _RUN, ranks=metadata["size"])
                 return
 
 
@@ -115,12 +121,15 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
     words, environment = last_command(text), {}
     while words and _ASSIGNMENT.fullmatch(words[0]):
         key, _, environment[key] = words.pop(0).partition("=")
-    words, ranks = _without_launcher(words)
+    launch = _LAUNCH.match(" ".join(words))
+    words = words[len(launch[0].split()) if launch else 0 :]
+    given = _RANKS.search(launch[0]) if launch else None
     if not words or any("$" in word or "`" in word for word in words):
         return None
     installed = re.search(r"^\s*pip3? install -r (\S+)", text, re.MULTILINE)
     start = Start(
-        script.parent.relative_to(case), shlex.join(words), str(script.relative_to(case)), environment, ranks,
+        script.parent.relative_to(case), shlex.join(words), str(script.relative_to(case)), environment,
+        int(given[1]) if given else None,
         requirements=installed[1] if installed else "",
     )  # fmt: skip
     if re.fullmatch(r"python[0-9.]*", Path(words[0]).name) and words[1:2] != ["-c"]:
@@ -227,15 +236,3 @@ def _simple_commands(line: str) -> list[list[str]]:
         with contextlib.suppress(ValueError):
             commands.append(shlex.split(re.split(r"\b[12]?[<>|&]|[<>|&]", part)[0], comments=True))
     return [[word for word in words if word != "$@"] for words in commands if words]
-
-
-def _without_launcher(words: list[str]) -> tuple[list[str], int | None]:
-    """Take off what starts the ranks, and return how many."""
-    if not words or Path(words[0]).name not in _LAUNCHERS:
-        return words, None
-    rest, ranks = words[1:], None
-    while rest and rest[0].startswith("-"):
-        option, _, value = rest.pop(0).partition("=")
-        value = rest.pop(0) if not value and option in _VALUED and rest else value
-        ranks = int(value) if option in _RANKS and value.isdigit() else ranks
-    return rest, ranks
