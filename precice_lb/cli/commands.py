@@ -66,6 +66,7 @@ def calibrate(
     directory: Path | None = None,
     learner: str | None = None,
     seed: int = 0,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
     verbose: Verbose = False,
 ) -> None:
     """Measure a study's splits with short runs, then recommend the split of its budget.
@@ -85,9 +86,17 @@ def calibrate(
         The learner of the performance models, as of recommend.
     seed
         Seed of whatever is random in the models.
+    dry_run
+        Print what would run: copies, commands, job scripts, splits, core-hours at most; start and write nothing.
     """
     from precice_lb.calibrate import read_study
 
+    if dry_run:
+        from precice_lb.calibrate.dry_run import dry_run as told
+
+        read = read_study(study)
+        say("\n".join([*told(read, directory or read.campaign_directory)]))
+        return
     run_and_recommend(read_study(study), directory, learner=learner, seed=seed, verbose=verbose)
 
 
