@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.chain import chain, chain_app
-from precice_lb.cli.commands import at_end, calibrate, demo, init, run, scripts
+from precice_lb.cli.commands import at_end, calibrate, demo, init, run
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
 from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
@@ -40,7 +40,6 @@ __all__ = [
     "recommend",
     "report",
     "run",
-    "scripts",
     "summary",
     "watch",
 ]

@@ -12,9 +12,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
-from precice_lb.cli.recommend import split_values
-from precice_lb.exceptions import DataError, StudyError
+from precice_lb.cli.flow import Verbose, name_files, run_and_recommend
+from precice_lb.exceptions import StudyError
 from precice_lb.names import say
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
@@ -173,35 +172,3 @@ def at_end(
 
     at_end = summary_at_end if write == "summary" else recommend_at_end
     name_files(at_end(case_directory, store, participant, complete=enrich))
-
-
-@app.command
-def scripts(study: Path, *, split: list[str] | None = None, directory: Path | None = None) -> None:
-    """Write a split as a shell script, a job script for Slurm (heterogeneous where needed) and JSON.
-
-    Example: precice-lb scripts configs/pulse.toml --split Inner=11,Outer=5
-
-    Parameters
-    ----------
-    study
-        The study file (TOML) with the case, its participants and the launcher.
-    split
-        Ranks of each participant, within the study's bounds and budget: Inner=11,Outer=5; by default as recommended at
-        the end of the study's campaign.
-    directory
-        Where the campaign lives, and where `launch` is written; by default what the study says.
-    """
-    from precice_lb.calibrate import read_study
-    from precice_lb.calibrate.versions import names_of, started
-    from precice_lb.report.documents import JSON_NAME
-    from precice_lb.report.launch_scripts import write_launch_scripts
-
-    read = read_study(study)
-    place = directory or read.campaign_directory
-    try:
-        read, ranks = started(read, split_values(split, names_of(read)) if split else recommended_split(place))
-        read.require_split(ranks)
-    except StudyError as error:
-        where = f"{read.path}: --split" if split else str(place / JSON_NAME)
-        raise DataError(f"{where}: {error}") from error
-    name_files(write_launch_scripts(read, ranks, place))
