@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 
 from precice_lb.calibrate.plan import check_command
@@ -124,7 +125,10 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
     launch = _LAUNCH.match(" ".join(words))
     words = words[len(launch[0].split()) if launch else 0 :]
     given = _RANKS.search(launch[0]) if launch else None
-    if not words or any("$" in word or "`" in word for word in words):
+    if any("$" in word for word in words):
+        # A function of the shell starts the script.
+        words = ["python", *dropwhile(lambda word: not word.endswith(".py"), words)]
+    if len(words) < 1 + (words[:1] == ["python"]) or any("$" in word or "`" in word for word in words):
         return None
     installed = re.search(r"^\s*pip3? install -r (\S+)", text, re.MULTILINE)
     start = Start(
@@ -235,4 +239,4 @@ def _simple_commands(line: str) -> list[list[str]]:
     for part in re.split(r"&&|\|\||;+", line):
         with contextlib.suppress(ValueError):
             commands.append(shlex.split(re.split(r"\b[12]?[<>|&]|[<>|&]", part)[0], comments=True))
-    return [[word for word in words if word != "$@"] for words in commands if words]
+    return [[word for word in words if not word.startswith(("$@", "${@"))] for words in commands if words]

@@ -295,6 +295,20 @@ def test_commands_and_ranks_of_recorded_runs(capsys: pytest.CaptureFixture[str],
     assert marks == ["the earlier run had 5 ranks, more than the 2 cores here"]
 
 
+def test_a_script_that_a_function_of_the_shell_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    config("Left", "Right")
+    for name in ("Left", "Right"):
+        start = f'run_python "${{1:-2}}" ../solver/solve.py {name} --output out.npz "${{@:2}}"'
+        folder(f"{name.lower()}-python", start)
+    folder("solver", solve_py="import precice\nprecice.Participant('x', 'y', rank, size)\n")
+    study, marks = made(capsys)
+    assert commands(study)["Left"] == (
+        "left-python",
+        "python -m precice_lb run ../solver/solve.py Left --output out.npz",
+    )
+    assert not marks
+
+
 def test_bounds_of_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     config("Left", "Right")
     path = Path("precice-config.xml")
