@@ -266,7 +266,8 @@ class Study(Section):
         runs : iterable of RunRecord
             Of its campaign.
         """
-        names = {name for run in runs if run.outcome in FAILURES for name in run.serial}
+        # One of several versions says nothing of the others.
+        names = {n for run in runs if run.outcome in FAILURES for n in run.serial if n not in run.versions}
         if not names:
             return self
         one = self.model_copy(

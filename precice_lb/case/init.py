@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,13 +44,12 @@ def write_study(directory: Path) -> tuple[Path, list[str]]:
         try:
             read_study(path)
         except StudyError as error:
-            if _MARK not in text:
+            # What is in the way of a command has a mark of its own.
+            if "participants[" not in str(error) or _MARK not in text:
                 text = f"{_MARK}{visible(str(error).removeprefix(f'{path}: '))}\n{text}"
                 path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise DataError(
-            f"{path}: the study cannot be written: {error.strerror}; name a directory of your own"
-        ) from error
+        raise DataError(f"{path}: the study cannot be written: {error.strerror}; use a copy of the case") from error
     marks = enumerate((line.partition(_MARK)[2] for line in text.splitlines()), start=1)
     return path, [f"{number}: please check: {mark}" for number, mark in marks if mark]
 
@@ -63,22 +61,22 @@ def _text(case: Path, configuration: Configuration) -> str:
     present = sum(ranks) if all(ranks) else 0
     budget = max(present if machine.launcher == "slurm" and present else machine.cores, len(names))
     if present > budget:
-        machine.marks.append(
-            f"the earlier run had {plural(present, 'rank')}, more than the {plural(budget, 'core')} here"
-        )
+        machine.marks.append(f"the earlier run had {plural(present, 'rank')}, here are {plural(budget, 'core')}")
     lines = [
         '# Made by precice-lb init. "please check" marks what it could not know; all keys: docs, "Study files".',
         *(
-            f"# Coupling: {each.kind} of {visible(', '.join(each.participants))}."
-            for each in configuration.coupling_schemes
+            f"# Coupling: {one.kind} of {visible(', '.join(one.participants))}."
+            for one in configuration.coupling_schemes
         ),
-        *_case(configuration, machine),
         *_runs(configuration),
         "",
         "[budget]",
         f"ranks = {budget}  # of all participants together",
         *(f"{_MARK}{visible(mark)}" for mark in machine.marks),
     ]
+    sockets = configuration.root.named("m2n:sockets")
+    if machine.launcher and any("network" not in socket.attributes for socket in sockets):
+        lines += ["", "[case]", f'network = "ib0"  {_MARK}the interface between compute nodes']
     if machine.launcher:
         lines += ["", "[launcher]", f'name = "{machine.launcher}"']
         lines += [f'{_MARK}options = ["--partition=…", "--time=…"]'] if machine.launcher == "slurm" else []
@@ -86,16 +84,6 @@ def _text(case: Path, configuration: Configuration) -> str:
     for name in names:
         lines += ["", *_participant(name, starts[name], bounds.get(name, AcceptedRanks()), case)]
     return "\n".join([*lines, ""])
-
-
-def _case(configuration: Configuration, machine: _Machine) -> list[str]:
-    sockets = configuration.root.named("m2n:sockets")
-    if machine.launcher and any("network" not in each.attributes for each in sockets):
-        here = [name for _, name in socket.if_nameindex() if not re.match("lo$|docker|virbr|veth|br-", name)]
-        best = min(here, key=lambda name: not name.startswith("ib"), default="ib0")
-        mark = f"{_MARK}the interface between compute nodes; here: {', '.join(here)}"
-        return ["", "[case]", f"network = {_quoted(best)}  {mark}"]
-    return []
 
 
 def _runs(configuration: Configuration) -> list[str]:
@@ -106,24 +94,20 @@ def _runs(configuration: Configuration) -> list[str]:
     limits += [round(scheme.max_time / scheme.time_window_size) for scheme in schemes if scheme.max_time]
     total = min((limit for limit in limits if limit), default=0)
     windows = min(usual.windows, total or usual.windows)
-    return [
-        "",
-        "[runs]",
-        f"windows = {windows}  # of each run{f'; the case has {total}' if total else ''}",
-        f"warmup_windows = {min(usual.warmup_windows, windows - 1)}  # of these, not counted",
-        f"maximum = {usual.maximum}  # runs at most",
-    ]
+    lines = ["", "[runs]", f"windows = {windows}  # of each run{f'; the case has {total}' if total else ''}"]
+    lines.append(f"warmup_windows = {min(usual.warmup_windows, windows - 1)}  # of these, not counted")
+    return [*lines, f"maximum = {usual.maximum}  # runs at most"]
 
 
-def _participant(name: str, found: Sequence[Start], accepted: AcceptedRanks, case: Path) -> Iterator[str]:
+def _participant(name: str, starts: Sequence[Start], accepted: AcceptedRanks, case: Path) -> Iterator[str]:
     yield from ("[[participants]]", f"name = {_quoted(name)}")
-    start = found[0] if found else Start(Path(), f"./{re.sub('[^A-Za-z0-9_]', '-', name)}", "")
+    start = starts[0] if starts else Start(Path(), f"./{re.sub('[^A-Za-z0-9_]', '-', name)}", "")
     if start.directory != Path():
         yield f"directory = {_quoted(str(start.directory))}"
     ran = f"; present: {plural(start.ranks, 'rank')}" if start.ranks else ""
-    source = f"# as {visible(start.source)}{ran}" if found else f"{_MARK}how {visible(name)} starts: nothing here says"
+    source = f"# as {visible(start.source)}{ran}" if starts else f"{_MARK}how {visible(name)} starts: nothing here says"
     yield f"command = {_quoted(start.command)}  {source}"
-    if others := ", ".join(visible(other.source.removesuffix("/run.sh")) for other in found[1:]):
+    if others := ", ".join(visible(other.source.removesuffix("/run.sh")) for other in starts[1:]):
         yield f"# Also here: {others}."
     needs = f"run.sh installs {visible(start.requirements)}; python is {sys.executable}" if start.requirements else ""
     if start.problem:
@@ -138,7 +122,7 @@ def _participant(name: str, found: Sequence[Start], accepted: AcceptedRanks, cas
         yield f"maximum_ranks = 1  # {start.serial} starts preCICE as rank 0 of 1"
     elif accepted.most.why:
         yield f"maximum_ranks = {accepted.most.ranks}  # {visible(accepted.most.why).replace(f'{case}{os.sep}', '')}"
-    elif found and not start.known:
+    elif starts and not start.known:
         yield _SERIAL
 
 
@@ -168,15 +152,17 @@ def _machine() -> _Machine:
         return here
     try:
         done = subprocess.run(_SINFO, capture_output=True, text=True, timeout=_SINFO_SECONDS)
-        said = done.stderr.strip() or f"exit code {done.returncode}, {done.stdout!r}"
-        text = "" if done.returncode else done.stdout
+        problem = done.stderr.strip() or f"exit code {done.returncode}, {done.stdout!r}"
+        answer = "" if done.returncode else done.stdout
     except (OSError, subprocess.SubprocessError) as error:
-        text, said = "", str(error)
-    groups = re.findall(r"^(\S+?)(\*?)\|(\d+)\|(\d+)\|(\d+)$", text, re.MULTILINE)
+        answer, problem = "", str(error)
+    groups = re.findall(r"^(\S+?)(\*?)\|(\d+)\|(\d+)\|(\d+)$", answer, re.MULTILINE)
     if not groups:
-        here.marks.append(f"these are the cores of this machine, as sinfo failed: {said.splitlines()[0]}")
+        here.marks.append(f"these are the cores of this machine, as sinfo failed: {problem.splitlines()[0]}")
         return here
-    sizes = {(name, default): int(sockets) * int(cores) for name, default, _, sockets, cores in groups}
-    per_node = next((cores for (_, default), cores in sizes.items() if default), max(sizes.values()))
-    known = "; ".join(f"{name} {count} of {int(s) * int(c)} cores" for name, _, count, s, c in groups)
-    return _Machine(per_node, [f"how many; nodes of Slurm's partitions: {known}"], "slurm", per_node)
+    # The default partition first.
+    sizes = [
+        (int(s) * int(c), f"{name} {count}") for name, _, count, s, c in sorted(groups, key=lambda group: not group[1])
+    ]
+    known = "; ".join(f"{nodes} of {cores} cores" for cores, nodes in sizes)
+    return _Machine(sizes[0][0], [f"how many; nodes of Slurm's partitions: {known}"], "slurm", sizes[0][0])

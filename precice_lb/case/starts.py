@@ -64,18 +64,18 @@ def find_starts(case: Path, names: Sequence[str]) -> dict[str, list[Start]]:
     """Find the ways to start each participant, best first: as recorded, where it ran, what can start here, Python."""
     paths = [path for path in stores_below(case) if "-0-" in path.name and not _is_campaigns(path)]
     paths.sort(key=lambda path: -path.stat().st_mtime)
-    found: dict[str, list[Start]] = {name: list(_recorded(case, name, paths)) for name in names}
+    starts: dict[str, list[Start]] = {name: list(_recorded(case, name, paths)) for name in names}
     ran = _profiled(case)
     for script in sorted(case.glob("*/run.sh")):
         name, start = _owner(script.parent.name, names), _from_run_script(script, case)
         if name is not None and start is not None:
             start.ranks = ran.get((name, script.parent), start.ranks)
-            found[name].append(start)
-    for starts in found.values():
-        for start in starts:
+            starts[name].append(start)
+    for ways in starts.values():
+        for start in ways:
             _examine(start, case)
-        starts.sort(key=lambda start: start.doubts)
-    return found
+        ways.sort(key=lambda start: start.doubts)
+    return starts
 
 
 def _owner(folder: str, names: Sequence[str]) -> str | None:
@@ -94,9 +94,7 @@ def _profiled(case: Path) -> dict[tuple[str, Path], int]:
     """Return the ranks of the runs that left profiling files, by participant and working directory."""
     with contextlib.suppress(PreciceLBError):
         headers = find_profiles([case])[0]
-        return {
-            (each.participant, each.path.parent.parent): each.size for each in headers if not _is_campaigns(each.path)
-        }
+        return {(one.participant, one.path.parent.parent): one.size for one in headers if not _is_campaigns(one.path)}
     return {}
 
 
@@ -124,7 +122,7 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
         key, _, environment[key] = words.pop(0).partition("=")
     launch = _LAUNCH.match(" ".join(words))
     words = words[len(launch[0].split()) if launch else 0 :]
-    given = _RANKS.search(launch[0]) if launch else None
+    count = _RANKS.search(launch[0]) if launch else None
     if any("$" in word for word in words):
         # A function of the shell starts the script.
         words = ["python", *dropwhile(lambda word: not word.endswith(".py"), words)]
@@ -133,7 +131,7 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
     installed = re.search(r"^\s*pip3? install -r (\S+)", text, re.MULTILINE)
     start = Start(
         script.parent.relative_to(case), shlex.join(words), str(script.relative_to(case)), environment,
-        int(given[1]) if given else None,
+        int(count[1]) if count else None,
         requirements=installed[1] if installed else "",
     )  # fmt: skip
     if re.fullmatch(r"python[0-9.]*", Path(words[0]).name) and words[1:2] != ["-c"]:
@@ -181,12 +179,12 @@ def read_script(script: Path) -> tuple[bool, int | None, list[str]]:
     known, serial = False, None
     for node in nodes:
         if isinstance(node, ast.Call) and "Participant" in {getattr(node.func, key, "") for key in ("attr", "id")}:
-            named: dict[object, ast.expr] = {each.arg: each.value for each in node.keywords}
+            named: dict[object, ast.expr] = {keyword.arg: keyword.value for keyword in node.keywords}
             named |= dict(zip(("solver_process_index", "solver_process_size"), node.args[2:4], strict=False))
             ends = [named.get("solver_process_index"), named.get("solver_process_size")]
             known = known or None not in ends
             values = [
-                constants.get(each.id) if isinstance(each, ast.Name) else getattr(each, "value", None) for each in ends
+                constants.get(end.id) if isinstance(end, ast.Name) else getattr(end, "value", None) for end in ends
             ]
             serial = node.lineno if values == [0, 1] else serial
     return known, serial, _missing(tree, script)

@@ -91,10 +91,10 @@ def calibrate(
     from precice_lb.calibrate import read_study
 
     if dry_run:
-        from precice_lb.calibrate.dry_run import dry_run as told
+        from precice_lb.calibrate.dry_run import dry_run as next_runs
 
         read = read_study(study)
-        say("\n".join([*told(read, directory or read.campaign_directory)]))
+        say("\n".join([*next_runs(read, directory or read.campaign_directory)]))
         return
     run_and_recommend(read_study(study), directory, learner=learner, seed=seed, verbose=verbose)
 

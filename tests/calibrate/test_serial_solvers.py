@@ -79,6 +79,8 @@ def test_a_fixed_number_of_threads_leaves_one_rank_of_them(tmp_path: Path) -> No
     failed = RunRecord(1, "001", {}, "", "", "", outcome="failed", serial=["Right", "Left"])
     narrowed = read_study(path).narrowed([failed])
     assert narrowed.bounds == {"Left": (1, 1), "Right": (2, 2)}
+    failed.versions = {"Left": "cpu"}
+    assert read_study(path).narrowed([failed]).bounds == {"Left": (1, 4), "Right": (2, 2)}
 
 
 def test_one_split_is_enough_of_a_design() -> None:

@@ -292,7 +292,7 @@ def test_commands_and_ranks_of_recorded_runs(capsys: pytest.CaptureFixture[str],
     assert study.bounds == {"Left": (1, 2), "Right": (1, 2)}
     text = Path("study.toml").read_text()
     assert "present: 3 ranks" in text
-    assert marks == ["the earlier run had 5 ranks, more than the 2 cores here"]
+    assert marks == ["the earlier run had 5 ranks, here are 2 cores"]
 
 
 def test_a_script_that_a_function_of_the_shell_starts(capsys: pytest.CaptureFixture[str]) -> None:
