@@ -80,6 +80,7 @@ def _text(case: Path, configuration: Configuration) -> str:
     if machine.launcher:
         lines += ["", "[launcher]", f'name = "{machine.launcher}"']
         lines += [f'{_MARK}options = ["--partition=…", "--time=…"]'] if machine.launcher == "slurm" else []
+        lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
         lines += ["", "[machine]", f"cores_per_node = {machine.cores_per_node}"]
     for name in names:
         lines += ["", *_participant(name, starts[name], bounds.get(name, AcceptedRanks()), case)]
