@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.design_study import AdaptiveDesign, FixedDesign, VersionsDesign, design_of
 from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
@@ -62,7 +62,6 @@ def run_campaign(
     """
     began = time.monotonic()
     directory = Path(directory).expanduser().resolve()
-    design = design_of(study, directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -78,8 +77,8 @@ def run_campaign(
         failed: list[RunRecord] = []
         try:
             runs.reserve()
-            state.settings = study.settings(learner)
             cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
+            design = _designed(runs, learner)
             state.save(directory)
             outdated = sum(run.outcome == "outdated" for run in state.runs)
             tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
@@ -96,6 +95,8 @@ def run_campaign(
                 if run.outcome != "finished":
                     refused = bool(failed) and not run.seconds and run.error == failed[-1].error
                     failed.append(run)
+                    if run.serial:
+                        design = _designed(runs, learner)
                     if study.runs.on_failure == "stop":
                         raise CalibrationError(
                             f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
@@ -117,6 +118,13 @@ def run_campaign(
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
 
 
+def _designed(runs: CampaignRuns, learner: str | None) -> FixedDesign | AdaptiveDesign | VersionsDesign:
+    """Make the design anew, without what runs have shown to be impossible."""
+    runs.study = runs.study.narrowed(runs.state.runs)
+    runs.state.settings = runs.study.settings(learner)
+    return design_of(runs.study, runs.directory)
+
+
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
     """Measure a split, again as often as the study allows where it fails; return the last attempt.
 
@@ -131,7 +139,7 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
         runs.do(record)
         tell(run_finished(number, total, record, _used(runs, total - number)))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
-        if record.outcome == "finished" or not reasons:
+        if record.outcome == "finished" or not reasons or record.serial:
             return record
         proposal = replace(proposal, reason=reasons.pop(0))
 

@@ -576,6 +576,8 @@ class CalibrationDesign:
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
+        if self.own_runs and len(list(spread_splits(self._limits, 2))) == 1:
+            return self._stop("only one split is possible")
         now, enough = posterior.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")

@@ -117,6 +117,8 @@ def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | V
             with_versions(split, versions)
             for versions in combinations
             for split in chosen(study, versions).splits or ()
+            # Others were refused, but for what has been found out since.
+            if all(split[name] <= most for name, (_, most) in study.bounds.items())
         )
         return FixedDesign(tuple(splits), "split of the study,")
     if any(combinations):

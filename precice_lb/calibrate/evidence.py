@@ -70,6 +70,11 @@ _OTHER_MPI = re.compile(
 _MPI_REMEDY = (
     'use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
 )
+# What preCICE, a backend, or the recorder says where each of several ranks starts it as the only one.
+_SERIAL = re.compile(
+    r"\bindex\b.* does not match the rank of the passed|process size\b.* does not match the size of the passed"
+    r"|starts preCICE as rank 0 of 1 on each of"
+)
 # Lines of a split's logs that are shown.
 _SHOWN = 4
 
@@ -79,6 +84,8 @@ def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) 
     sizes = _sizes(run, since)
     for name, layout in layouts.items():
         if (found := sizes.get(name_in_files(name))) and found != {ranks := layout.ranks}:
+            if serial := serial_solver(run / f"{file_name(name)}.log"):
+                return f"{name}: {serial}"
             seen = " and ".join(map(str, sorted(found)))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
@@ -91,6 +98,15 @@ def other_mpi(log: Path) -> str | None:
     """Say that a program was started by the launcher of another MPI, where its log shows that."""
     found = _OTHER_MPI.search(end_of_log(log, _LONGEST))
     return f"its MPI does not understand the launcher ({found[0]}); {_MPI_REMEDY}" if found else None
+
+
+def serial_solver(log: Path) -> str | None:
+    """Say that a program can run on one rank only, where its log shows that, and which key settles it."""
+    if not _SERIAL.search(end_of_log(log, _LONGEST)):
+        return None
+    return (
+        "it starts preCICE as rank 0 of 1, so that it runs on one rank only: set maximum_ranks = 1, or give it threads"
+    )
 
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
@@ -142,7 +158,7 @@ def _sizes(run: Path, since: float = 0.0) -> dict[str, set[int]]:
     return found
 
 
-def explain(record: RunRecord, run: Path, outcome: Outcome) -> None:
+def explain(record: RunRecord, run: Path, outcome: Outcome, layouts: Mapping[str, Layout]) -> None:
     """Note what the logs say of a failure, and whose they are.
 
     A participant that was stopped, or that lost its partner, may say so in capitals: it is not to blame.
@@ -153,8 +169,12 @@ def explain(record: RunRecord, run: Path, outcome: Outcome) -> None:
         lines = reasons(log)
         if name not in outcome.participants:
             lines = [line for line in lines if not lost_partner(line)]
+        serial = serial_solver(log) if layouts[name].ranks > 1 else None
+        if serial:
+            record.serial.append(name)
+            lines = [line for line in lines if not _SERIAL.search(line)]
         # The cause, before what it led to.
-        said[name] = [*filter(None, [other_mpi(log)]), *lines]
+        said[name] = [*filter(None, [serial or other_mpi(log)]), *lines]
     record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
     # The fault first.
     for name in sorted(said, key=lambda name: name not in record.blamed):

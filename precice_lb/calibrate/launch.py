@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.evidence import other_mpi, reasons, without_banner, wrong_size
+from precice_lb.calibrate.evidence import other_mpi, reasons, serial_solver, without_banner, wrong_size
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
@@ -235,7 +235,8 @@ def last_words(study: Study, participant: str, layout: Layout, since: float) -> 
     """
     log = study.case_directory / f"{file_name(participant)}.log"
     place = study.case_directory / next(p.directory for p in study.participants if p.name == participant)
-    cause = other_mpi(log) or wrong_size(place, {participant: layout}, since=since)
+    serial = serial_solver(log) if layout.ranks > 1 else None
+    cause = serial or other_mpi(log) or wrong_size(place, {participant: layout}, since=since)
     words = reasons(log) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
     return [*filter(None, [cause]), *words]
 

@@ -117,6 +117,14 @@ def _entries(
                 waiting.append(inside)
 
 
+def copied_sizes(study: Study, directory: Path) -> list[int]:
+    """Return the bytes of each file that a run gets a copy of."""
+    entries = _entries(study.case_directory, study.case.link, directory, LEFT_OUT)
+    return [
+        entry.stat().st_size for _, entry, is_link in entries if not is_link and entry.is_file(follow_symlinks=False)
+    ]
+
+
 def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
     """Return size, time and SHA-256 of each file that runs get a copy of; as known where size and time are the same.
 

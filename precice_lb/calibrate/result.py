@@ -70,7 +70,8 @@ class CampaignResult:
         TooFewRunsError
             With why the first of the others failed.
         """
-        wanted = study.splits or _first_splits(study)
+        study = study.narrowed(self.runs)
+        wanted = study.splits or first_splits(study)
         needed = min(LEAST_SPLITS, len({split_key(split) for split in wanted}))
         splits = {split_key(run.split) for run in self.finished}
         if len(splits) >= needed or len(splits) + len(measured_runs(self.existing)[0]) >= needed:
@@ -126,7 +127,8 @@ class CampaignResult:
         return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
-def _first_splits(study: Study) -> list[dict[str, int]]:
+def first_splits(study: Study) -> list[dict[str, int]]:
+    """Return two splits that show how participants scale; one where no more are possible."""
     return list(spread_splits(study.limits, min(LEAST_SPLITS, study.runs.maximum)))
 
 

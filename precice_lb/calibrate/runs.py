@@ -25,7 +25,7 @@ from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.layout import Layouts
+from precice_lb.layout import Layout, Layouts
 from precice_lb.precice_xml import patch_configuration
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
@@ -105,6 +105,13 @@ class CampaignRuns:
 
     def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
+        record = self.record(proposal, segment)
+        self.state.runs.append(record)
+        self.state.save(self.directory)
+        return record
+
+    def record(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
+        """Describe the next run, which nothing knows of yet."""
         number = max((run.number for run in self.state.runs), default=0) + 1
         versions = dict(proposal.versions)
         names = (
@@ -112,7 +119,7 @@ class CampaignRuns:
             for name, cores in proposal.split.items()
         )
         name = f"{number:03d}-{'-'.join(names)}"[:120]
-        record = RunRecord(
+        return RunRecord(
             number=number,
             name=name,
             split=dict(proposal.split),
@@ -124,9 +131,6 @@ class CampaignRuns:
             segment=segment,
             versions=versions,
         )
-        self.state.runs.append(record)
-        self.state.save(self.directory)
-        return record
 
     def do(self, record: RunRecord) -> None:
         """Do one run and record how it ended."""
@@ -175,19 +179,22 @@ class CampaignRuns:
             record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
             _set_aside(run_directory)
             if not outcome.lost:
-                explain(record, run_directory, outcome)
+                explain(record, run_directory, outcome, self._layouts(record))
         self.state.save(self.directory)
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
         run_directory = self.directory / record.directory
         configuration = run_directory / "case" / self.study.case.configuration
-        layouts = {name: self.study.layout(name, cores) for name, cores in record.split.items()}
+        layouts = self._layouts(record)
         return (
             "; ".join(filter(None, [outcome.error, wrong_size(run_directory, layouts)]))
             or import_profiles(run_directory, layouts, configuration, self._metadata(record), record.versions)
             or not_measured(run_directory, record.split)
         )
+
+    def _layouts(self, record: RunRecord) -> dict[str, Layout]:
+        return {name: self.study.layout(name, cores) for name, cores in record.split.items()}
 
     @contextlib.contextmanager
     def _interruptible(self, record: RunRecord) -> Iterator[None]:

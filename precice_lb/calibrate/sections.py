@@ -124,7 +124,7 @@ class CaseSection(Section):
     the study file) whose files are laid over each copy of the case, so that runs begin in a developed state.
     """
 
-    directory: _Text
+    directory: _Text = "."
     configuration: _Text = "precice-config.xml"
     link: Annotated[tuple[_Text, ...], _List] = ()
     network: _Text | None = None

@@ -135,6 +135,8 @@ class RunRecord:
     reasons: list[str] = field(default_factory=list)
     #: Participants whose logs say why, those aside that only lost a partner.
     blamed: list[str] = field(default_factory=list)
+    #: Participants that, by their logs, can only run on one rank.
+    serial: list[str] = field(default_factory=list)
     #: Of runs that are a chain's.
     segment: SegmentNote | None = None
     #: The version of each participant that has any.

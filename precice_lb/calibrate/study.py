@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from precice_lb.calibrate.sections import (
     RunsSection,
     Section,
 )
-from precice_lb.calibrate.state import Settings
+from precice_lb.calibrate.state import FAILURES, RunRecord, Settings
 from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
@@ -41,7 +41,7 @@ class Study(Section):
     """A checked study. ``path`` is the file it was read from, absolute; every other path is relative as written."""
 
     path: Annotated[Path, Field(exclude=True)]
-    case: CaseSection
+    case: CaseSection = CaseSection()
     runs: RunsSection = RunsSection()
     budget: BudgetSection
     launcher: SkipJsonSchema[InstanceOf[Launcher]]
@@ -260,6 +260,25 @@ class Study(Section):
             except InfeasibleError as error:
                 raise StudyError(f"budget.kinds: {error}") from error
 
+    def narrowed(self, runs: Iterable[RunRecord]) -> Study:
+        """Return the study in which those whose runs showed that they can only be serial have one rank.
+
+        Parameters
+        ----------
+        runs : iterable of RunRecord
+            Of its campaign.
+        """
+        # One of several versions says nothing of the others.
+        names = {n for run in runs if run.outcome in FAILURES for n in run.serial if n not in run.versions}
+        if not names:
+            return self
+        one = self.model_copy(
+            update={"participants": tuple(_serial(p) if p.name in names else p for p in self.participants)}
+        )
+        for known in ("allow", "layouts"):
+            one.__dict__.pop(known, None)
+        return one
+
     @property
     def degrees_of_freedom(self) -> dict[str, float]:
         """Degrees of freedom of the participants whose number is stated."""
@@ -317,6 +336,14 @@ class Study(Section):
                 for p in self.participants
             },
         }
+
+
+def _serial(participant: ParticipantSection) -> ParticipantSection:
+    pairs = tuple(pair for pair in participant.pairs or () if pair[0] == 1)
+    update: dict[str, Any] = {"pairs": pairs} if pairs else {}
+    if not pairs and (threads := participant.layouts.threads) is not None:
+        update = {"minimum_ranks": min(participant.minimum_ranks, threads), "maximum_ranks": threads}
+    return participant.model_copy(update=update)
 
 
 def _pairs(layouts: Layouts) -> list[list[int | None]]:

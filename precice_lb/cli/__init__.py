@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from precice_lb.cli.app import app, completion, main
 from precice_lb.cli.chain import chain, chain_app
-from precice_lb.cli.commands import at_end, calibrate, demo, run, scripts
+from precice_lb.cli.commands import at_end, calibrate, demo, init, run
 from precice_lb.cli.guess import guess_app, guess_check, guess_patch
 from precice_lb.cli.inside import inside
 from precice_lb.cli.launch import launch
@@ -32,6 +32,7 @@ __all__ = [
     "guess_check",
     "guess_patch",
     "importer",
+    "init",
     "inside",
     "launch",
     "main",
@@ -39,7 +40,6 @@ __all__ = [
     "recommend",
     "report",
     "run",
-    "scripts",
     "summary",
     "watch",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import runpy
+import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,10 +12,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Verbose, name_files, recommended_split, run_and_recommend
+from precice_lb.cli.flow import Verbose, name_files, run_and_recommend
 from precice_lb.cli.options import Settings
-from precice_lb.cli.recommend import split_values
-from precice_lb.exceptions import DataError, StudyError
+from precice_lb.exceptions import StudyError
 from precice_lb.names import say
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
@@ -37,12 +37,36 @@ def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int
 
 
 @app.command
+def init(directory: Path = Path()) -> None:
+    """Write study.toml from what lies in a case: its configuration, what starts its solvers, earlier runs, the machine.
+
+    A participant's command is that of its last recorded run, else of PARTICIPANT-SOLVER/run.sh as in preCICE's
+    tutorials. What cannot be known is proposed and marked "please check". A study that is there is never overwritten.
+
+    Example: precice-lb init mycase
+
+    Parameters
+    ----------
+    directory
+        The case: where precice-config.xml lies; by default the current directory.
+    """
+    from precice_lb.case.init import write_study
+
+    path, marks = write_study(directory)
+    name_files([path])
+    for mark in marks:
+        say(f"{path}:{mark}")
+    say(f"look at it, then: precice-lb calibrate --dry-run {shlex.quote(str(path))}")
+
+
+@app.command
 def calibrate(
     study: Path,
     *,
     directory: Path | None = None,
     settings: Settings = None,
     seed: int = 0,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
     verbose: Verbose = False,
 ) -> None:
     """Measure a study's splits with short runs, then recommend the split of its budget.
@@ -60,10 +84,18 @@ def calibrate(
         Where the campaign lives; by default what the study says.
     seed
         Seed of whatever is random in the models.
+    dry_run
+        Print what would run: copies, commands, job scripts, splits, core-hours at most; start and write nothing.
     """
     from precice_lb.calibrate import read_study
 
-    run_and_recommend(read_study(study, settings or ()), directory, seed=seed, verbose=verbose)
+    read = read_study(study, settings or ())
+    if dry_run:
+        from precice_lb.calibrate.dry_run import dry_run as next_runs
+
+        say("\n".join([*next_runs(read, directory or read.campaign_directory)]))
+        return
+    run_and_recommend(read, directory, seed=seed, verbose=verbose)
 
 
 @app.command
@@ -139,35 +171,3 @@ def at_end(
 
     at_end = summary_at_end if write == "summary" else recommend_at_end
     name_files(at_end(case_directory, store, participant, complete=enrich))
-
-
-@app.command
-def scripts(study: Path, *, split: list[str] | None = None, directory: Path | None = None) -> None:
-    """Write a split as a shell script, a job script for Slurm (heterogeneous where needed) and JSON.
-
-    Example: precice-lb scripts configs/pulse.toml --split Inner=11,Outer=5
-
-    Parameters
-    ----------
-    study
-        The study file (TOML) with the case, its participants and the launcher.
-    split
-        Ranks of each participant, within the study's bounds and budget: Inner=11,Outer=5; by default as recommended at
-        the end of the study's campaign.
-    directory
-        Where the campaign lives, and where `launch` is written; by default what the study says.
-    """
-    from precice_lb.calibrate import read_study
-    from precice_lb.calibrate.versions import names_of, started
-    from precice_lb.report.documents import JSON_NAME
-    from precice_lb.report.launch_scripts import write_launch_scripts
-
-    read = read_study(study)
-    place = directory or read.campaign_directory
-    try:
-        read, ranks = started(read, split_values(split, names_of(read)) if split else recommended_split(place))
-        read.require_split(ranks)
-    except StudyError as error:
-        where = f"{read.path}: --split" if split else str(place / JSON_NAME)
-        raise DataError(f"{where}: {error}") from error
-    name_files(write_launch_scripts(read, ranks, place))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import name_files
+from precice_lb.cli.flow import name_files, recommended_split
 from precice_lb.cli.options import by_participant, named_values
 from precice_lb.cli.recommend import split_values
 from precice_lb.cli.typed import as_typed
-from precice_lb.exceptions import DataError
+from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.names import say
 from precice_lb.plugins import close_match
@@ -34,7 +34,8 @@ _BETWEEN = ":"
 @app.command
 def launch(
     *commands: str,
-    split: list[str],
+    split: list[str] | None = None,
+    study: Path | None = None,
     config: Path = Path("precice-config.xml"),
     directory: list[str] | None = None,
     nodes: list[str] | None = None,
@@ -57,6 +58,8 @@ def launch(
     of ranks, {threads} that of the threads of each. Where threads are said, a rank gets as many cores, and
     OMP_NUM_THREADS.
 
+    With --study its case, commands and launcher are taken, and the scripts are written.
+
     In an allocation of Slurm, ranks run on its nodes. On a login node nothing is started: scripts are written, and the
     last line says how to submit them.
 
@@ -64,12 +67,17 @@ def launch(
 
     Example: precice-lb launch --split Fluid=96,Solid=8 --nodes Fluid=2,Solid=1 --slurm account=a1 -- ./fluid : ./solid
 
+    Example: precice-lb launch --study configs/pulse.toml --split Inner=11,Outer=5 --write launch-11-5
+
     Parameters
     ----------
     commands
         What each rank of the participants runs, with a colon between two of them.
     split
         Ranks of each participant: Fluid=48,Solid=16; ranks x threads where a solver has threads: Solid=1x8.
+        With --study within its bounds, by default as recommended at the end of its campaign.
+    study
+        A study file (TOML), in place of commands and all that follows but --write.
     config
         The precice-config.xml, which says who takes part.
     directory
@@ -79,7 +87,8 @@ def launch(
         Give participants so many nodes of their own: Fluid=2,Solid=1; by default they share nodes, and each rank has a
         core.
     write
-        Write run.sh, job.sbatch and split.json into this directory, and start nothing.
+        Write run.sh, job.sbatch and split.json into this directory, and start nothing; with --study by default into
+        launch below its campaign.
     launcher
         mpiexec, srun (steps of the allocation) or slurm (a job; heterogeneous where participants differ); by default
         what the place asks for.
@@ -104,6 +113,13 @@ def launch(
     from precice_lb.precice_xml import accepted_ranks
     from precice_lb.report.launch_scripts import write_scripts
 
+    if study is not None:
+        others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
+        if any(others):
+            raise DataError("--study: expected --split and --write alone beside it, found more; say it in the study")
+        return _write_study(study, split, write)
+    if not split:
+        raise DataError("--split: expected the ranks of each participant, found none; give them, or --study")
     configuration = _configuration(config)
     names, accepted = list(configuration.participants), accepted_ranks(configuration)
     versions: dict[str, str] = {}
@@ -146,12 +162,31 @@ def launch(
             "setup": setup,
         }
         options = {key: value for key, value in keys.items() if value is not None}
-        study = study_of_case(Path.cwd(), config, starts, options)
+        of_case = study_of_case(Path.cwd(), config, starts, options)
         if write is None:
-            return _start(study, cores, folder)
-        name_files(write_scripts(study, cores, folder))
+            return _start(of_case, cores, folder)
+        name_files(write_scripts(of_case, cores, folder))
         script = folder / ("job.sbatch" if launcher == "slurm" else "run.sh")
         say(f"nothing was started: {'sbatch ' if launcher == 'slurm' else ''}{shlex.quote(os.path.relpath(script))}")
+    return 0
+
+
+def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int:
+    """Write the scripts of a study's split, by default the one that its campaign recommends."""
+    from precice_lb.calibrate import read_study
+    from precice_lb.calibrate.versions import names_of, started
+    from precice_lb.report.documents import JSON_NAME
+    from precice_lb.report.launch_scripts import write_scripts
+
+    study = read_study(path)
+    place = study.campaign_directory
+    try:
+        study, ranks = started(study, split_values(split, names_of(study)) if split else recommended_split(place))
+        study.require_split(ranks)
+    except StudyError as error:
+        where = f"{study.path}: --split" if split else str(place / JSON_NAME)
+        raise DataError(f"{where}: {error}") from error
+    name_files(write_scripts(study, ranks, write or place / _FOLDER))
     return 0
 
 

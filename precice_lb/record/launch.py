@@ -29,7 +29,7 @@ def launch_id(metadata: Mapping[str, Any], directory: Path, communicator: Any) -
     made = os.urandom(_BYTES // 2).hex() if rank == 0 else None
     if size == 1:
         return made, lambda: made
-    shared = _common_communicator(communicator, rank, size)
+    shared = common_communicator(communicator, rank, size)
     if shared is not None:
         buffer = bytearray(made.encode() if made else _BYTES)
         request = shared.Ibcast(buffer, root=0)
@@ -44,7 +44,7 @@ def launch_id(metadata: Mapping[str, Any], directory: Path, communicator: Any) -
     return made, lambda: made or _read(path)
 
 
-def _common_communicator(given: Any, rank: int, size: int) -> Any | None:
+def common_communicator(given: Any, rank: int, size: int) -> Any | None:
     """Find the communicator of all ranks of a participant, in their order; None where mpi4py has none."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():

@@ -126,6 +126,10 @@ def timed_advance(
 DEFAULT_DIRECTORY = "precice-lb-store"
 """The store directory, in the working directory, unless ``PRECICE_LB_DIR`` names another."""
 
+# What launchers say of a launch's ranks, and of this one among them: Open MPI, MPICH and its like, Slurm.
+_LAUNCHED = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID")
+)  # fmt: skip
 _ARGUMENTS = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size", "communicator")
 
 
@@ -158,6 +162,8 @@ def recording_class(backend: Backend) -> type:
             del metadata
             kwargs = _checked(backend, args, kwargs)
             named = _by_name(args, kwargs)
+            # Here, where libprecice refuses it.
+            _warn_if_serial(named)
             if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
                 from precice_lb.record.guess import guessing_class
 
@@ -320,6 +326,22 @@ def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def _by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     return {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+
+
+def _warn_if_serial(arguments: Mapping[str, Any]) -> None:
+    """Warn, on the first of several ranks of a launch, where each of them starts preCICE as the only one."""
+    with contextlib.suppress(Exception):
+        ranks = next((int(os.environ[size]) for size, rank in _LAUNCHED if os.environ.get(rank) == "0"), 1)
+        if ranks == 1 or arguments["solver_process_size"] != 1 or os.environ.get("PRECICE_LB_RECORD") == "0":
+            return
+        from precice_lb.record.launch import common_communicator
+
+        # Where MPI says 1 as well, the communicator is a part, or the launcher another MPI's.
+        if common_communicator(arguments.get("communicator"), 0, 1) is None:
+            warn_once(
+                f"{arguments['solver_name']} starts preCICE as rank 0 of 1 on each of {ranks} ranks: it runs on one "
+                "rank only; start one (maximum_ranks = 1 in a study), or give preCICE the rank and size that MPI says"
+            )
 
 
 def _has_guesses(arguments: Mapping[str, Any]) -> bool:

@@ -318,3 +318,14 @@ def test_a_console_script_is_recorded_by_its_name(tmp_path: Path, monkeypatch: p
     path.write_text(path.read_text().replace(command, command.replace("stand-in", "./stand-in")))
     with pytest.raises(StudyError, match=r"no such script: .*stand-in-solver$"):
         read_study(path)
+
+
+def test_the_shortest_study_has_eight_lines(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    tables = "".join(f'[[participants]]\nname = "{n}"\ncommand = "python solver.py {n}"\n' for n in ("Left", "Right"))
+    path = case / "study.toml"
+    path.write_text(f"[budget]\nranks = 4\n{tables}")
+    assert path.read_text().count("\n") == 8
+    study = read_study(path)
+    assert study.case_directory == case
+    assert study.bounds == {"Left": (1, 4), "Right": (1, 4)}

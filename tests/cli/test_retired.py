@@ -33,6 +33,7 @@ from precice_lb.cli import main
         ("recommend times.csv --share Inner/Outer", "--set machine.shared=…"),
         ("recommend times.csv --spent-core-hours 2", "in the JSON"),
         ("recommend times.csv --verify", "the line optimum"),
+        ("scripts study.toml --split A=1,B=1", "launch --study STUDY --write DIR"),
         ("report times.csv --spent-core-hours=2", "in the JSON"),
     ],
 )

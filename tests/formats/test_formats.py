@@ -207,7 +207,7 @@ def _subset(read: Any, written: Any) -> Any:
 
 def test_a_study_becomes_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = unpack("formats/study", tmp_path)
-    command = ["scripts", str(study / "study.toml"), "--directory", str(tmp_path), "--split"]
+    command = ["launch", "--study", str(study / "study.toml"), "--write", str(tmp_path / "launch"), "--split"]
     assert main([*command, "Fluid=48,Solid=8"]) == 0
     job = (tmp_path / "launch" / "job.sbatch").read_text()
     for line in (

@@ -270,7 +270,9 @@ def test_a_split_that_preCICE_refuses_is_not_launched(
     assert "--split: expected at least 2 ranks of Right, found 1, with which preCICE refuses to start" in said
     said = refused(capsys, "launch", "--split", "Left=2,Right=1x4", *solvers)
     assert "--split: expected at least 2 ranks of Right, found 1" in said
-    assert "expected at least 2 ranks of Right" in refused(capsys, "scripts", study, "--split", "Left=2,Right=1")
+    assert "expected at least 2 ranks of Right" in refused(
+        capsys, "launch", "--study", study, "--split", "Left=2,Right=1"
+    )
     assert not Path("scripts").exists()
 
 

@@ -123,7 +123,7 @@ def test_files_of_the_scripts_are_found_from_the_case(tmp_path: Path, monkeypatc
     program.chmod(0o755)
     study = study_of(tmp_path, launcher=f'program = "{program}"')
     monkeypatch.chdir(tmp_path)
-    assert main(["scripts", str(study), "--split", "Left=2,Right=1", "--directory", "elsewhere"]) == 0
+    assert main(["launch", "--study", str(study), "--split", "Left=2,Right=1", "--write", "elsewhere/launch"]) == 0
     script = (tmp_path / "elsewhere" / "launch" / "run.sh").read_text()
     files = re.findall(r"--rankfile (\S+)", script)
     assert files == [str(tmp_path / "elsewhere" / "launch" / f"{name}.ranks") for name in ("Left", "Right")]
@@ -181,13 +181,15 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
 ) -> None:
     path = str(study_of(tmp_path))
     campaign = tmp_path / "study-campaign"
-    assert "recommendation.json: expected the recommendation of a campaign" in refused(capsys, "scripts", path)
+    assert "recommendation.json: expected the recommendation of a campaign" in refused(
+        capsys, "launch", "--study", path
+    )
     campaign.mkdir()
     (campaign / "recommendation.json").write_text('{"split": {"Left": 3, "Right": 1}}')
-    assert main(["scripts", path]) == 0
+    assert main(["launch", "--study", path]) == 0
     assert f"wrote {campaign / 'launch' / 'job.sbatch'}" in capsys.readouterr().out
     assert "#SBATCH --ntasks=4\n" in (campaign / "launch" / "job.sbatch").read_text()
-    assert main(["scripts", path, "--split", "Left=2,Right=1"]) == 0
+    assert main(["launch", "--study", path, "--split", "Left=2,Right=1"]) == 0
     assert "#SBATCH --ntasks=3\n" in (campaign / "launch" / "job.sbatch").read_text()
 
 
@@ -213,7 +215,7 @@ def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
     path = study_of(tmp_path)
     text = path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n')
     path.write_text(f"{text}\n[machine]\nmultiple = {{ Right = 2 }}\n")
-    error = refused(capsys, "scripts", path, "--split", split)
+    error = refused(capsys, "launch", "--study", path, "--split", split)
     assert f": --split: {message}" in f": {error.removeprefix('precice-lb: error: ')}"
     assert not (tmp_path / "study-campaign" / "launch").exists()
 
@@ -223,4 +225,4 @@ def test_a_recommendation_from_before_the_bounds_is_refused(tmp_path: Path, caps
     (tmp_path / "study-campaign").mkdir()
     (tmp_path / "study-campaign" / "recommendation.json").write_text('{"split": {"Left": 4, "Right": 4}}')
     expected = "recommendation.json: expected at most the 4 ranks of the budget, found 8"
-    assert expected in refused(capsys, "scripts", path)
+    assert expected in refused(capsys, "launch", "--study", path)

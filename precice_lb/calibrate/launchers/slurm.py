@@ -310,6 +310,11 @@ class SlurmLauncher(StepLauncher):
         common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
         return f"{job_header(holder_options(largest, ranks, self.options), common)}\nexec sleep infinity\n"
 
+    @property
+    def holding(self) -> str:
+        """The script of the job that holds the allocation for all runs; empty where each run is a job."""
+        return "" if self.scheduler is not None else self.holder(*self._largest)
+
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse options of the job in which a split has no room."""
         resource_options(tasks, self.options)
@@ -352,7 +357,7 @@ class SlurmLauncher(StepLauncher):
         self.job = self.slurm.find(self.label)
         if self.job is None:
             script = self.directory / f"{self.label}.sh"
-            script.write_text(self.holder(*self._largest), encoding="utf-8")
+            script.write_text(self.holding, encoding="utf-8")
             self.job = self.slurm.submit_script(script)
         while "RUNNING" not in (states := self._states()):
             if self.slurm.usable.isdisjoint(states):

@@ -137,7 +137,7 @@ def launch_section(evidence: Evidence) -> Iterator[Block]:
     ]
     yield Paragraph(
         "Start every participant in its directory with its ranks, as below. For pinned cores, job scripts and other "
-        "launchers describe the case in a study file: precice-lb scripts study.toml --split "
+        "launchers describe the case in a study file: precice-lb launch --study study.toml --split "
         f"{shlex.quote(visible(option))}."
     )
     yield CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))

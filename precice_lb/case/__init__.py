@@ -1,0 +1,1 @@
+"""The case: who is coupled, how each participant starts, and where it may run."""
