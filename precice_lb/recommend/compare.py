@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -60,16 +61,20 @@ def reference_splits(
     return others | ({"present": (present, {})} if present else {}), warnings
 
 
-def in_turns(problem: SplitProblem) -> dict[str, Reference]:
+def in_turns(problem: SplitProblem, most: Mapping[str, int]) -> dict[str, Reference]:
     """Give the split in which everybody has all cores, where no two participants ever work at the same time."""
     limits, constraints = problem.limits, problem.limits.constraints
     if len(problem.times) < 2 or not problem.expected.schedule.is_sum or constraints.shared or constraints.kinds:
         return {}
     split = {}
+    every = {name: most.get(name, limits.cores // limits.threads(name)) for name in problem.times}
+    limits = dataclasses.replace(limits, highest=every)
     for name, times in problem.times.items():
         counts = limits.counts(name)
-        counts = counts[counts <= min(len(times), limits.cores // limits.threads(name))]
-        split[name] = int(counts[np.argmin(times[counts - 1])])
+        known, last = counts[counts <= len(times)], counts[-1:]
+        # Beyond what a split leaves to one alone, only the most is looked at.
+        chosen = np.union1d(known[[np.argmin(times[known - 1])]], last)
+        split[name] = int(chosen[np.argmin(geometric_mean(problem.curves[name](chosen)))])
     return {"in-turns": (split, {})}
 
 
