@@ -29,7 +29,6 @@ def partners(
     vertices: list[str] | None = None,
     steps: int = 1,
     iterations: float = 1.0,
-    cores: int | None = None,
     constants: list[str] | None = None,
     profiling: Path | None = None,
     format: Format = "table",
@@ -67,10 +66,9 @@ def partners(
         Time steps of the solvers per time window.
     iterations
         Coupling iterations per time window.
-    cores
-        Cores that all ranks share at start-up, where these are fewer than ranks.
     constants
-        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01.
+        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01; and
+        cores=64, where all ranks share fewer cores than there are ranks.
     profiling
         A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     output
@@ -81,6 +79,8 @@ def partners(
 
     configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
     names = list(configuration.participants)
+    stated = by_participant(constants or [], ["cores", *CostModel().to_dict()], "--constants", float)
+    cores = stated.pop("cores", None)
     report = partners_report(
         configuration,
         meshes,
@@ -90,8 +90,8 @@ def partners(
         vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
         steps=steps,
         iterations=iterations,
-        model=CostModel(**by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)),
-        cores=cores,
+        model=CostModel(**stated),
+        cores=None if cores is None else int(cores),
         measured=measured_start_up([profiling]) if profiling is not None else None,
     )
     print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)

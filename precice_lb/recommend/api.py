@@ -15,7 +15,15 @@ from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
-from precice_lb.recommend.compare import beyond_failed, caveats, compared, rank_intervals, reference_splits
+from precice_lb.recommend.compare import (
+    beyond_failed,
+    caveats,
+    compared,
+    in_turns,
+    rank_intervals,
+    reference_splits,
+    turns_remark,
+)
 from precice_lb.recommend.decide import decide, node_ranks
 from precice_lb.recommend.limits import (
     Limits,
@@ -206,8 +214,13 @@ def recommend_split(
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
+    alternatives = compared(problem, decision.windows, others | in_turns(problem, maximum_ranks or {}))
     plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
-    remarks = [*accepted_remarks(split, constraints), *grid_remarks(split, limits)]
+    remarks = [
+        *accepted_remarks(split, constraints),
+        *grid_remarks(split, limits),
+        *turns_remark(alternatives, limits, window),
+    ]
     return Recommendation(
         split=split,
         window_seconds=window,
@@ -226,7 +239,7 @@ def recommend_split(
         expected=problem.expected,
         parameters=case.values,
         modelled=case.columns,
-        alternatives=compared(problem, decision.windows, others),
+        alternatives=alternatives,
         warnings=(*measurements.remarks, *alike_names(names), *case.warnings, *doubts, *remarks),
         critical=explain(schedule, compute_seconds),
         unit=constraints.unit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ DENSE, PER_OCTAVE = 24, 10
 # Rank counts of a participant that are looked at for its interval: so many over the participants, and at least. With
 # twice so many participants, fewer of the drawn curves are.
 LOOKED_AT, LEAST_LOOKED_AT, ALL_DRAWS = 1024, 40, 8
+# Windows that are so much of another one are worth saying.
+WORTH_IT = 0.98
 # A split to compare with, and the one that was meant where the bounds do not allow that.
 Reference = tuple[dict[str, int], dict[str, int]]
 
@@ -56,6 +59,36 @@ def reference_splits(
             continue
         others[kind] = (possible, meant if meant != possible else {})
     return others | ({"present": (present, {})} if present else {}), warnings
+
+
+def in_turns(problem: SplitProblem, most: Mapping[str, int]) -> dict[str, Reference]:
+    """Give the split in which everybody has all cores, where no two participants ever work at the same time."""
+    limits, constraints = problem.limits, problem.limits.constraints
+    if len(problem.times) < 2 or not problem.expected.schedule.is_sum or constraints.shared or constraints.kinds:
+        return {}
+    split = {}
+    every = {name: most.get(name, limits.cores // limits.threads(name)) for name in problem.times}
+    limits = dataclasses.replace(limits, highest=every)
+    for name, times in problem.times.items():
+        counts = limits.counts(name)
+        known, last = counts[counts <= len(times)], counts[-1:]
+        # Beyond what a split leaves to one alone, only the most is looked at.
+        chosen = np.union1d(known[[np.argmin(times[known - 1])]], last)
+        split[name] = int(chosen[np.argmin(geometric_mean(problem.curves[name](chosen)))])
+    return {"in-turns": (split, {})}
+
+
+def turns_remark(alternatives: Mapping[str, Alternative], limits: Limits, window: float) -> list[str]:
+    """Say what it takes to work in turns on the same cores, where that is worth it."""
+    if (other := alternatives.get("in-turns")) is None or other.window_seconds > WORTH_IT * window:
+        return []
+    return [
+        f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
+        f"({limits.text(other.split)}) a window should take {other.window_seconds:.4g} s, "
+        f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each node, "
+        "and an MPI whose ranks leave their core while they wait; "
+        f"--set machine.shared={'/'.join(other.split)} recommends for it."
+    ]
 
 
 def compared(

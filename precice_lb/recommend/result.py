@@ -68,7 +68,8 @@ class Recommendation:
         By participant, the parameters that its model knows beside the ranks, at their values of this case.
     alternatives : dict of str to Alternative
         ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
-        allow, and ``"present"`` where the split in use was given.
+        allow, ``"present"`` where the split in use was given, and ``"in-turns"``, all of them on all cores, where no
+        two participants ever work at the same time.
     warnings : tuple of str
         What speaks against trusting this blindly, in sentences.
     critical : str

@@ -24,6 +24,7 @@ _LABELS = {
     "equal": "equal split",
     "degrees-of-freedom": "DoF-proportional split",
     "present": "present split",
+    "in-turns": "split in turns on the same cores",
     "recommended": "recommended split",
 }
 

@@ -156,6 +156,15 @@ class Schedule:
         balanced = np.array([[1.0 / self.weights[name] for name in self.participants]])
         return bool(self._variants.seconds(balanced)[0] <= 1.0 + 1e-9)
 
+    @cached_property
+    def is_sum(self) -> bool:
+        """Whether no two participants ever work at the same time: the window time is the sum of weights times costs.
+
+        It is sublinear in the costs, so never above that sum; if it is the sum for some positive costs, it always is.
+        """
+        balanced = np.array([[1.0 / self.weights[name] for name in self.participants]])
+        return bool(self._variants.seconds(balanced)[0] >= len(self.participants) * (1.0 - 1e-9))
+
     def window_seconds(self, costs: Mapping[str, ArrayLike]) -> Floats:
         """Steady seconds per time window, exact for costs that do not vary from window to window.
 

@@ -24,6 +24,7 @@ from precice_lb.cli import main
         ("import precice-events EventLog.json", "CSV"),
         ("inside precice-lb-store --mpi-report solver.mpiP", "--seconds"),
         ("merge precice-lb-store", "export --merged"),
+        ("partners exports --cores 4", "--constants cores=…"),
         ("partners exports --ranks-per-node 4", "partners.h5"),
         ("partners exports --style=hilbert", "--partition"),
         ("partners run-1 run-2 --fit-constants constants.json", "--constants turn="),

@@ -1,0 +1,41 @@
+"""Who never works at the same time can take turns on all cores: found by itself, shown beside the split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precice_lb import recommend_split
+from precice_lb.split import SharedCores
+
+TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
+CONFIGURATIONS = Path(__file__).parents[1] / "data" / "configurations"
+
+
+def test_in_turns_is_what_shared_cores_would_take() -> None:
+    found = recommend_split(TABLE, 300, coupling="serial")
+    other = found.alternatives["in-turns"]
+    shared = recommend_split(TABLE, 300, coupling="serial", shared=[SharedCores([["Inner"], ["Outer"]])])
+    assert other.split == shared.split == {"Inner": 300, "Outer": 300}
+    assert other.window_seconds == pytest.approx(shared.window_seconds, rel=1e-9)
+    (said,) = (text for text in found.warnings if "in turns" in text)
+    percent = round(100 * (1 - other.window_seconds / found.window_seconds))
+    assert f"{percent} % less" in said
+    assert "machine.shared=Inner/Outer" in said
+    assert "in-turns" not in shared.alternatives
+
+
+def test_bounds_hold_in_turns() -> None:
+    found = recommend_split(TABLE, 300, coupling="serial", maximum_ranks={"Outer": 120}, multiple={"Inner": 7})
+    assert found.alternatives["in-turns"].split == {"Inner": 294, "Outer": 120}
+
+
+def test_who_works_at_the_same_time_takes_no_turns() -> None:
+    assert "in-turns" not in recommend_split(TABLE, 300, coupling="parallel").alternatives
+
+
+def test_where_more_ranks_do_not_help_nothing_is_said() -> None:
+    flat = {name: [(p, 1.0 + 0.02 * p) for p in (1, 2, 4, 8)] for name in ("A", "B")}
+    found = recommend_split(flat, 8, coupling="serial")
+    assert not [text for text in found.warnings if "in turns" in text]
