@@ -48,6 +48,14 @@ def test_help_of_every_command_has_an_example_and_the_exit_codes(
     assert "Exit codes: 0 done" in text
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_has_more_than_14_options(words: tuple[str, ...]) -> None:
+    _, apps, _ = app.parse_commands(list(words))
+    arguments = apps[-1].assemble_argument_collection()
+    options = [argument.names for argument in arguments if any(name.startswith("--") for name in argument.names)]
+    assert len(options) <= 14, options
+
+
 def test_the_root_and_the_page_tell_the_same_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
