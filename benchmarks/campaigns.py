@@ -3,6 +3,7 @@
     python benchmarks/campaigns.py --cases 334 --jobs 2
     python benchmarks/campaigns.py --cases 100 --participants 3 4 --jobs 2
     python benchmarks/campaigns.py --cases 100 --noise 0.02 0.1 --jobs 2
+    python benchmarks/campaigns.py --course simulated --cases 150 --budgets 64 128 240 --jobs 2
 
 Solvers are those of the regret benchmark (`regret_parts.families`), two of a family or more: W1 = 10^U(2, 3) and the
 others W1 8^U(-1, 1). A run of a split gives each solver's seconds with noise, the same draw for each contestant's k-th
@@ -14,6 +15,11 @@ fixed        P/16, P/4, P/2, 3P/4 and 15P/16 ranks for the first of two solvers;
 equal cost   `CalibrationDesign` with as many core-hours as the fixed design takes, however many runs these give.
 
 Core-hours are those of the true window times, in units of a run at the best split.
+
+With `--course`, what adaptive campaigns of 8 runs (`--after`) lose after each of these: pairs of the seen families with
+5 % noise, of simulated solvers whose nodes are known (see `simulated.py`), or of published curves (see
+`real_curves.py`, with the most ranks that both span as the budget), these with 3 % noise. `--stops` lets the design end
+a campaign.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from campaign_parts.course import SETS, course_text, courses
 from campaign_parts.report import as_json, as_text
 from campaign_parts.simulate import simulate
 
@@ -37,10 +44,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--budgets", type=int, nargs="+", default=[32, 128, 512], help="ranks in all")
     parser.add_argument("--runs", type=int, default=5, help="runs of a campaign")
     parser.add_argument("--no-equal-cost", action="store_true", help="leave out campaigns of equal core-hours")
+    parser.add_argument("--course", choices=sorted(SETS), help="what is lost after each run, on this set")
+    parser.add_argument("--after", type=int, nargs="+", default=[1, 2, 3, 5, 8], help="runs, with --course")
+    parser.add_argument("--stops", action="store_true", help="let campaigns end, with --course")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--output", type=Path, help="JSON file")
     options = parser.parse_args(argv)
+    if options.course:
+        words = {"cases": options.cases, "runs": max(options.after), "stops": options.stops}
+        for budget in options.budgets if options.course != "published" else [0]:
+            found = courses(options.course, budget, **words, seed=options.seed, jobs=options.jobs)
+            print(course_text(options.course, budget, found, options.after), flush=True)
+        return
     results = []
     for participants in options.participants:
         for budget in options.budgets:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import AdaptiveDesign, FixedDesign, VersionsDesign, design_of
+from precice_lb.calibrate.design_study import StudyDesign
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.prepare import case_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
 from precice_lb.calibrate.result import CampaignResult
@@ -61,68 +62,82 @@ def run_campaign(
         kept: the next call resumes.
     """
     began = time.monotonic()
-    directory = Path(directory).expanduser().resolve()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CalibrationError(f"{directory}: the campaign's directory cannot be made: {error}") from error
-    launcher = study.launcher.ready(directory)
-    tell = logged(report or print_event, directory)
-    launcher.warn = lambda text: tell(Event("waiting", text))
-    with campaign_lock(directory), signals_interrupt():
-        state = CampaignState.load(directory) or CampaignState(study.identity())
-        files = state.take_files(case_files(study, directory, state.files))
-        state.take_identity(study.identity(), directory, resumes=launcher.resumes, files=files)
+    with opened(study, directory, study.identity()) as (state, launcher, _):
+        directory = launcher.directory
+        tell = logged(report or print_event, directory)
+        launcher.warn = lambda text: tell(Event("waiting", text))
         runs = CampaignRuns(study, launcher, state, directory)
         failed: list[RunRecord] = []
-        try:
-            runs.reserve()
-            cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
-            design = _designed(runs, learner)
-            state.save(directory)
-            outdated = sum(run.outcome == "outdated" for run in state.runs)
-            tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
-            begun = False
-            while True:
-                proposal = design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)])
-                if proposal is None:
+        runs.reserve()
+        cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
+        design = _designed(runs, learner)
+        state.save(directory)
+        outdated = sum(run.outcome == "outdated" for run in state.runs)
+        tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
+        begun = False
+        while True:
+            proposal = design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)])
+            if proposal is None:
+                break
+            if not begun:
+                begun = True
+                runs.check_room()
+            number = len(state.finished) + len(failed) + 1
+            run = _try(runs, proposal, tell, number, design.total)
+            if run.outcome != "finished":
+                refused = bool(failed) and not run.seconds and run.error == failed[-1].error
+                failed.append(run)
+                if run.serial:
+                    design = _designed(runs, learner)
+                if study.runs.on_failure == "stop":
+                    raise CalibrationError(
+                        f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
+                    )
+                # What no split gets past is not asked for each of them.
+                if refused and not state.finished:
                     break
-                if not begun:
-                    begun = True
-                    runs.check_room()
-                number = len(state.finished) + len(failed) + 1
-                run = _try(runs, proposal, tell, number, design.total)
-                if run.outcome != "finished":
-                    refused = bool(failed) and not run.seconds and run.error == failed[-1].error
-                    failed.append(run)
-                    if run.serial:
-                        design = _designed(runs, learner)
-                    if study.runs.on_failure == "stop":
-                        raise CalibrationError(
-                            f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
-                        )
-                    # What no split gets past is not asked for each of them.
-                    if refused and not state.finished:
-                        break
-            if design.conclusion is not None:
-                ended = plural(len(state.finished), "finished run")
-                tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
-        except KeyboardInterrupt:
-            kept = plural(len(state.finished), "finished run")
-            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
-        finally:
-            launcher.close()
+        if design.conclusion is not None:
+            ended = plural(len(state.finished), "finished run")
+            tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         state.save(directory)
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
     return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
 
 
-def _designed(runs: CampaignRuns, learner: str | None) -> FixedDesign | AdaptiveDesign | VersionsDesign:
+def _designed(runs: CampaignRuns, learner: str | None) -> StudyDesign:
     """Make the design anew, without what runs have shown to be impossible."""
     runs.study = runs.study.narrowed(runs.state.runs)
     runs.state.settings = runs.study.settings(learner)
-    return design_of(runs.study, runs.directory)
+    return StudyDesign(runs.study, runs.directory)
+
+
+@contextlib.contextmanager
+def opened(
+    study: Study, directory: Path, identity: dict[str, Any], what: Literal["campaign", "chain"] = "campaign"
+) -> Iterator[tuple[CampaignState, Launcher, list[str]]]:
+    """Hold the directory of a campaign or a chain, made where it is not there: its state, who starts runs, new files.
+
+    In a campaign files of the case must not change.
+    """
+    directory = Path(directory).expanduser().resolve()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CalibrationError(f"{directory}: the {what}'s directory cannot be made: {error}") from error
+    launcher = study.launcher.ready(directory)
+    with campaign_lock(directory), signals_interrupt():
+        state = CampaignState.load(directory) or CampaignState(identity)
+        changed = state.take_files(case_files(study, directory, state.files))
+        files = changed if what == "campaign" else []
+        state.take_identity(identity, directory, resumes=launcher.resumes, files=files)
+        try:
+            yield state, launcher, changed
+        except KeyboardInterrupt:
+            kept = plural(len(state.finished), "finished run" if what == "campaign" else "finished segment")
+            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
+        finally:
+            launcher.close()
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:

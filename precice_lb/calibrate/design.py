@@ -1,12 +1,4 @@
-"""Which split to measure next: what the posterior says of all of them, what a run is worth, when to stop.
-
-The curves that a recommendation was decided on are possible truths. For each of them the best split is known, and so is
-what another split would lose there: the logarithm of its window over the best one's, which is the rule of the decision
-too. In the mean over the curves it is the expected regret. A run at a split would read each participant's seconds with
-noise; curves that disagree with the reading would count for less, and another split might be recommended. Reading many
-possible truths in turn gives the expected regret after the run (the expected value of sample information; Raiffa and
-Schlaifer 1961, chapter 4; the present curves are reweighted for each reading, in place of a new posterior).
-"""
+"""Ask and tell: the first splits of a campaign, then those worth most, and when to stop."""
 
 from __future__ import annotations
 
@@ -15,32 +7,25 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
-from precice_lb.models.measurements import USUAL_NOISE
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.limits import Limits, limits_of
-from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Constraints, Machine
 from precice_lb.split.constraints import check_names, whole_number
-from precice_lb.split.problem import Curve, problem_of, split_of, uses_at
-from precice_lb.split.solve import Solver
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Split = dict[str, int]
 
 # Another run is not worth it where the expected regret is below the first, or it would lower that by less than the
@@ -48,16 +33,6 @@ Split = dict[str, int]
 TARGET_REGRET, STABLE_REGRET = 0.002, 0.0002
 # What two runs leave out of sight, such as the noise, nobody expects.
 LEAST_RUNS = 3
-# Rank counts at which every participant is to be measured: two do not show a curve bend.
-DIFFERENT = 3
-# Splits of either kind whose measurement is judged, and those among which a decision after it is made.
-CANDIDATES, ALTERNATIVES = 12, 64
-# Possible truths that are read when a run is judged.
-READINGS = 256
-# Counts of each of two participants up to which all splits are compared; beyond, so many in geometric steps.
-ALL_COUNTS = 384
-# Of how many drawn curves the best split of one comes into question: with few and with many participants.
-THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
 # Ratio of most to least in the first splits that show how participants scale.
 SPREAD = 3.0
 NOTHING_LEFT = "every split that comes into question failed, or is above the budget"
@@ -118,176 +93,6 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
                 break
 
 
-class PosteriorSplits:
-    """What the posterior of a recommendation says of all splits, and what measuring another one is worth.
-
-    What the windows of one run leave open of its seconds is the median of the errors, or ``within`` as told, relative.
-    """
-
-    def __init__(self, found: Recommendation, within: Mapping[str, float] | None = None) -> None:
-        self.expected, self.names = found.expected, found.expected.names
-        self._seed = found.expected.seed
-        # Relative standard deviation of the seconds that a run would tell.
-        self.noise = {n: _noise(found, n, None if within is None else within[n]) for n in self.names}
-        self._measured = {
-            name: set(found.measurements.samples[name][found.measured_here(name), 0].tolist()) for name in self.names
-        }
-        nodes = {name: node_ranks(found.measurements, name, found.limits) for name in self.names}
-        self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        chosen = self.expected.counts([found.split])
-        #: Splits that come into question, shape (k, participants).
-        self.splits = np.unique(np.vstack([chosen, _in_question(found, self._nodes)]), axis=0)
-        #: Seconds per window for each set of curves and each of these, shape (curves, k).
-        self.windows = self.expected.windows(self.splits, replay=False)
-        logs = np.log(self.windows)
-        #: What each would lose for each set of curves, as a logarithm, shape (curves, k).
-        self.losses = logs - logs.min(axis=1, keepdims=True)
-        #: Index of the recommended split, and of the best one by these windows.
-        self.recommended = int(np.flatnonzero((self.splits == chosen).all(axis=1))[0])
-        self.best = int(np.argmin(logs.mean(axis=0)))
-
-    @property
-    def expected_regret(self) -> float:
-        """Of the recommended split: the logarithm of its window time over that of the best split, in the mean."""
-        return float(self.losses[:, self.recommended].mean())
-
-    def core_seconds(self, rows: Integers) -> Array:
-        """Seconds per window times ranks of some of the splits, shape (rows,)."""
-        return np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1), dtype=np.float64)
-
-    def worth(self) -> tuple[Integers, Array]:
-        """List splits to measure, those first that save most per core-second, and the regret that each would save.
-
-        Where none saves anything, the cheapest first: it is near the recommended one.
-        """
-        rows = self.candidates()
-        saved, cost = self.saved(rows), self.core_seconds(rows)
-        order = np.argsort(-saved / cost if saved.max() > 0 else cost, kind="stable")
-        return rows[order], saved[order]
-
-    def candidates(self) -> Integers:
-        """List splits to judge: the recommended one, those that may be best, and others over the whole range.
-
-        Where there are some, those at new counts of who was measured at few, and of these those on whole nodes.
-        """
-        every = _evenly(np.argsort(self.splits[:, 0], kind="stable"), CANDIDATES)
-        likely = _evenly(np.sort(np.argmin(self.losses, axis=1)), CANDIDATES)
-        chosen = np.unique(np.concatenate([every, likely, [self.recommended]]))
-        few = [name for name in self.names if len(self._measured[name]) < DIFFERENT]
-        if not few:
-            return np.asarray(chosen)
-        new = np.ones(len(self.splits), dtype=np.bool_)
-        whole = np.full(len(new), bool(self._nodes))
-        for name, ranks in zip(self.names, self.splits.T, strict=True):
-            new &= name not in few or ~np.isin(ranks, list(self._measured[name]))
-            whole &= ranks % self._nodes.get(name, 1) == 0
-        if (new & whole).any():
-            ranks = np.where(new & whole, self.splits.sum(axis=1), 0)
-            return _evenly(np.flatnonzero(ranks == ranks.max()), 2 * CANDIDATES)
-        return np.asarray(chosen[new[chosen]] if new[chosen].any() else chosen)
-
-    def saved(self, rows: Integers) -> Array:
-        """Give the expected regret that one more run at each of some splits would save, shape (rows,)."""
-        alternatives = self._alternatives()
-        losses, curves = self.losses[:, alternatives], len(self.losses)
-        truths = np.arange(curves) if curves <= READINGS else np.arange(READINGS) * curves // READINGS
-        # Common random numbers for all splits, so that their difference is not one of luck.
-        rng = np.random.default_rng([self._seed, len(self.names)])
-        draws = rng.standard_normal((len(self.names), len(truths)))
-        at_truth = np.arange(len(truths))
-        every = {
-            name: np.log(self.expected.curves[name](ranks)) / self.noise[name]
-            for name, ranks in zip(self.names, self.splits[rows].T, strict=True)
-        }
-        found = []
-        for at in range(len(rows)):
-            logs = np.array([np.broadcast_to(every[name][:, at], curves) for name in self.names])
-            read = logs[:, truths] + draws
-            log_weights = read.T @ logs - 0.5 * (logs * logs).sum(axis=0)
-            # What is read must not be recognised.
-            log_weights[at_truth, truths] = -np.inf
-            weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
-            chosen = np.argmin(weights @ losses, axis=1)
-            # For the same truths, so that their luck is not the split's.
-            found.append(float((self.losses[truths, self.best] - losses[truths, chosen]).mean()))
-        return np.array(found)
-
-    def _alternatives(self) -> Integers:
-        """List splits that are best for some curves, and the best one: among them a decision is made."""
-        best, times = np.unique(np.argmin(self.losses, axis=1), return_counts=True)
-        if len(best) > ALTERNATIVES:
-            # Evenly over the curves: as dense as the splits are probable.
-            best = np.unique(_evenly(np.repeat(best, times), ALTERNATIVES))
-        return np.union1d(best, [self.best])
-
-
-def _noise(found: Recommendation, name: str, within: float | None) -> float:
-    """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
-    if within is None:
-        errors = found.measurements.errors(name) / np.asarray(found.measurements.samples[name])[:, 1]
-        within = float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0
-    return math.hypot(getattr(found.models[name], "noise_", USUAL_NOISE), within)
-
-
-def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
-    """List splits that may be the best one, or tell of it: with two participants all that spend the budget."""
-    limits, names = found.limits, found.expected.names
-    step = THINNING if len(names) <= MANY else THINNING_OF_MANY
-    # What sharing cores costs is in the curves already.
-    shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
-    problem = problem_of(
-        {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
-        found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
-    )  # fmt: skip
-    options = [each for (each,) in problem.options.values()]
-    # More ranks than are fastest for any of the curves are of no use.
-    own = [Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1)) for o in options]
-    here = np.array([np.searchsorted(c.ranks, found.split[n]) for n, c in zip(names, own, strict=True)])
-    last = [len(curve.ranks) - 1 for curve in own]
-    likely = [here[None]]
-    if len(names) > 2:
-        solver = Solver(problem, quick=True)
-        for curves in map(problem.curves, range(problem.samples)):
-            split = split_of(curves, solver.bounded(curves).choice)
-            likely.append(np.array([[np.searchsorted(c.ranks, split[n][1]) for n, c in zip(names, own, strict=True)]]))
-    every = [np.minimum(np.vstack(likely), last)]
-    lines = [*every]
-    for at, curve in enumerate(own):
-        lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
-        lines[-1][:, at] = _steps(curve, len(names))
-    if nodes:
-        full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, own, strict=True)]
-        down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(own, full, strict=True)]
-        every.append(np.stack([each[column] for each, column in zip(down, np.vstack(lines).T, strict=True)], axis=1))
-    # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    every += lines
-    indices = np.vstack(lines)
-    room = problem.layout.allowance(uses_at(own, indices))
-    for taker, curve in enumerate(own):
-        every.append(indices.copy())
-        every[-1][:, taker] = curve.index_within(room[:, taker])
-    indices = np.unique(np.vstack(every), axis=0)
-    indices = indices[(indices >= 0).all(axis=1)]
-    indices = indices[problem.layout.fits(uses_at(own, indices))]
-    splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
-    return splits[~excluded_splits(splits, names, limits.constraints)]
-
-
-def _some(curve: Curves, step: int, ranks: Integers) -> Array:
-    return curve(ranks)[::step]
-
-
-def _steps(curve: Curve, participants: int) -> Integers:
-    """Give all indices of a curve, or of a long one, and with more than two participants, those in geometric steps."""
-    size, count = len(curve.ranks), ALL_COUNTS if participants <= 2 else 2 * ALL_COUNTS // participants**2
-    return np.arange(size) if size <= count else np.unique(np.geomspace(1, size, count).astype(np.int64)) - 1
-
-
-def _evenly(values: NDArray[Any], count: int) -> Integers:
-    """Take so many of some values, from the first to the last in even steps."""
-    return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.int64)])
-
-
 class CalibrationDesign:
     """Chooses what to measure: first the even split, then those worth most for the decision.
 
@@ -324,8 +129,8 @@ class CalibrationDesign:
     parameter : mapping from parameter to float, optional
         The case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
     machine : Machine, optional
-        What the machine has and demands, as of `recommend_split`. Where it says how many cores a node has, splits on
-        whole nodes are asked for first.
+        What the machine has and demands, as of `recommend_split`. Where it says how many cores a node has, the
+        first split is on whole nodes.
 
     Attributes
     ----------

@@ -1,13 +1,15 @@
-"""The design that a study asks for: adaptive, from what its runs have measured so far, or the splits that it names."""
+"""What the campaign of a study measures next, from what its runs have measured so far."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.calibrate.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
@@ -29,148 +31,99 @@ INITIAL_RUNS = 2
 LEAST_CHANCE = 0.05
 
 
-@dataclass(frozen=True)
-class FixedDesign:
-    """Splits fixed beforehand, measured in order."""
+class StudyDesign:
+    """What a campaign measures next: the splits that its study names, or what is worth most for the decision.
 
-    splits: tuple[Split, ...]
-    #: Given for each of them.
-    reason: str
-    conclusion: None = None
-
-    @property
-    def total(self) -> int:
-        """Number of splits."""
-        return len(self.splits)
-
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the first split that is not among ``tried``, runs that failed in this call included, or None."""
-        known = {split_key(split) for split in tried}
-        for number, split in enumerate(self.splits, start=1):
-            if split_key(split) not in known:
-                ranks, versions = without_versions(split)
-                return Proposal(ranks, f"{self.reason} {number} of {self.total}", versions=versions)
-        return None
-
-
-class VersionsDesign:
-    """Measures every combination at its first splits, then those that may be the best one, the likeliest first."""
-
-    def __init__(self, designs: Sequence[tuple[Mapping[str, str], AdaptiveDesign]]) -> None:
-        self._designs = designs
-        #: Why the last answer was None.
-        self.conclusion: str | None = None
-
-    @property
-    def total(self) -> int:
-        """Largest number of runs."""
-        return self._designs[0][1].total
-
-    def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the split and versions whose measurement is worth most, or None; keys of ``tried`` name versions."""
-        if len(tried) >= self.total:
-            self.conclusion = f"{len(tried)} runs made, as many as runs.maximum allows"
-            return None
-        own: dict[int, list[Split]] = {at: [] for at in range(len(self._designs))}
-        for split in tried:
-            ranks, ran = without_versions(split)
-            for at, (versions, _) in enumerate(self._designs):
-                if ran == versions:
-                    own[at].append(ranks)
-        answers: dict[int, Proposal | None] = {}
-        for at, (versions, design) in enumerate(self._designs):
-            answers[at] = answer = design.ask(own[at])
-            if answer is not None and len(own[at]) < INITIAL_RUNS:
-                return _named(answer, versions)
-        told = {}
-        for at, (_, design) in enumerate(self._designs):
-            if design.design is not None and design.design.runs:
-                told[at] = design.design.recommended_windows
-        order = sorted(told, key=lambda at: float(told[at].mean()))
-        reasons = []
-        for at in order:
-            versions, design = self._designs[at]
-            chance = float(np.mean(told[at] < told[order[0]])) if at != order[0] else 1.0
-            if chance < LEAST_CHANCE:
-                reasons.append(f"{_text(versions)} is faster with a probability of {100 * chance:.0f} % only")
-            elif (answer := answers[at]) is not None:
-                return _named(answer, versions)
-            else:
-                reasons.append(f"{_text(versions)}: {design.conclusion}")
-        self.conclusion = "; ".join(reasons) or "every split that comes into question failed"
-        return None
-
-
-def _named(proposal: Proposal, versions: Mapping[str, str]) -> Proposal:
-    return replace(proposal, versions=dict(versions), reason=f"{_text(versions)}: {proposal.reason}")
-
-
-def _text(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-def design_of(study: Study, directory: Path) -> FixedDesign | AdaptiveDesign | VersionsDesign:
-    """Return the design of a study, with its campaign's directory: its own splits, or an adaptive one."""
-    combinations = combinations_of(study)
-    if study.splits is not None:
-        splits = (
-            with_versions(split, versions)
-            for versions in combinations
-            for split in chosen(study, versions).splits or ()
-            # Others were refused, but for what has been found out since.
-            if all(split[name] <= most for name, (_, most) in study.bounds.items())
-        )
-        return FixedDesign(tuple(splits), "split of the study,")
-    if any(combinations):
-        return VersionsDesign([(each, AdaptiveDesign(chosen(study, each), directory, each)) for each in combinations])
-    return AdaptiveDesign(study, directory)
-
-
-class AdaptiveDesign:
-    """Measures what is worth most for the decision, from what the campaign's runs have measured so far.
-
-    It keeps nothing between questions: all it knows is in the campaign's directory, so that a campaign goes on after a
-    kill as if nothing had happened.
+    With versions, every combination of them at its first splits, then those that may be the best one, the likeliest
+    first. It keeps nothing between questions: all it knows is in the campaign's directory, so that a campaign goes on
+    after a kill as if nothing had happened.
     """
 
-    def __init__(self, study: Study, directory: Path, versions: Mapping[str, str] | None = None) -> None:
-        self._study = study
-        self._directory = directory
-        # Only runs of these count.
-        self._versions = dict(versions or {})
-        #: What the last answer was chosen by.
-        self.design: CalibrationDesign | None = None
-        #: Why the last answer was None.
+    def __init__(self, study: Study, directory: Path) -> None:
+        self._study, self._directory = study, directory
+        self._studies = [(versions, chosen(study, versions)) for versions in combinations_of(study)]
+        self._named = [
+            with_versions(split, each)
+            for each, one in self._studies
+            for split in one.splits or ()
+            # Others were refused, but for what has been found out since.
+            if all(split[name] <= most for name, (_, most) in study.bounds.items())
+        ]
+        #: Largest number of runs.
+        self.total = study.runs.maximum if study.runs.splits is None else len(self._named)
+        #: Why the last answer was None; None where the study's splits are measured.
         self.conclusion: str | None = None
 
-    @property
-    def total(self) -> int:
-        """Largest number of runs."""
-        return self._study.runs.maximum
-
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
-        """Return the split whose measurement is worth most, or None; failed runs of this call are ``tried``."""
-        study, runs = self._study, self._study.runs
+        """Return what to measure next, or None; ``tried`` ended well, or failed in this call, keys name versions."""
+        if self._study.runs.splits is not None:
+            known = set(map(split_key, tried))
+            left = (pair for pair in enumerate(self._named, start=1) if split_key(pair[1]) not in known)
+            number, split = next(left, (0, {}))
+            ranks, versions = without_versions(split)
+            return (
+                Proposal(ranks, f"split of the study, {number} of {self.total}", versions=versions) if ranks else None
+            )
+        answer = self._over(tried) or self._next([without_versions(split) for split in tried])
+        self.conclusion = answer if isinstance(answer, str) else None
+        return None if isinstance(answer, str) else answer
+
+    def _over(self, tried: Collection[Mapping[str, int]]) -> str | None:
+        """Say which limit of the campaign is reached, if any."""
+        runs, (minutes, core_hours) = self._study.runs, spent(self._records())
+        if len(tried) >= runs.maximum:
+            return f"{plural(len(tried), 'run')} made, as many as runs.maximum allows"
+        if runs.minutes is not None and minutes >= runs.minutes:
+            return f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed"
+        if runs.core_hours is not None and core_hours >= runs.core_hours:
+            return f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed"
+        return None
+
+    def _records(self) -> list[RunRecord]:
         state = CampaignState.load(self._directory)
-        every = state.runs if state is not None else []
-        records = [record for record in every if record.versions == self._versions]
+        return [] if state is None else state.runs
+
+    def _next(self, tried: Sequence[tuple[Split, Mapping[str, str]]]) -> Proposal | str:
+        """Return what to measure next, or why nothing: of the combination that may be the best one, if any may."""
+        answers: list[Proposal | str] = []
+        windows = []
+        for versions, study in self._studies:
+            own = [split for split, ran in tried if ran == versions]
+            answer, expected = self._of(study, versions, own)
+            told = f"{', '.join(f'{name} {version}' for name, version in versions.items())}: " if versions else ""
+            if isinstance(answer, Proposal):
+                answer = replace(answer, versions=dict(versions), reason=told + answer.reason)
+                if len(own) < INITIAL_RUNS:
+                    return answer
+            answers.append(answer if isinstance(answer, Proposal) else told + answer)
+            windows.append(expected)
+        order = sorted(range(len(windows)), key=lambda at: float(np.mean(windows[at])))
+        reasons = []
+        for at in order:
+            chance = float(np.mean(windows[at] < windows[order[0]])) if at != order[0] else 1.0
+            answer = answers[at]
+            if chance < LEAST_CHANCE:
+                which = ", ".join(f"{name} {version}" for name, version in self._studies[at][0].items())
+                reasons.append(f"{which} is faster with a probability of {100 * chance:.0f} % only")
+            elif isinstance(answer, Proposal):
+                return answer
+            else:
+                reasons.append(answer)
+        return "; ".join(reasons)
+
+    def _of(
+        self, study: Study, versions: Mapping[str, str], tried: Sequence[Split]
+    ) -> tuple[Proposal | str, NDArray[np.float64] | float]:
+        """Return what of a combination to measure next, or why nothing, and the windows that are expected of it."""
+        records = [record for record in self._records() if record.versions == versions]
         finished = [record for record in records if record.outcome == "finished"]
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
-        if len(finished) + len(failed) >= runs.maximum:
-            return self._stop(f"{plural(len(finished) + len(failed), 'run')} made, as many as runs.maximum allows")
-        minutes, core_hours = spent(every)
-        if runs.minutes is not None and minutes >= runs.minutes:
-            return self._stop(f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed")
-        if runs.core_hours is not None and core_hours >= runs.core_hours:
-            return self._stop(f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed")
-        small = self._small_mesh(finished, failed)
-        if small is not None:
-            return small
+        if (small := self._small_mesh(study, finished, failed)) is not None:
+            return small, math.inf
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
-        earlier, _ = measured_runs(study.existing_runs)
-        earlier = [run for run in earlier if run.versions == self._versions]
-        self.design = design = self._design([*earlier, *(run for found, _ in each for run in found)])
+        earlier = [run for run in measured_runs(study.existing_runs)[0] if run.versions == versions]
+        design = self._design(study, [*earlier, *(run for found, _ in each for run in found)])
         # A participant's own number of ranks, where one of its runs failed in this call.
         alone = [
             found.ranks
@@ -181,22 +134,22 @@ class AdaptiveDesign:
         silent = [record.split for record, (found, _) in pairs if record.mesh is None and not found]
         for split in (*failed, *alone, *silent):
             design.skip(split)
-        answer = design.ask()
-        if answer is None:
-            return self._stop(design.reason)
+        chosen_split = design.ask()
+        expected = design.recommended_windows if design.runs and versions else math.inf
+        if chosen_split is None:
+            return design.reason, expected
         reason = design.reason
         if silent:
             problem = next((problem for _, told in each for problem in told), "no windows in their stores")
             reason += f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
-        return Proposal(answer, reason)
+        return Proposal(chosen_split, reason), expected
 
-    def _small_mesh(self, finished: Sequence[RunRecord], failed: Sequence[Split]) -> Proposal | None:
+    def _small_mesh(self, study: Study, finished: Sequence[RunRecord], failed: Sequence[Split]) -> Proposal | None:
         """Return a run on a smaller mesh, the first in the study first, while some are missing.
 
         Runs on smaller meshes cost little and show how participants scale; the curve over ranks and sizes is then
         corrected by a few runs of the case itself (the multi-step method of Totounferoush 2022, section 3.4).
         """
-        study = self._study
         for index, mesh in enumerate(study.meshes):
             done = [split_key(record.split) for record in finished if record.mesh == index]
             tried = {*done, *map(split_key, failed)}
@@ -207,8 +160,7 @@ class AdaptiveDesign:
                     return Proposal(split, reason, mesh=index)
         return None
 
-    def _design(self, runs: Sequence[CoupledRun]) -> CalibrationDesign:
-        study = self._study
+    def _design(self, study: Study, runs: Sequence[CoupledRun]) -> CalibrationDesign:
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
         budget, machine = study.budget.ranks, Machine(allow=study.allow)
@@ -233,10 +185,6 @@ class AdaptiveDesign:
         if whole := [run for run in runs if set(run.participants) == set(study.names)]:
             design.add(measurements_of(whole, iterations))
         return design
-
-    def _stop(self, reason: str) -> Proposal | None:
-        self.conclusion = reason
-        return None
 
 
 def schedule_of(study: Study, iterations: Mapping[str, float]) -> Schedule:

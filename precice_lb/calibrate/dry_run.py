@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.prepare import copied_sizes
 from precice_lb.calibrate.result import first_splits
 from precice_lb.calibrate.runs import CampaignRuns
@@ -39,7 +39,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     if state.finished:
         state.take_identity(study.identity(), directory, resumes=launcher.resumes)
     study = study.narrowed(state.runs)
-    runs, design = CampaignRuns(study, launcher, state, directory), design_of(study, directory)
+    runs, design = CampaignRuns(study, launcher, state, directory), StudyDesign(study, directory)
     tried = [with_versions(run.split, run.versions) for run in state.finished]
     proposal = design.ask(tried)
     yield f"nothing is started; this is what calibrate would do in {directory}"

@@ -1,7 +1,7 @@
 """Which split the next segment of a chain gets: the same, one that pays, one that teaches, or one from before.
 
 What is known of each participant is brought to the load of the latest windows (`precice_lb.chain.load`); curves drawn
-from it are possible truths (`precice_lb.calibrate.design`), and a split is worth what it saves over the windows that
+from it are possible truths (`precice_lb.calibrate.worth`), and a split is worth what it saves over the windows that
 are left, in each of them. A segment at another split costs its border and what its windows take longer, and earns what
 is decided better after it.
 """
@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.design import PosteriorSplits, allowed_counts
+from precice_lb.calibrate.design import allowed_counts
+from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
 from precice_lb.dataset import Measurements

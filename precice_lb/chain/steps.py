@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from precice_lb.calibrate.campaign import opened
 from precice_lb.calibrate.design import Proposal, split_key
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.prepare import case_files
-from precice_lb.calibrate.processes import signals_interrupt
 from precice_lb.calibrate.result import measured_runs
-from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote, campaign_lock
+from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import Question, decide
 from precice_lb.chain.document import ChainDocument, Decision, NextEntry, Segment
@@ -23,10 +22,9 @@ from precice_lb.chain.load import earlier_samples, entry_of, segment_of
 from precice_lb.chain.segments import ChainWindows, SegmentRuns, note_of
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
-from precice_lb.exceptions import CalibrationError, TooFewRunsError
+from precice_lb.exceptions import TooFewRunsError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import Layouts, split_text
-from precice_lb.plural import plural
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
@@ -223,23 +221,8 @@ def chain_identity(study: Study) -> dict[str, Any]:
 def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Iterator[Chain]:
     """Hold a chain's directory, made where it is not there, and read the chain's state."""
     windows = ChainWindows(study)
-    directory = Path(directory).expanduser().resolve()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CalibrationError(f"{directory}: the chain's directory cannot be made: {error}") from error
-    launcher = study.launcher.ready(directory)
-    with campaign_lock(directory), signals_interrupt():
-        identity = chain_identity(study)
-        state = CampaignState.load(directory) or CampaignState(identity)
-        state.take_identity(identity, directory, resumes=launcher.resumes)
+    with opened(study, directory, chain_identity(study), "chain") as (state, launcher, changed):
         state.settings = study.settings()
-        chain = Chain(study, directory, state, launcher, windows, decider)
-        chain.changed = state.take_files(case_files(study, directory, state.files))
-        try:
-            yield chain
-        except KeyboardInterrupt:
-            kept = plural(len(state.finished), "finished segment")
-            raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
-        finally:
-            launcher.close()
+        chain = Chain(study, launcher.directory, state, launcher, windows, decider)
+        chain.changed = changed
+        yield chain

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from campaign_parts.cases import LEAST, draw_case
+from campaign_parts.course import SETS, course_text, courses
 from campaign_parts.report import as_json, as_text
 from campaign_parts.simulate import fixed_splits, simulate
 from regret_parts.families import FAMILIES
@@ -60,3 +61,18 @@ def test_campaigns_are_told_apart() -> None:
     assert adaptive["core_hours"] < 0.8 * fixed["core_hours"]
     assert equal["core_hours"] <= fixed["core_hours"]
     assert equal["runs"] > 5
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+def test_what_is_lost_after_each_run_is_told(name: str) -> None:
+    found = courses(name, 64, cases=2, runs=2, stops=False, seed=1, jobs=1)
+    assert found
+    for rows in found:
+        assert rows.shape == (2, 3)
+        assert (rows[:, :2] > -1e-9).all()
+        # The best measured split only becomes better, and every run costs.
+        assert rows[1, 1] <= rows[0, 1]
+        assert rows[1, 2] > rows[0, 2] > 0
+    text = course_text(name, 64, found, [1, 2])
+    assert "after 1 runs" in text
+    assert f"{100 * np.mean([rows[1, 0] for rows in found]):.2f} ±" in text

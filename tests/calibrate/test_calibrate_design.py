@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precice_lb.calibrate.design import spread_splits
-from precice_lb.calibrate.design_study import FixedDesign
 from precice_lb.recommend.limits import Limits
 from precice_lb.split import Constraints
 
@@ -76,14 +75,3 @@ def test_splits_on_whole_nodes_come_first() -> None:
     # All six that there are, those that leave nodes unused too, before any other.
     assert whole == [True] * 6 + [False] * 6
     assert splits_of(limits(dict.fromkeys("AB", (1, 40)), 40), 1, nodes) == [{"A": 20, "B": 20}]
-
-
-def test_a_fixed_design_asks_for_each_split_once_in_order() -> None:
-    design = FixedDesign(({"A": 1, "B": 3}, {"A": 2, "B": 2}), "listed,")
-    first = design.ask([])
-    assert first is not None
-    assert (first.split, first.reason) == ({"A": 1, "B": 3}, "listed, 1 of 2")
-    second = design.ask([{"B": 3, "A": 1}])
-    assert second is not None
-    assert second.split == {"A": 2, "B": 2}
-    assert design.ask([{"A": 2, "B": 2}, {"A": 1, "B": 3}]) is None

@@ -83,12 +83,13 @@ def test_the_even_split_comes_first_and_then_new_counts_for_every_participant() 
         assert "expected regret" in design.reason
 
 
-def test_splits_on_whole_nodes_are_asked_for_first() -> None:
-    design, splits, _ = campaign(("Inner", "Outer"), 128, 3, machine=Machine(cores_per_node=32))
-    assert sorted(splits, key=lambda split: split["Inner"]) == [
-        {"Inner": count, "Outer": 128 - count} for count in (32, 64, 96)
-    ]
-    assert design.ask() is None or any(count % 32 for count in design.ask().values())  # type: ignore[union-attr]
+def test_the_first_split_is_on_whole_nodes_and_then_what_a_run_tells_decides() -> None:
+    node = Machine(cores_per_node=32)
+    assert CalibrationDesign(("Inner", "Outer"), 192, machine=node).ask() == {"Inner": 96, "Outer": 96}
+    assert CalibrationDesign(("Inner", "Outer"), 224, machine=node).ask() == {"Inner": 96, "Outer": 96}
+    _, splits, lost = campaign(("Inner", "Outer"), 128, 5, machine=node)
+    assert splits[0] == {"Inner": 64, "Outer": 64}
+    assert lost <= 0.02
 
 
 def test_what_is_recommended_is_what_recommend_split_says_of_the_same_runs() -> None:
@@ -248,8 +249,8 @@ def test_a_large_budget_costs_no_more() -> None:
     # It begins at a thousand times as many ranks as these laws can use, and comes down from there.
     _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 7)
     assert all(sum(split.values()) <= 100_000 for split in splits)
-    assert lost < 0.5
-    assert sum(splits[-1].values()) < 100_000
+    assert lost < 0.05
+    assert sum(splits[-1].values()) < 10_000
 
 
 def test_a_coupling_of_its_own_is_obeyed() -> None:

@@ -12,7 +12,7 @@ from store_helpers import row, write_store
 
 from precice_lb.calibrate import CampaignResult, Study, read_study
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import AdaptiveDesign, design_of
+from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.result import measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.dataset import Measurements
@@ -61,15 +61,14 @@ def record_of(number: int, proposal: Proposal) -> RunRecord:
     )
 
 
-def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal], AdaptiveDesign]:
+def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal], StudyDesign]:
     """Ask, leave a run's stores and enter it into the state, until nothing is asked for any more."""
     directory.mkdir(exist_ok=True)
     state = CampaignState.load(directory) or CampaignState(study.identity())
     asked: list[Proposal] = []
     while len(asked) < most:
         # A new one each time: all it knows is in the directory, as after a kill.
-        design = design_of(study, directory)
-        assert isinstance(design, AdaptiveDesign)
+        design = StudyDesign(study, directory)
         proposal = design.ask([run.split for run in state.finished])
         if proposal is None:
             return asked, design
@@ -122,20 +121,20 @@ def test_a_run_that_lacks_a_rank_is_left_out_and_said(tmp_path: Path) -> None:
 
 
 def test_runs_that_failed_are_counted_and_not_asked_for_again(tmp_path: Path) -> None:
-    study = study_of(tmp_path, "maximum = 4\ntarget_regret = 0")
+    study = study_of(tmp_path, "maximum = 3\ntarget_regret = 0")
     directory = tmp_path / "campaign"
-    asked, _ = play(study, directory, 3)
+    asked, _ = play(study, directory, 2)
     state = state_of(directory)
-    design = design_of(study, directory)
+    design = StudyDesign(study, directory)
     finished = [run.split for run in state.finished]
-    fourth = design.ask(finished)
-    assert fourth is not None
-    assert design.ask([*finished, fourth.split]) is None
-    assert design.conclusion == "4 runs made, as many as runs.maximum allows"
+    third = design.ask(finished)
+    assert third is not None
+    assert design.ask([*finished, third.split]) is None
+    assert design.conclusion == "3 runs made, as many as runs.maximum allows"
     more = study.model_copy(update={"runs": study.runs.model_copy(update={"maximum": 9})})
     # Even where another run of the same split ended well: a repetition that fails must not be asked for for ever.
-    for failed in ([fourth.split], [asked[2].split]):
-        again = design_of(more, directory).ask([*finished, *failed])
+    for failed in ([third.split], [asked[1].split]):
+        again = StudyDesign(more, directory).ask([*finished, *failed])
         assert again is None or again.split not in failed
 
 
@@ -164,7 +163,7 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
     directory.mkdir()
     state = CampaignState(study.identity())
     for number in (1, 2):
-        proposal = design_of(study, directory).ask([run.split for run in state.finished])
+        proposal = StudyDesign(study, directory).ask([run.split for run in state.finished])
         assert proposal is not None
         record = record_of(number, proposal)
         (directory / record.directory / "stores").mkdir(parents=True)
@@ -173,7 +172,7 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
         state.save(directory)
     splits = [run.split for run in state.finished]
     assert splits[0] != splits[1]
-    proposal = design_of(study, directory).ask(splits)
+    proposal = StudyDesign(study, directory).ask(splits)
     assert proposal is not None
     assert "; 2 of 2 finished runs cannot be learned from: " in proposal.reason
 
@@ -218,3 +217,15 @@ def test_meshes_that_make_no_sense_are_refused(tmp_path: Path, extra: str, messa
     write_case(tmp_path)
     with pytest.raises(StudyError, match=message):
         read_study(write_study(tmp_path, extra=extra))
+
+
+def test_splits_that_a_study_names_are_asked_for_once_each_in_order(tmp_path: Path) -> None:
+    design = StudyDesign(study_of(tmp_path, "splits = [{ Left = 1, Right = 3 }, { Left = 2, Right = 2 }]"), tmp_path)
+    first = design.ask([])
+    assert first is not None
+    assert (first.split, first.reason) == ({"Left": 1, "Right": 3}, "split of the study, 1 of 2")
+    second = design.ask([{"Right": 3, "Left": 1}])
+    assert second is not None
+    assert second.split == {"Left": 2, "Right": 2}
+    assert design.ask([{"Left": 2, "Right": 2}, {"Right": 3, "Left": 1}]) is None
+    assert design.conclusion is None

@@ -8,7 +8,7 @@ import pytest
 from calibrate_helpers import changed, write_case, write_study
 
 from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.launchers.slurm import resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes, started
@@ -89,7 +89,7 @@ def test_a_node_gets_no_more_threads_than_it_has_cores(
 def test_the_design_finds_splits_on_kinds_of_nodes(tmp_path: Path, right: str) -> None:
     is_versions = "versions" in right
     study = study_of(tmp_path, CPU + GPU, cores=192, **{"versions" if is_versions else "right": right})
-    proposal = design_of(study, tmp_path).ask([])
+    proposal = StudyDesign(study, tmp_path).ask([])
     assert proposal is not None
     chosen(study, proposal.versions).require_split(proposal.split)
 
@@ -98,7 +98,7 @@ def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     kinds = CPU.replace("nodes = 4", "nodes = 8").replace("48", "36") + SMALL
     study = study_of(tmp_path, kinds, cores=324, right='kind = "small"')
     assert study.bounds == {"Left": (1, 288), "Right": (1, 36)}
-    proposal = design_of(study, tmp_path).ask([])
+    proposal = StudyDesign(study, tmp_path).ask([])
     assert proposal is not None
     assert proposal.split["Right"] <= 36
     for words, message in (
@@ -129,7 +129,7 @@ def test_versions_that_are_chosen_twice_are_the_same(tmp_path: Path) -> None:
         chosen(one, {"Right": "cpu"})
     # So that a campaign of it measures this version alone.
     assert combinations_of(one) == [{}]
-    design = design_of(one, tmp_path)
+    design = StudyDesign(one, tmp_path)
     proposal = design.ask([])
     assert proposal is not None
     assert proposal.split["Right"] <= 8

@@ -11,7 +11,7 @@ import pytest
 from calibrate_helpers import SOLVER, changed, launcher_of, state_of, write_case, write_study
 
 from precice_lb.calibrate import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
-from precice_lb.calibrate.design_study import design_of
+from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.evidence import wrong_size
 from precice_lb.calibrate.launchers.local import MPIFamily, available_cores, disjoint_hosts
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher, holder_options, resource_options
@@ -126,7 +126,7 @@ def test_splits_are_cores_or_ranks_x_threads(tmp_path: Path) -> None:
     runs = 'splits = [{ Left = 2, Right = "1x2" }, { Left = 1, Right = 3 }]'
     study = study_of(tmp_path, runs=runs)
     assert study.splits == ({"Left": 2, "Right": 2}, {"Left": 1, "Right": 3})
-    assert design_of(study, tmp_path).total == 2
+    assert StudyDesign(study, tmp_path).total == 2
     for given, wrong in (
         ("2x1", "Right: expected 1 x 2 threads on 2 cores, found 2"),
         ("0x2", "expected ranks, or ranks x threads such as 1x8, found '0x2'"),
@@ -151,7 +151,7 @@ def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path, left="threads = 2", right="pairs = [[1, 1], [1, 5], [2, 4]]")
     study = read_study(changed(path, ("ranks = 4", "cores = 16")))
-    asked = design_of(study, tmp_path)
+    asked = StudyDesign(study, tmp_path)
     tried: list[dict[str, int]] = []
     while (proposal := asked.ask(tried)) is not None and len(tried) < 5:
         tried.append(proposal.split)

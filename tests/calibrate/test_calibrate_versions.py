@@ -13,7 +13,7 @@ from test_calibrate_coupled import SOLVER as COUPLED
 
 from precice_lb.calibrate import load_campaign, read_study, run_campaign
 from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import VersionsDesign
+from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.launchers.slurm import StepLauncher, resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes, started
@@ -232,7 +232,7 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     work = np.where(measured.versions["Left"] == "gpu", 0.06, 0.6)
     np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
     assert "Right" not in measured.versions
-    recommendation, _ = recommend_case(measured_by(loaded), None, None, Case())
+    recommendation, _ = recommend_case(measured_by(loaded), Case())
     assert recommendation.versions == {"Left": "gpu"}
     assert recommendation.split == {"Left": 1, "Right": 3}
     assert recommendation.window_seconds == pytest.approx(0.1, rel=0.1)
@@ -241,42 +241,31 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     assert len(again.runs) == 4
 
 
-class _Design:
-    """Of one version: curves that its best split is expected to take, and what it wants to measure."""
-
-    total = 9
-    conclusion: str | None = "the answer is stable"
-
-    def __init__(self, windows: list[float], wants: dict[str, int] | None) -> None:
-        self.recommended_windows = np.array(windows)
-        self.runs = 2
-        self.design: Any = self
-        self.wants = wants
-
-    def ask(self, tried: object) -> Proposal | None:
-        return None if self.wants is None else Proposal(self.wants, "a split")
-
-
-def test_only_versions_that_may_be_the_best_are_measured_on() -> None:
-    wants = {"Left": 1, "Right": 1}
+def test_only_versions_that_may_be_the_best_are_measured_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_case(tmp_path)
+    study = read_study(write(tmp_path))
+    wants, stable = Proposal({"Left": 1, "Right": 1}, "a split"), "the answer is stable"
     tried = [{"Left:cpu": 1, "Right": 3}, {"Left:cpu": 3, "Right": 1}, {"Left:gpu": 1, "Right": 3}]
+    slow, fast = [9.0, 10.0, 11.0], [1.0, 2.0, 3.0]
 
-    def asked(cpu: _Design, gpu: _Design, done: list[dict[str, int]]) -> tuple[str | None, str]:
-        design = VersionsDesign([({"Left": "cpu"}, cpu), ({"Left": "gpu"}, gpu)])
-        answer = design.ask(done)
+    def asked(cpu: Any, gpu: Any) -> tuple[str | None, str]:
+        """Of each version what it wants to measure, or why nothing, and the windows that are expected of it."""
+        known = {"cpu": (cpu[0], np.array(cpu[1])), "gpu": (gpu[0], np.array(gpu[1]))}
+        monkeypatch.setattr(StudyDesign, "_of", lambda self, study, versions, tried: known[versions["Left"]])
+        design = StudyDesign(study, tmp_path)
+        answer = design.ask(tried)
         return (None, design.conclusion or "") if answer is None else (answer.versions["Left"], answer.reason)
 
-    slow, fast = [9.0, 10.0, 11.0], [1.0, 2.0, 3.0]
     # First two runs of each.
-    assert asked(_Design(fast, wants), _Design(slow, wants), tried)[0] == "gpu"
+    assert asked((wants, fast), (wants, slow))[0] == "gpu"
     tried.append({"Left:gpu": 3, "Right": 1})
     # Then the best, and nothing of what surely is not.
-    assert asked(_Design(slow, wants), _Design(fast, wants), tried) == ("gpu", "Left gpu: a split")
-    known, why = asked(_Design(slow, wants), _Design(fast, None), tried)
+    assert asked((wants, slow), (wants, fast)) == ("gpu", "Left gpu: a split")
+    known, why = asked((wants, slow), (stable, fast))
     assert known is None
     assert why == "Left gpu: the answer is stable; Left cpu is faster with a probability of 0 % only"
     # What may be faster is measured on.
-    assert asked(_Design([0.5, 3.0, 9.0], wants), _Design(fast, None), tried)[0] == "cpu"
+    assert asked((wants, [0.5, 3.0, 9.0]), (stable, fast))[0] == "cpu"
 
 
 def test_what_failed_with_one_version_is_not_said_of_the_other(tmp_path: Path) -> None:

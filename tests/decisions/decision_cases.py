@@ -17,8 +17,8 @@ from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.calibrate import read_study, run_campaign
-from precice_lb.calibrate.design import PosteriorSplits
 from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precice_lb.calibrate.design import STABLE_REGRET, TARGET_REGRET, PosteriorSplits
+from precice_lb.calibrate.design import STABLE_REGRET, TARGET_REGRET
+from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.layout import count_text
 from precice_lb.report import view
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph
