@@ -23,15 +23,9 @@ from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Fil
 from precice_lb.ingest.profiling.find import find_configuration
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table
 from precice_lb.precice_xml.elements import text_of
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    ADVANCE_SPENDS,
-    INITIALIZE_DTYPE,
-    NOT_MEASURED,
-    SECTION_DTYPE,
-    case_fingerprint,
-)
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Tables
+from precice_lb.store.records import RankFile
+from precice_lb.store.schema import case_fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +137,7 @@ def advance_rows(
 
     Without such columns, or without ``mapping``, these times are not in the file.
     """
-    rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
+    rows = np.empty(len(calls), dtype=ADVANCES.dtype)
     rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
     rows["begin_ns"] = calls["begin_us"] * 1000
     # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
@@ -157,7 +151,7 @@ def advance_rows(
 
 def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
     """Rows of ``initialize`` of a store."""
-    rows = np.empty(len(times), dtype=INITIALIZE_DTYPE)
+    rows = np.empty(len(times), dtype=INITIALIZE.dtype)
     for name in ("begin", "initialize", "mapping"):
         rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
     rows["wait_ns"] = waited_ns(times, waits)
@@ -184,12 +178,11 @@ def count_windows(
     return window + 1, number - starts[window] + 1, ends & done
 
 
-class ProfileTail:
-    """Reads the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
+class RowsFiller:
+    """Makes the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
-        self.path: Path = header.path
-        #: Why the last `read` failed; empty if it did not.
+        self.metadata: dict[str, Any] = {}
         self.problem = ""
         self._participant = participant
         self._reader = CallReader(header)
@@ -197,40 +190,40 @@ class ProfileTail:
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
         self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-        #: Everything but the rows.
-        self.head = RankStore(
-            path=header.path,
-            metadata={**participant.metadata(header), "attempt": 1, "finished": False},
-            configuration=participant.configuration,
-            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, ())},
+        #: What is known of the rank before any row is.
+        self.head = RankFile(
+            header.path,
+            {**participant.metadata(header), "attempt": 1, "finished": False},
+            participant.configuration,
         )
 
     @property
     def is_replaced(self) -> bool:
         """Whether the file is of another run by now."""
         try:
-            return read_header(self.path).unix_us != self._reader.header.unix_us
+            return read_header(self.head.path).unix_us != self._reader.header.unix_us
         except DataError:
             return False
 
-    def read(self) -> NDArray[np.void]:
+    @property
+    def tables(self) -> Tables:
+        """The row of ``initialize``."""
+        reader = self._reader
+        return {"initialize": initialize_rows(reader.initialize, reader.waits(self._participant.case))}
+
+    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
+        reader = self._reader
         try:
-            self._calls = np.concatenate([self._calls, *self._reader])
+            self._calls = np.concatenate([self._calls, *reader])
             rows = self._rows()
             self.problem = ""
         except DataError as error:
             self.problem = str(error)
-            return np.empty(0, dtype=ADVANCE_DTYPE)
-        metadata = dict(self.head.metadata)
-        metadata |= self._participant.case.receiving(metadata["participant"], self._reader.events.mesh_sizes)
-        events = self._reader.events
-        if self._reader.profile(self._calls[:0]).finalized:
-            ended = self._reader.header.unix_us + events.last_us
-            metadata.update(finished=True, ended_unix_ns=1000 * ended)
-        initialize = initialize_rows(self._reader.initialize, self._reader.waits(self._participant.case))
-        self.head = self.head.having(metadata, initialize=initialize)
+            return rows[:0]
+        self.metadata |= self._participant.case.receiving(reader.header.participant, reader.events.mesh_sizes)
+        if reader.finalized:
+            self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (reader.header.unix_us + reader.events.last_us)}
         return rows
 
     def _rows(self) -> NDArray[np.void]:
@@ -378,7 +371,7 @@ def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits
     if waits and not profile.tells_waits:
         counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in profile.user_names], dtype=bool)
         user = user[counts[user["name"]]]
-    sections = np.zeros(len(user), dtype=SECTION_DTYPE)
+    sections = np.zeros(len(user), dtype=SECTIONS.dtype)
     sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
     sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
     return sections
@@ -458,20 +451,25 @@ class CallReader:
         }
         if source.global_begin_us is not None and source.global_end_us is not None:
             totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
-        finalized = source.global_end_us is not None or "finalize" in totals
         return Profile(
             self.header,
             calls,
             self.initialize,
             totals,
             source.mesh_sizes,
-            finalized,
+            self.finalized,
             source.last_us,
             np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user.blocks]),
             tuple(self._user.names),
             self.tells_waits,
             self.tells_windows,
         )
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the file was closed: the participant was finalised."""
+        ended = [count for path, count in zip(self.events.paths, self._counts, strict=False) if path == ("finalize",)]
+        return self.events.global_end_us is not None or any(ended)
 
     @property
     def tells_waits(self) -> bool:
