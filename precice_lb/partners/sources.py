@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import CallReader
+from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
@@ -255,7 +255,7 @@ def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, floa
 
 def _start_up(header: Header) -> dict[str, float]:
     """Seconds of one rank; what follows ``initialize`` is not read."""
-    source = CallReader(header).events
+    source = Profile(header).events
     seconds: dict[str, float] = {}
     for events in source:
         # Exports, for one, are made later, too.

@@ -64,7 +64,7 @@ class RankFile:
 
         Returns
         -------
-        ndarray
+        ndarray, shape (n,)
         """
         return self.read_tables(table)[0]
 
@@ -92,7 +92,7 @@ class RankFile:
 
         Returns
         -------
-        list of ndarray
+        list of ndarray, shape (n,) each
         """
         others = [name for name in names if name not in self.tables]
         found = {**self.tables, **self.read(others)} if others else self.tables

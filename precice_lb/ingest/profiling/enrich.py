@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import (
-    CALL_DTYPE,
     WAITS_UNKNOWN,
-    CallReader,
     Profile,
     profile_of,
     section_rows,
@@ -221,9 +219,8 @@ class WaitsFiller:
         self.metadata: dict[str, Any] = {}
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
-        self._reader: CallReader | None = None
+        self._profile: Profile | None = None
         self._rows: NDArray[np.void] = ADVANCES.empty()
-        self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
         self._is_aligned = False
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
@@ -233,41 +230,41 @@ class WaitsFiller:
         """
         self._rows = np.concatenate([self._rows, rows])
         try:
-            self._read()
-            self._align()
+            profile = self._read()
+            self._align(profile)
             self.metadata.pop("timing_problem", None)
         except DataError as error:
             if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
-        count = min(len(self._rows), len(self._calls)) if self._is_aligned else 0
-        reader = self._reader
-        told = (reader.waits(self._case), reader.tells_windows) if reader is not None else ((), False)
-        done = _filled(self._take(count), self._calls[:count], told[0], mapping=told[1])
-        self._calls = self._calls[count:]
+        count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
+        done = _filled(
+            self._take(count), profile.calls[:count], profile.waits(self._case), mapping=profile.tells_windows
+        )
+        profile.calls = profile.calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
     def _take(self, count: int) -> NDArray[np.void]:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
 
-    def _read(self) -> None:
-        if self._reader is None:
+    def _read(self) -> Profile:
+        if self._profile is None:
             problems: list[str] = []
             header = next(_matching_headers(self._store, self._case, problems), None)
             if header is None:
                 raise DataError(problems[0])
-            self._reader = CallReader(header)
-        self._calls = np.concatenate([self._calls, *self._reader])
-        self.metadata["timing_source"] = f"precice-profiling {self._reader.header.mode}"
-        self.metadata |= self._case.receiving(self._store.metadata["participant"], self._reader.events.mesh_sizes)
+            self._profile = Profile(header)
+        profile = self._profile.read()
+        self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
+        self.metadata |= self._case.receiving(profile.header.participant, profile.mesh_sizes)
+        return profile
 
-    def _align(self) -> None:
+    def _align(self, profile: Profile) -> None:
         """Find, once, which row belongs to which call; what comes before is given up."""
-        if self._is_aligned or self._reader is None or not (len(self._rows) and len(self._calls)):
+        if self._is_aligned or not (len(self._rows) and len(profile.calls)):
             return
-        profile = self._reader.profile(self._calls)
         rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
-        self._rows, self._calls = self._rows[rows.start :], self._calls[calls.start :]
+        self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
         self._is_aligned = True
