@@ -50,7 +50,7 @@ def row(window: int, solve: float, advance: float, wait: float, mapping: float =
 
 
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
-    return np.array(list(tuples), dtype=ADVANCES.dtype)
+    return ADVANCES.taken(np.array(list(tuples), dtype=ADVANCES.least))
 
 
 def contents(store: RankFile) -> tuple[Any, ...]:

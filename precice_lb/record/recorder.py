@@ -70,7 +70,7 @@ class _Taken:
         """Rows of ``advance``."""
         calls = np.array(self.calls, dtype=_CALL_DTYPE)
         count = len(calls)
-        rows = np.zeros(count, dtype=ADVANCES.dtype)
+        rows = ADVANCES.blank(count)
         if not count:
             return rows
         begins_window = np.concatenate(([False], calls["complete"][:-1]))

@@ -77,13 +77,21 @@ class Table:
         """Unit of each column."""
         return {column.name: column.unit for column in self.columns}
 
+    def blank(self, count: int) -> NDArray[Any]:
+        """Make so many rows, where columns that came later have what older files had."""
+        found = np.zeros(count, self.dtype)
+        for column in self.columns:
+            if column.missing is not None:
+                found[column.name] = column.missing
+        return found
+
     def taken(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Take the columns of rows by name into rows of this type; those that are missing have what they had before."""
+        """Take the columns of rows by name into rows of this type."""
         if not self.columns:
             return rows.astype(self.dtype)
-        found = np.empty(len(rows), self.dtype)
-        for column in self.columns:
-            found[column.name] = rows[column.name] if column.name in (rows.dtype.names or ()) else column.missing
+        found = self.blank(len(rows))
+        for name in set(self.dtype.names or ()).intersection(rows.dtype.names or ()):
+            found[name] = rows[name]
         return found
 
     def empty(self) -> NDArray[Any]:

@@ -138,7 +138,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
             metadata(rank=rank, size=4, attempt=1, finished=True, pid=rank, parameters={"x": rank // 2}),
             PARALLEL + " " * (rank % 2),
             {
-                "advances": np.array(table, dtype=ADVANCES.dtype),
+                "advances": rows(table),
                 "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE.dtype),
                 "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTIONS.dtype),
                 "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),

@@ -137,7 +137,7 @@ def advance_rows(
 
     Without such columns, or without ``mapping``, these times are not in the file.
     """
-    rows = np.empty(len(calls), dtype=ADVANCES.dtype)
+    rows = ADVANCES.blank(len(calls))
     rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
     rows["begin_ns"] = calls["begin_us"] * 1000
     # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
@@ -151,7 +151,7 @@ def advance_rows(
 
 def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
     """Rows of ``initialize`` of a store."""
-    rows = np.empty(len(times), dtype=INITIALIZE.dtype)
+    rows = INITIALIZE.blank(len(times))
     for name in ("begin", "initialize", "mapping"):
         rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
     rows["wait_ns"] = waited_ns(times, waits)
