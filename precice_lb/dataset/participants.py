@@ -35,7 +35,7 @@ class ParticipantTimes:
     wall: Seconds
     # The wait inside ``initialize``, likewise.
     first_wait: float
-    # Mean seconds per window after warm-up by rank: solve, mapping, wait, overhead, and what of the wait was hidden.
+    # Mean seconds per window after warm-up by rank: solve, advance, mapping, wait, overhead, hidden (of the wait).
     rank: dict[str, Seconds]
     # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
     least_overhead: float
@@ -43,7 +43,7 @@ class ParticipantTimes:
     receiving: NDArray[np.bool_]
     # Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
     second: bool
-    # Where asked for, what other tables say.
+    # Where asked for, what further tables say.
     tables: RankTables
     guesses: Guesses
     # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
@@ -109,6 +109,7 @@ class ParticipantTimes:
         numbers = layout.iteration_numbers
         tables = self.tables
         sections = tables.sections
+        spent = [name for name in sections if name.startswith(ADVANCE_SPENDS)]
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
@@ -117,11 +118,6 @@ class ParticipantTimes:
             compute_seconds=layout.of_windows(own),
             wait_seconds=layout.of_windows(wait),
             iterations=layout.iterations,
-            rank_solve=self.rank["solve"],
-            rank_mapping=self.rank["mapping"],
-            rank_wait=self.rank["wait"],
-            rank_overhead=self.rank["overhead"],
-            rank_hidden=self.rank["hidden"],
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.bincount(numbers[steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
@@ -130,13 +126,8 @@ class ParticipantTimes:
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
-            rank_sections={name: seconds for name, seconds in sections.items() if not name.startswith(ADVANCE_SPENDS)},
-            rank_spent={
-                name.removeprefix(ADVANCE_SPENDS): seconds
-                for name, seconds in sections.items()
-                if name.startswith(ADVANCE_SPENDS)
-            },
-            rank_advance=self.rank["advance"],
+            rank_sections={name: seconds for name, seconds in sections.items() if name not in spent},
+            rank_spent={name.removeprefix(ADVANCE_SPENDS): sections[name] for name in spent},
             guesses=self.guesses.rows,
             rank_counts=tables.counts,
             rank_vertices=tables.vertices,
@@ -145,6 +136,8 @@ class ParticipantTimes:
             recorded_ranks=tuple(int(store.metadata["rank"]) for store in self.group),
             rank_calls=layout.calls,
             threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
+            # Of `rank_solve` and so on.
+            **{f"rank_{name}": seconds for name, seconds in self.rank.items()},
         )
 
 

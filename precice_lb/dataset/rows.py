@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.columns import CALLS
+from precice_lb.store.columns import CALLS, TABLES
 from precice_lb.store.records import Complete, RankFile
 
 Values: TypeAlias = NDArray[np.float64]
@@ -23,7 +23,7 @@ _KEPT_BYTES = 1 << 23
 
 @dataclass(eq=False)
 class Ranks:
-    """Ranks of a participant, sorted: iterated, each with all its tables and what was measured beside it.
+    """Ranks of a participant, sorted: iterated, each with its tables and what was measured beside it.
 
     Those of short runs stay in memory for the next time.
     """
@@ -37,7 +37,8 @@ class Ranks:
         for at, store in enumerate(self.stores):
             found = self._kept.get(at)
             if found is None:
-                found = store.loaded()
+                # But coordinates and cells of meshes, which may be many.
+                found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
                 if self.complete is not None:
                     (found,) = self.complete([found])
             room -= sum(rows.nbytes for rows in found.tables.values())

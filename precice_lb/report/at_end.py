@@ -28,7 +28,8 @@ from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
 from precice_lb.store.grouping import group_ranks, group_runs
-from precice_lb.store.reader import distinct_ranks, find_stores, read_store
+from precice_lb.store.rank_file import read_rank_file
+from precice_lb.store.reader import distinct_ranks, find_stores
 from precice_lb.store.records import Complete, RankFile
 from precice_lb.watch.run import stated_parameters
 
@@ -151,7 +152,7 @@ def _readable(sources: Sequence[Path]) -> list[RankFile]:
         with suppress(StoreError):
             for path in find_stores([source]):
                 with suppress(StoreError):
-                    found.append(read_store(path))
+                    found.append(read_rank_file(path))
     return distinct_ranks(found)
 
 

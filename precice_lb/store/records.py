@@ -98,14 +98,20 @@ class RankFile:
         found = {**self.tables, **self.read(others)} if others else self.tables
         return [found[name] if name in found else TABLES[name].empty() for name in names]
 
-    def loaded(self) -> RankFile:
-        """Read all tables into memory.
+    def loaded(self, *names: str) -> RankFile:
+        """Read tables into memory.
+
+        Parameters
+        ----------
+        *names : str
+            As of `rows`; by default all tables.
 
         Returns
         -------
         RankFile
         """
-        return replace(self, tables=dict(zip(TABLES, self.read_tables(*TABLES), strict=True)))
+        names = names or tuple(TABLES)
+        return replace(self, tables={**self.tables, **dict(zip(names, self.read_tables(*names), strict=True))})
 
     def having(self, metadata: Mapping[str, Any] | None = None, **tables: NDArray[Any]) -> RankFile:
         """Give the rank more or other metadata and tables.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.calls import ProfiledParticipant, RowsFiller, profiled_participant
+from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
 from precice_lb.ingest.profiling.enrich import WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.precice_xml import Configuration, parse_configuration
@@ -244,7 +244,8 @@ class RunFiles:
                 participant = profiled_participant(group[0], [self._directory])
             except DataError:
                 continue
-            found.append([_profiled(header, participant) for header in group])
+            fillers = [RowsFiller(header, participant) for header in group]
+            found.append([Tail(filler.head, filler=filler) for filler in fillers])
         return found
 
     def _profiles(self) -> list[Header]:
@@ -267,11 +268,6 @@ def stated_parameters(
 def _live(store: RankFile) -> Tail:
     is_merged = store.path.name.endswith(MERGED_SUFFIX)
     return Tail(store if is_merged else store.path, WaitsFiller, tables=["guesses"])
-
-
-def _profiled(header: Header, participant: ProfiledParticipant) -> Tail:
-    filler = RowsFiller(header, participant)
-    return Tail(filler.head, filler=filler)
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -33,7 +33,7 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.plural import numbered, plural
-from precice_lb.store.reader import read_store
+from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
@@ -196,7 +196,7 @@ def _tasks(
 
 def _already_imported(path: Path, header: Header) -> bool:
     earlier = [path, *path.parent.glob(f"{path.stem}.*{path.suffix}")]
-    return any(read_store(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
+    return any(read_rank_file(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
 
 
 def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
