@@ -280,15 +280,16 @@ def _type(values: dict[str, Any]) -> str:
 
 
 def _store_columns() -> str:
-    """Columns of a store's tables with type and unit, and its metadata."""
+    """Columns of a store's tables with type, unit and meaning, and its metadata."""
     from precice_lb.store import schema
+    from precice_lb.store.columns import TABLES
 
     lines = [f"Format `{schema.FORMAT}`, version {schema.FORMAT_VERSION}.", ""]
-    for name in ("advances", "initialize", "sections", "guesses", "counts", "mpi", "cpu"):
-        dtype = schema.TABLES[name]
-        lines += [f"## `/{name}`", "", "| column | type | unit |", "|---|---|---|"]
-        lines += [f"| `{column}` | {dtype[column]} | {schema.UNITS[column]} |" for column in dtype.names or ()]
-        lines.append("")
+    for table in TABLES.values():
+        if table.columns:
+            lines += [f"## `/{table.name}`", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
+            lines += [f"| `{c.name}` | {table.dtype[c.name]} | {c.unit} | {c.description} |" for c in table.columns]
+            lines.append("")
     lines += [
         "## Metadata",
         "",

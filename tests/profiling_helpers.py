@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from precice_lb.cli import main
-from precice_lb.store.reader import RankStore, find_stores, read_store
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.records import RankFile
 
 DATA = Path(__file__).parent / "data" / "profiling"
 
@@ -48,7 +49,7 @@ def database(directory: Path, run: str) -> Path:
     return path
 
 
-def imported(directory: Path) -> dict[str, RankStore]:
+def imported(directory: Path) -> dict[str, RankFile]:
     """The stores below a directory by participant and rank."""
     stores = map(read_store, find_stores([directory]))
     return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}

@@ -17,7 +17,7 @@ from store_helpers import PARALLEL, metadata
 from precice_lb.guess.config import patch_guess
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
 WINDOWS = 7
@@ -146,13 +146,13 @@ def assert_fine(results: dict[str, subprocess.CompletedProcess[str]]) -> None:
         assert f"{name} ends with" in result.stdout
 
 
-def rank_stores(directory: Path) -> dict[tuple[str, int], RankStore]:
+def rank_stores(directory: Path) -> dict[tuple[str, int], RankFile]:
     """The stores below a directory by participant and rank."""
     stores = [read_store(path) for path in find_stores([directory / "precice-lb-store"])]
     return {(store.metadata["participant"], store.metadata["rank"]): store for store in stores}
 
 
-def only_store(directory: Path) -> RankStore:
+def only_store(directory: Path) -> RankFile:
     """The one store below a directory."""
     (path,) = find_stores([directory])
     return read_store(path)

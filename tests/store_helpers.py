@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    COUNT_DTYPE,
-    CPU_DTYPE,
-    GUESS_DTYPE,
-    INITIALIZE_DTYPE,
-    MPI_DTYPE,
-    case_fingerprint,
-)
+from precice_lb.guess.columns import GUESSES
+from precice_lb.record.columns import COUNTS, CPU, MPI
+from precice_lb.store.columns import ADVANCES, INITIALIZE
+from precice_lb.store.meshes import recorded_meshes
+from precice_lb.store.records import RankFile
+from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
@@ -54,17 +50,18 @@ def row(window: int, solve: float, advance: float, wait: float, mapping: float =
 
 
 def rows(tuples: Iterable[tuple[Any, ...]]) -> np.ndarray:
-    return np.array(list(tuples), dtype=ADVANCE_DTYPE)
+    return ADVANCES.taken(np.array(list(tuples), dtype=ADVANCES.least))
 
 
-def contents(store: RankStore) -> tuple[Any, ...]:
+def contents(store: RankFile) -> tuple[Any, ...]:
     """Everything that one rank recorded, the same in its own file and in a merged one."""
-    sections, meshes = store.sections, store.meshes()
-    named = [(store.section_names[section["name"]], *section.tolist()[1:]) for section in sections]
+    sections, meshes = store.rows("sections"), recorded_meshes(store)
+    named = [(store.names("sections")[section["name"]], *section.tolist()[1:]) for section in sections]
     guesses = [
-        (store.guess_names[name], window, cost, str(error)) for window, name, cost, error in store.guesses.tolist()
+        (store.names("guesses")[name], window, cost, str(error))
+        for window, name, cost, error in store.rows("guesses").tolist()
     ]
-    counts = [(store.count_names[name], window, count) for window, name, count in store.counts.tolist()]
+    counts = [(store.names("counts")[name], window, count) for window, name, count in store.rows("counts").tolist()]
     lines = [(meshes.names[line["name"]], str(line[list(line.dtype.names[2:])])) for line in meshes.rows]
     return (
         json.dumps(store.metadata, sort_keys=True),
@@ -74,8 +71,8 @@ def contents(store: RankStore) -> tuple[Any, ...]:
         named,
         guesses,
         counts,
-        store.mpi.tobytes(),
-        store.cpu.tobytes(),
+        store.rows("mpi").tobytes(),
+        store.rows("cpu").tobytes(),
         lines,
         meshes.coordinates.tobytes(),
         meshes.cells.tobytes(),
@@ -101,19 +98,18 @@ def write_store(
     configuration = more.get("configuration", PARALLEL)
     data = metadata(participant, rank, size, **more)
     writer = StoreWriter(directory, data, configuration)
-    writer.write_initialize(np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE_DTYPE))
+    writer.append(initialize=np.array([(500, 1000, 0, round(initialize_wait * 1e9))], dtype=INITIALIZE.dtype))
     # Of each: time window, predictor, seconds, error.
     names = list(dict.fromkeys(name for _, name, _, _ in guesses))
     told = [(window, names.index(name), round(cost * 1e9), error) for window, name, cost, error in guesses]
     counted = [(1, at, count) for at, count in enumerate((counts or {}).values())]
     writer.append(
         rows(advances),
-        guesses=np.array(told, dtype=GUESS_DTYPE),
-        guess_names=names,
-        counts=np.array(counted, dtype=COUNT_DTYPE),
-        count_names=list(counts or {}),
-        mpi=np.array([(window, round(seconds * 1e9)) for window, seconds in mpi], dtype=MPI_DTYPE),
-        cpu=np.array([(window, round(seconds * 1e9)) for window, seconds in cpu], dtype=CPU_DTYPE),
+        {"guesses": names, "counts": list(counts or {})},
+        guesses=np.array(told, dtype=GUESSES.dtype),
+        counts=np.array(counted, dtype=COUNTS.dtype),
+        mpi=np.array([(window, round(seconds * 1e9)) for window, seconds in mpi], dtype=MPI.dtype),
+        cpu=np.array([(window, round(seconds * 1e9)) for window, seconds in cpu], dtype=CPU.dtype),
     )
     writer.close(finished=finished, ended_unix_ns=data["started_unix_ns"] + round(seconds * 1e9))
     return writer.path

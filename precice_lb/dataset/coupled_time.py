@@ -17,7 +17,7 @@ from precice_lb.exceptions import PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.precice_xml.period import period_of
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 WINDOW = "time window"
 _ITERATION = "coupling iteration"
@@ -44,7 +44,7 @@ class CoupledTime:
         return -(-windows // self.of(participant))
 
 
-def coupled_time(configuration: str, stores: Mapping[str, RankStore]) -> CoupledTime:
+def coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
     """Find out of the configuration, and of what one rank of each participant recorded, what is alike."""
     units = {name: str(store.metadata.get("window_unit", WINDOW)) for name, store in stores.items()}
     time = _periods(configuration, stores)
@@ -60,7 +60,7 @@ def coupled_time(configuration: str, stores: Mapping[str, RankStore]) -> Coupled
     return CoupledTime(problem=f"{counted}, which are not alike{remedy}")
 
 
-def _periods(configuration: str, stores: Mapping[str, RankStore]) -> CoupledTime:
+def _periods(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
     """Count windows by the configuration, or, where that does not tell, by the time steps that were recorded."""
     try:
         period = period_of(parse_configuration(configuration))
@@ -80,7 +80,7 @@ def _by_lengths(lengths: Mapping[str, float]) -> CoupledTime:
     return CoupledTime(problem=f"time windows are {told} long and do not end together; compare equally long ones")
 
 
-def _length(store: RankStore) -> float:
+def _length(store: RankFile) -> float:
     """Coupled time of a window, the median of the time steps that were recorded; NaN where none were."""
     rows = store.advances
     changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)
@@ -97,7 +97,7 @@ def _of(counts: Mapping[str, int], length: float) -> CoupledTime:
     return CoupledTime(counts, "period" if math.isnan(length) else f"{length:.6g} of coupled time")
 
 
-def _by_counts(stores: Mapping[str, RankStore]) -> CoupledTime:
+def _by_counts(stores: Mapping[str, RankFile]) -> CoupledTime:
     """Without a configuration: whoever came to the end together has as many windows, if these are alike."""
     ends = {name: int(s.advances["window"].max(initial=0)) for name, s in stores.items() if s.metadata["finished"]}
     if len(ends) < len(stores) or len(set(ends.values())) <= 1:

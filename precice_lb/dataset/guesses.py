@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
 """One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
@@ -41,24 +41,35 @@ def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
     return " + ".join(dict.fromkeys(each["guess"] for each in metadata if "guess" in each))
 
 
-def guesses_of(group: Sequence[RankStore], windows: NDArray[np.int64]) -> NDArray[np.void]:
-    """Join what the ranks of a participant guessed for windows, rising."""
-    found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
-    errors = np.zeros(len(windows), dtype=np.int64)
-    for store in group if len(windows) else ():
-        if not (names := store.guess_names):
-            continue
-        rows = store.guesses
-        rows = rows[np.isin(rows["window"], windows)]
-        at = np.searchsorted(windows, rows["window"])
+class Guesses:
+    """What the ranks of a participant guessed for windows, rising."""
+
+    def __init__(self, windows: NDArray[np.int64]) -> None:
+        self._windows = windows
+        self._found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
+        self._errors = np.zeros(len(windows), dtype=np.int64)
+
+    def add(self, store: RankFile) -> None:
+        """Take the guesses of one rank."""
+        names, rows = store.names("guesses"), store.rows("guesses")
+        if not (names and len(self._windows)):
+            return
+        found, rows = self._found, rows[np.isin(rows["window"], self._windows)]
+        at = np.searchsorted(self._windows, rows["window"])
         unnamed = found["name"][at] == ""
         found["name"][at[unnamed]] = np.array(names)[rows["name"][unnamed]]
         found["seconds"][at] = np.fmax(found["seconds"][at], rows["cost_ns"] * 1e-9)
         known = np.isfinite(rows["error"])
         found["error"][at[known]] += rows["error"][known]
-        errors[at[known]] += 1
-    found["error"] = np.divide(found["error"], errors, out=np.full(len(windows), np.nan), where=errors > 0)
-    return found
+        self._errors[at[known]] += 1
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """Rows of `GUESSED`."""
+        found: NDArray[np.void] = self._found.copy()
+        errors = self._errors
+        found["error"] = np.divide(found["error"], errors, out=np.full(len(found), np.nan), where=errors > 0)
+        return found
 
 
 def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:

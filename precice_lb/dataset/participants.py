@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.guesses import guesses_of
+from precice_lb.dataset.guesses import Guesses
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
-from precice_lb.dataset.rows import (
-    Block,
-    Layout,
-    blocks,
-    counts_of,
-    cpu_of,
-    layout_of,
-    mpi_of,
-    sections_of,
-    vertices_of,
-)
-from precice_lb.store.reader import RankStore
-from precice_lb.store.schema import ADVANCE_SPENDS
+from precice_lb.dataset.rows import Layout, RankTables
+from precice_lb.store.columns import ADVANCE_SPENDS
+from precice_lb.store.records import RankFile
 
 Seconds = NDArray[np.float64]
 
@@ -33,7 +23,8 @@ Seconds = NDArray[np.float64]
 class ParticipantTimes:
     """Seconds of one participant, reduced over its ranks, before it is known what a transfer between partners takes."""
 
-    group: Sequence[RankStore]
+    # Without their tables.
+    group: Sequence[RankFile]
     layout: Layout
     warmup: int
     # Of each iteration: the least wait of a rank that receives data, the wall time without it, the mean overhead of
@@ -44,7 +35,7 @@ class ParticipantTimes:
     wall: Seconds
     # The wait inside ``initialize``, likewise.
     first_wait: float
-    # Mean seconds per window after warm-up by rank: solve, mapping, wait, overhead, and what of the wait was hidden.
+    # Mean seconds per window after warm-up by rank: solve, advance, mapping, wait, overhead, hidden (of the wait).
     rank: dict[str, Seconds]
     # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
     least_overhead: float
@@ -52,6 +43,9 @@ class ParticipantTimes:
     receiving: NDArray[np.bool_]
     # Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
     second: bool
+    # Where asked for, what further tables say.
+    tables: RankTables
+    guesses: Guesses
     # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
     hidden: float = 0.0
 
@@ -80,7 +74,7 @@ class ParticipantTimes:
     def problems(self) -> dict[str, int]:
         """Why something was not measured, with the number of ranks that say so; their files' names count as one."""
         found: Counter[str] = Counter()
-        if not _knows_waits(self.group):
+        if not _knows_waits(self.group[0]):
             found[RANK_0_MISSING] = len(self.group)
         for store in self.group:
             data = store.metadata
@@ -94,7 +88,7 @@ class ParticipantTimes:
         self.wait = self.wait + hidden
         self.hidden = float(np.median(hidden[self.steady]))
         layout, overhead = self.layout, self.rank["overhead"][self.receiving]
-        waited = _shifted(hidden, np.array(0.0), self.metadata) if self.second else hidden
+        waited = _shifted(hidden, 0.0, self.metadata) if self.second else hidden
         after = layout.windows > self.warmup
         moved, counted = (mean_known(layout.of_windows(seconds)[after]) for seconds in (hidden, waited))
         if moved > 0:
@@ -108,12 +102,14 @@ class ParticipantTimes:
         layout, wait = self.layout, self.wait
         if self.second:
             # The wait for an iteration whose own end is lost is left out with it.
-            wait = np.where(np.isfinite(wait), _shifted(wait, np.array(self.first_wait), self.metadata), np.nan)
+            wait = np.where(np.isfinite(wait), _shifted(wait, self.first_wait, self.metadata), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
         steady = self.steady
         numbers = layout.iteration_numbers
-        sections = sections_of(self.group, layout.windows[layout.windows > self.warmup])
+        tables = self.tables
+        sections = tables.sections
+        spent = [name for name in sections if name.startswith(ADVANCE_SPENDS)]
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
@@ -122,11 +118,6 @@ class ParticipantTimes:
             compute_seconds=layout.of_windows(own),
             wait_seconds=layout.of_windows(wait),
             iterations=layout.iterations,
-            rank_solve=self.rank["solve"],
-            rank_mapping=self.rank["mapping"],
-            rank_wait=self.rank["wait"],
-            rank_overhead=self.rank["overhead"],
-            rank_hidden=self.rank["hidden"],
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.bincount(numbers[steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
@@ -135,77 +126,84 @@ class ParticipantTimes:
             timing_problems=self.problems,
             hidden_wait=self.hidden,
             places=places_of(self.group),
-            rank_sections={name: seconds for name, seconds in sections.items() if not name.startswith(ADVANCE_SPENDS)},
-            rank_spent={
-                name.removeprefix(ADVANCE_SPENDS): seconds
-                for name, seconds in sections.items()
-                if name.startswith(ADVANCE_SPENDS)
-            },
-            rank_advance=self.rank["advance"],
-            guesses=guesses_of(self.group, layout.windows),
-            rank_counts=counts_of(self.group),
-            rank_vertices=vertices_of(self.group),
-            rank_mpi=mpi_of(self.group, layout.windows[layout.windows > self.warmup]),
-            rank_cpu=cpu_of(self.group, layout.windows[layout.windows > self.warmup]),
+            rank_sections={name: seconds for name, seconds in sections.items() if name not in spent},
+            rank_spent={name.removeprefix(ADVANCE_SPENDS): sections[name] for name in spent},
+            guesses=self.guesses.rows,
+            rank_counts=tables.counts,
+            rank_vertices=tables.vertices,
+            rank_mpi=tables.mpi,
+            rank_cpu=tables.cpu,
             recorded_ranks=tuple(int(store.metadata["rank"]) for store in self.group),
             rank_calls=layout.calls,
             threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
+            # Of `rank_solve` and so on.
+            **{f"rank_{name}": seconds for name, seconds in self.rank.items()},
         )
 
 
-def participant_times(group: Sequence[RankStore], warmup: int, *, second: bool = False) -> ParticipantTimes:
-    """Reduce the ranks of a participant."""
-    layout, units = layout_of(group)
+def participant_times(
+    ranks: Iterable[RankFile], layout: Layout, warmup: int, *, second: bool = False, whole: bool = True
+) -> ParticipantTimes:
+    """Reduce the ranks of a participant, sorted, one by one; ``whole`` also their tables but calls."""
     # Where the first windows are missing, so is the wait before them.
     second = second and layout.from_the_start
-    metadata = group[0].metadata
-    size = int(metadata["size"])
-    rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
-    rank["hidden"] = np.zeros(size)
-    receiving = np.zeros(size, dtype=bool)
+    group: list[RankFile] = []
+    rank: dict[str, Seconds] = {}
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
     iterations_after = _of_windows_after(layout, warmup)
     least_overhead = np.nan
-    for block in blocks(units):
-        if not _knows_waits(group):
-            block.wait[:] = np.nan
-        overhead = layout.of_iterations(block.advance - block.mapping - block.wait)
-        waits, walls = layout.of_iterations(block.wait), layout.of_iterations(block.solve + block.advance)
-        first = _first_waits(block)
+    guesses = Guesses(layout.windows)
+    for store in ranks:
+        metadata = store.metadata
+        number, size = int(metadata["rank"]), int(metadata["size"])
+        if not group:
+            rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
+            rank["hidden"] = np.zeros(size)
+            receiving, tables = np.zeros(size, dtype=bool), RankTables(size, layout.windows[steady])
+        group.append(RankFile(store.path, metadata, store.configuration))
+        row = layout.seconds(store.advances)
+        if not _knows_waits(group[0]):
+            row["wait"][:] = np.nan
+        overhead = layout.of_iterations(row["advance"] - row["mapping"] - row["wait"])
+        waits, walls = layout.of_iterations(row["wait"]), layout.of_iterations(row["solve"] + row["advance"])
+        first = _first_wait(store)
         for name, seconds in (
-            ("solve", _where_known(layout.of_iterations(block.solve), waits)),
-            ("advance", layout.of_iterations(block.advance)),
-            ("mapping", layout.of_iterations(block.mapping)),
+            ("solve", _where_known(layout.of_iterations(row["solve"]), waits)),
+            ("advance", layout.of_iterations(row["advance"])),
+            ("mapping", layout.of_iterations(row["mapping"])),
             ("wait", _where_known(_shifted(waits, first, metadata), waits) if second else waits),
             ("overhead", overhead),
         ):
-            rank[name][block.ranks] = _row_means(layout.of_windows(seconds)[:, steady])
-        measured = np.isfinite(waits).any(axis=1)
-        receives = _receives(block, waits) & measured
-        receiving[block.ranks] = receives
-        spent = overhead[receives][:, iterations_after]
-        least_overhead = float(np.fmin(least_overhead, np.fmin.reduce(spent, axis=None, initial=np.nan)))
-        receivers.add(waits[receives], walls[receives], overhead[receives], first[receives])
-        everyone.add(waits[measured], walls[measured], overhead[measured], first[measured])
-        totals = np.nansum(walls, axis=1)
-        if len(totals) and totals.max() > longest:
-            longest, wall = float(totals.max()), walls[int(totals.argmax())].copy()
-    chosen = receivers if receiving.any() else everyone
-    wait, busy, overhead, first_wait = chosen.result()
+            rank[name][number] = mean_known(layout.of_windows(seconds)[steady])
+        if np.isfinite(waits).any():
+            everyone.add(waits, walls, overhead, first)
+            # As the metadata say, else who ever waited.
+            receiving[number] = metadata.get("receives_data", np.nansum(waits) > 0)
+            if receiving[number]:
+                receivers.add(waits, walls, overhead, first)
+                least_overhead = float(np.fmin.reduce(overhead[iterations_after], initial=least_overhead))
+        total = float(np.nansum(walls))
+        if total > longest:
+            longest, wall = total, walls
+        if whole:
+            tables.add(store)
+            guesses.add(store)
+    wait, busy, overhead, first_wait = (receivers if receiving.any() else everyone).result()
     return ParticipantTimes(
-        group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second
-    )
+        group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second, tables,
+        guesses,
+    )  # fmt: skip
 
 
 RANK_0_MISSING = "rank 0 is missing, and what others wait for may be that; give its file too"
 """What to say of a participant whose primary rank, the one that is connected to its partners, was not recorded."""
 
 
-def _knows_waits(group: Sequence[RankStore]) -> bool:
+def _knows_waits(lowest: RankFile) -> bool:
     """Whether waits that preCICE's profiling files tell are for partners: secondary ranks wait for the primary one."""
-    metadata = group[0].metadata
+    metadata = lowest.metadata
     return metadata["rank"] == 0 or "timing_source" not in metadata
 
 
@@ -228,14 +226,13 @@ class _Reduction:
         shape = len(layout.iteration_starts)
         return cls(np.full(shape, np.nan), np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
-    def add(self, waits: Seconds, walls: Seconds, overhead: Seconds, first: Seconds) -> None:
-        if len(waits):
-            self.wait = np.fmin(self.wait, np.fmin.reduce(waits, axis=0))
-            self.first = float(np.fmin(self.first, np.fmin.reduce(first)))
-            known = np.isfinite(walls)
-            self.wall += np.where(known, walls, 0.0).sum(axis=0)
-            self.overhead += np.nan_to_num(overhead).sum(axis=0)
-            self.count += known.sum(axis=0)
+    def add(self, waits: Seconds, walls: Seconds, overhead: Seconds, first: float) -> None:
+        self.wait = np.fmin(self.wait, waits)
+        self.first = float(np.fmin(self.first, first))
+        known = np.isfinite(walls)
+        self.wall += np.where(known, walls, 0.0)
+        self.overhead += np.nan_to_num(overhead)
+        self.count += known
 
     def result(self) -> tuple[Seconds, Seconds, Seconds, float]:
         """Wait, wall without it, overhead, and wait in ``initialize``."""
@@ -246,9 +243,9 @@ class _Reduction:
 
 
 def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
-    """Leave out, of ranks whose wait is known in some iterations, the others: all means are over the same windows."""
+    """Leave out the iterations whose wait is not known, where it is in others: all means are over the same windows."""
     known = np.isfinite(waits)
-    return np.where(known | ~known.any(axis=1, keepdims=True), seconds, np.nan)
+    return np.where(known | (not known.any()), seconds, np.nan)
 
 
 def _of_windows_after(layout: Layout, warmup: int) -> NDArray[np.bool_]:
@@ -256,27 +253,20 @@ def _of_windows_after(layout: Layout, warmup: int) -> NDArray[np.bool_]:
     return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
 
 
-def _shifted(waits: Seconds, first: Seconds, metadata: Mapping[str, Any]) -> Seconds:
-    """Move waits, iterations on the last axis, into the iteration that the data is for, from ``first`` on."""
-    if not waits.shape[-1]:
+def _shifted(waits: Seconds, first: float, metadata: Mapping[str, Any]) -> Seconds:
+    """Move waits of iterations into the one that the data is for, from ``first`` on."""
+    if not len(waits):
         return waits
-    moved = np.concatenate([first[..., np.newaxis], waits[..., :-1]], axis=-1)
+    moved = np.append(first, waits[:-1])
     if metadata["finished"]:
         # Without a next window the last call waits only for partners in other schemes.
-        moved[..., -1] += np.nan_to_num(waits[..., -1])
+        moved[-1] += np.nan_to_num(waits[-1])
     return moved
 
 
-def _receives(block: Block, waits: Seconds) -> NDArray[np.bool_]:
-    """Ranks that receive data: as the metadata say, else those that ever waited."""
-    waited = np.nansum(waits, axis=1) > 0
-    told = [store.metadata.get("receives_data") for store in block.stores]
-    return np.array([found if says is None else says for found, says in zip(waited, told, strict=True)], dtype=bool)
-
-
-def _first_waits(block: Block) -> Seconds:
-    waits = [int(store.initialize["wait_ns"][0]) if len(store.initialize) else -1 for store in block.stores]
-    return np.array([wait * 1e-9 if wait >= 0 else np.nan for wait in waits])
+def _first_wait(store: RankFile) -> float:
+    waits = store.initialize["wait_ns"][:1]
+    return int(waits[0]) * 1e-9 if len(waits) and waits[0] >= 0 else np.nan
 
 
 def _means_by(numbers: NDArray[np.int64], values: Seconds) -> Seconds:
@@ -286,12 +276,3 @@ def _means_by(numbers: NDArray[np.int64], values: Seconds) -> Seconds:
     means = np.full(end, np.nan)
     np.divide(np.bincount(numbers[known], values[known], end), count, out=means, where=count > 0)
     return means[1:]
-
-
-def _row_means(values: Seconds) -> Seconds:
-    """Mean of each row over what is known in it; NaN where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    means = np.full(len(values), np.nan)
-    np.divide(np.where(known, values, 0.0).sum(axis=1), count, out=means, where=count > 0)
-    return means

@@ -18,7 +18,7 @@ from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plural import numbered, plural
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 Places: TypeAlias = Mapping[str, tuple[int, int]]
 """By host, how many threads of ranks were there, and the cores that any of them could run on: a bit for each."""
@@ -485,7 +485,7 @@ def mean_known(values: NDArray[np.float64]) -> float:
     return float(np.mean(known)) if len(known) else math.nan
 
 
-def places_of(group: Sequence[RankStore]) -> Places:
+def places_of(group: Sequence[RankFile]) -> Places:
     """Count a participant's threads by host; nothing where a rank does not say its cores, or emulates its load."""
     ranks: Counter[str] = Counter()
     cores: dict[str, int] = {}

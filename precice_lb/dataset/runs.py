@@ -18,6 +18,7 @@ import numpy as np
 from precice_lb.dataset.coupled_time import WINDOW, CoupledTime, coupled_time
 from precice_lb.dataset.participants import ParticipantTimes, participant_times
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
+from precice_lb.dataset.rows import Layout, Ranks, layout_of
 from precice_lb.dataset.series import warmup_of
 from precice_lb.exceptions import DataError
 from precice_lb.plural import plural
@@ -26,7 +27,7 @@ from precice_lb.precice_xml.reader import root_children
 from precice_lb.precice_xml.records import Element
 from precice_lb.store.grouping import group_ranks, runs_with_doubts
 from precice_lb.store.reader import read_stores
-from precice_lb.store.records import Complete, RankStore
+from precice_lb.store.records import Complete, RankFile
 
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out at least where neither the caller nor the run says how many."""
@@ -77,27 +78,27 @@ def load_runs(
     ]
 
 
-def _coupled_run(groups: Sequence[Sequence[RankStore]], warmup: int | None, complete: Complete | None) -> CoupledRun:
+def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, complete: Complete | None) -> CoupledRun:
     """Join the participants of one coupled run."""
-    if complete is not None:
-        groups = [complete(group) for group in groups]
     groups = sorted(groups, key=lambda group: str(group[0].metadata["participant"]))
+    ranks = [Ranks(group, complete) for group in groups]
+    layouts = [layout_of(group) for group in groups]
     first = groups[0][0]
     stated = warmup
     if stated is None:
         stated = max(group[0].metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for group in groups)
     time = coupled_time(first.configuration, {str(group[0].metadata["participant"]): group[0] for group in groups})
-    participants = _participants(groups, first.configuration, stated, time)
+    participants, directories = _participants(ranks, layouts, stated, time)
     left_out = stated
     if warmup is None:
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
-            participants = _participants(groups, first.configuration, left_out, time)
+            participants, _ = _participants(ranks, layouts, left_out, time)
     degrees: dict[str, float] = {}
     for group in groups:
         degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
     name = first.metadata.get("run") or " ".join(map(_label, participants.values()))
-    directory = Path(os.path.commonpath([store.directory.absolute() for group in groups for store in group]))
+    directory = Path(os.path.commonpath(directories))
     return CoupledRun(
         name,
         participants,
@@ -116,16 +117,18 @@ def _label(part: ParticipantRun) -> str:
 
 
 def _participants(
-    groups: Sequence[Sequence[RankStore]], configuration: str, warmup: int, time: CoupledTime
-) -> dict[str, ParticipantRun]:
-    """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up."""
+    ranks: Sequence[Ranks], layouts: Sequence[Layout], warmup: int, time: CoupledTime
+) -> tuple[dict[str, ParticipantRun], set[Path]]:
+    """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up; and where they are."""
+    configuration = ranks[0].stores[0].configuration
     roles = roles_of(configuration)
     second = roles.second or ()
-    names = [str(group[0].metadata["participant"]) for group in groups]
+    names = [str(each.stores[0].metadata["participant"]) for each in ranks]
     tables = [
-        participant_times(group, warmup * time.of(name), second=name in second)
-        for name, group in zip(names, groups, strict=True)
+        participant_times(each, layout, warmup * time.of(name), second=name in second)
+        for name, each, layout in zip(names, ranks, layouts, strict=True)
     ]
+    directories = {store.directory.absolute() for table in tables for store in table.group}
     named = {str(table.metadata["participant"]): table for table in tables}
     pair = roles.serial_pair
     if pair is not None and set(pair) == set(named):
@@ -133,7 +136,7 @@ def _participants(
     else:
         waits = {name: table.least_wait for name, table in named.items()}
         floor = transfer_floor(configuration, waits, {name: table.least_overhead for name, table in named.items()})
-    return {name: table.run(floor) for name, table in named.items()}
+    return {name: table.run(floor) for name, table in named.items()}, directories
 
 
 @dataclasses.dataclass(frozen=True)

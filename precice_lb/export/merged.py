@@ -41,7 +41,7 @@ def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force
     DataError
         If a file cannot be written.
     """
-    groups = group_ranks(read_stores(sources, rows=False))
+    groups = group_ranks(read_stores(sources))
     for group in groups:
         problem = None if force else next(filter(None, map(writing_problem, group)), None)
         if problem is not None:

@@ -13,7 +13,7 @@ from precice_lb.exceptions import ConfigurationError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.store.reader import read_runs
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,14 +22,14 @@ class ExportedRun:
 
     # The metadata ``run``, or one made from participants and ranks; different from those of the other runs.
     name: str
-    participants: dict[str, Sequence[RankStore]]
+    participants: dict[str, Sequence[RankFile]]
 
     @property
     def configuration(self) -> str:
         """Text of ``precice-config.xml``."""
         return next(iter(self.participants.values()))[0].configuration
 
-    def ranks(self) -> Iterator[tuple[str, RankStore]]:
+    def ranks(self) -> Iterator[tuple[str, RankFile]]:
         """Give each rank with its participant, with mapping and wait from preCICE's profiling files."""
         for name, group in self.participants.items():
             for store in group:
@@ -40,7 +40,7 @@ def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
     """Find the runs in stores, in the order they started."""
     runs: list[ExportedRun] = []
     names: set[str] = set()
-    for groups in read_runs(sources, rows=False):
+    for groups in read_runs(sources):
         found = {str(group[0].metadata["participant"]): group for group in groups}
         participants = dict(sorted(found.items()))
         sizes = " ".join(f"{name}:{group[0].metadata['size']}" for name, group in participants.items())
@@ -81,7 +81,7 @@ def clock_shifts(run: ExportedRun) -> dict[str, int]:
     return shifts
 
 
-def _last_calls(store: RankStore) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _last_calls(store: RankFile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Windows with begin and end of the ``advance`` that completed them, in ns of Unix time."""
     rows = store.advances
     rows = rows[rows["window_complete"]]

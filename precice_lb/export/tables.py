@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.export.runs import ExportedRun, exported_runs
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +127,7 @@ def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
             yield columns
 
 
-def _iterations(store: RankStore) -> Columns:
+def _iterations(store: RankFile) -> Columns:
     """Seconds of each coupling iteration of a rank, all its calls of ``advance`` together."""
     rows = store.advances
     changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)

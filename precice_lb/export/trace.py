@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.export.runs import ExportedRun, clock_shifts, exported_runs
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_SPENDS
+from precice_lb.store.columns import ADVANCE_SPENDS
+from precice_lb.store.records import RankFile
 
 _MARGIN_NS = 1_000_000
 
@@ -94,7 +94,7 @@ def _write(file: TextIO, runs: Sequence[ExportedRun], origin: int) -> int:
     return count
 
 
-def _slices(store: RankStore, zero: int, pid: int) -> Iterator[str]:
+def _slices(store: RankFile, zero: int, pid: int) -> Iterator[str]:
     """Events of one rank as JSON, times in microseconds."""
     rank = store.metadata["rank"]
 
@@ -114,7 +114,7 @@ def _slices(store: RankStore, zero: int, pid: int) -> Iterator[str]:
         yield from _parts(event, begin, int(before), int(row["mapping_ns"]), int(row["wait_ns"]))
     if not len(rows):
         return
-    sections, names = store.sections, store.section_names
+    sections, names = store.rows("sections"), store.names("sections")
     of_solver = np.array([not name.startswith(ADVANCE_SPENDS) for name in names], dtype=bool)
     sections = sections[of_solver[sections["name"]]]
     earlier = np.append(before, rows["begin_ns"][:-1])

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
+from precice_lb.guess.columns import PREFIX, SHIFTED
 from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
 from precice_lb.precice_xml.elements import fail, is_true, load
 from precice_lb.precice_xml.reader import parse_configuration
 from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Exchange, Mapping, Participant
-from precice_lb.store.schema import GUESS_PREFIX as PREFIX
-from precice_lb.store.schema import SHIFTED_PREFIX as SHIFTED
 
 RELAXATIONS = ("aitken", "constant")
 """Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""

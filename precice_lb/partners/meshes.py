@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
-from precice_lb.store.records import CELL_VERTICES
+from precice_lb.store.meshes import CELL_VERTICES
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import CallReader
+from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.partners.meshes import PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.store.merged import aligned_meshes
-from precice_lb.store.reader import RankStore, find_stores, keeps_meshes, read_runs
-from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
+from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
+from precice_lb.store.reader import find_stores, read_file, read_runs
+from precice_lb.store.records import RankFile
 
 # <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
 _EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
@@ -255,7 +255,7 @@ def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, floa
 
 def _start_up(header: Header) -> dict[str, float]:
     """Seconds of one rank; what follows ``initialize`` is not read."""
-    source = CallReader(header).events
+    source = Profile(header).events
     seconds: dict[str, float] = {}
     for events in source:
         # Exports, for one, are made later, too.
@@ -271,7 +271,7 @@ def _start_up(header: Header) -> dict[str, float]:
     return seconds
 
 
-Run = Sequence[Sequence[RankStore]]
+Run = Sequence[Sequence[RankFile]]
 
 
 def read_store_meshes(
@@ -300,7 +300,7 @@ def read_store_meshes(
     DataError
         If a rank is missing, or no meshes were recorded.
     """
-    return meshes_of_run(read_runs(sources, rows=False)[-1])
+    return meshes_of_run(read_runs(sources)[-1])
 
 
 def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> Run | None:
@@ -312,7 +312,9 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     best: Run | None = None
     best_score = (False, False)
     paths = find_stores(sources)
-    for run in read_runs(paths, rows=False) if any(map(keeps_meshes, paths)) else ():
+    # Soon seen where there is none.
+    recorded = any(len(store.rows("meshes")) for path in paths for store in read_file(path))
+    for run in read_runs(paths) if recorded else ():
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
             same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
@@ -339,7 +341,7 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
                 f"{place}: expected stores of all {size} ranks of {participant}, found none of rank {missing[0]}; copy "
                 "the stores of all ranks"
             )
-        told = aligned_meshes(stores)
+        told = recorded_meshes(*stores)
         provided = [mesh for mesh, who in providers.items() if who == participant]
         if not len(told.rows) and provided:
             raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
@@ -363,7 +365,7 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     return configuration, meshes, regions
 
 
-def _why_none(store: RankStore) -> str:
+def _why_none(store: RankFile) -> str:
     """Say why a participant has no meshes in its stores, and what to do."""
     if store.is_imported:
         return (
@@ -374,14 +376,14 @@ def _why_none(store: RankStore) -> str:
     return "found none recorded; record the run again, without PRECICE_LB_MESHES=0"
 
 
-def _name(group: Sequence[RankStore]) -> str:
+def _name(group: Sequence[RankFile]) -> str:
     return str(group[0].metadata["participant"])
 
 
-def _first_rows(group: Sequence[RankStore]) -> NDArray[np.void]:
+def _first_rows(group: Sequence[RankFile]) -> NDArray[np.void]:
     """Return what the first rank says that has any mesh: others may be off the interface."""
-    found = (rows for rows in (store.meshes().rows for store in group) if len(rows))
-    return next(found, RecordedMeshes().rows)
+    found = (rows for rows in (recorded_meshes(store).rows for store in group) if len(rows))
+    return next(found, MESHES.empty())
 
 
 def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> NDArray[np.float64]:

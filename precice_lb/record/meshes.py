@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.record.tables import setting, warn_once
-from precice_lb.store.records import CELL_VERTICES, RecordedMeshes, box_names
-from precice_lb.store.schema import MESH_DTYPE, TABLES
+from precice_lb.store.meshes import CELL_VERTICES, CELLS, COORDINATES, MESHES, RecordedMeshes, box_names
 from precice_lb.store.spool import raised_elsewhere
 
 # Calls that add single vertices or cells are collected for those that add several, so that they cost little.
@@ -124,9 +123,9 @@ class MeshNotes:
         for mesh in meshes.values():
             self._settle(mesh)
         kept = {name: mesh for name, mesh in meshes.items() if mesh.box is not None or mesh.region is not None}
-        rows = np.zeros(len(kept), MESH_DTYPE)
+        rows = np.zeros(len(kept), MESHES.dtype)
         rows["rank"], rows["name"], rows["coordinates"] = rank, np.arange(len(kept)), self._keep_points
-        coordinates, cells = [np.empty(0, TABLES["coordinates"])], [np.empty(0, TABLES["cells"])]
+        coordinates, cells = [COORDINATES.empty()], [CELLS.empty()]
         for row, mesh in zip(rows, kept.values(), strict=True):
             row["vertices"] = mesh.count
             for prefix, box in (("", mesh.box), ("region_", mesh.region)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,17 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.record.tables import NO_SUMS, Counts, Sections, summary, sums, warn_once
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    COUNT_DTYPE,
-    CPU_DTYPE,
-    GUESS_DTYPE,
-    INITIALIZE_DTYPE,
-    MPI_DTYPE,
-    NOT_MEASURED,
-    SECTION_DTYPE,
-)
+from precice_lb.record.tables import NO_SUMS, Names, checked_count, summary, sums, warn_once
+from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES
 from precice_lb.store.spool import raised_elsewhere
 
 if TYPE_CHECKING:
@@ -33,6 +25,8 @@ _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 # What a killed run may lose at most, but for the window that it was in.
 _LONGEST_NS = 10_000_000_000
+# Tables whose rows tell the window by the call that follows.
+_BY_CALL = {"sections", "counts"}
 _CALL_DTYPE = np.dtype(
     [("begin", "<i8"), ("end", "<i8"), ("dt", "<f8"), ("complete", "?"), ("cpu_begin", "<i8"), ("cpu_end", "<i8")]
 )
@@ -49,22 +43,19 @@ class _Taken:
     previous_end: int = field(default_factory=lambda: time.perf_counter_ns())
     previous_cpu: int = field(default_factory=lambda: time.process_time_ns())
     sums: NDArray[np.int64] = field(default_factory=lambda: NO_SUMS)
-    # With its `rows`.
+    # With its `advances`.
     before: tuple[_Taken, NDArray[np.void]] | None = None
     calls: list[tuple[int, int, float, bool, int, int]] = field(default_factory=list)
     # Positions in `calls`, where the next one begins another iteration.
     repeats: set[int] = field(default_factory=set)
-    initialize: list[tuple[int, int, int, int]] = field(default_factory=list)
-    # Rows, with the position in `calls` in place of the window.
-    sections: list[tuple[int, int, int, int]] = field(default_factory=list)
-    counts: list[tuple[int, int, float]] = field(default_factory=list)
-    guesses: list[tuple[int, int, int, float]] = field(default_factory=list)
+    # Rows of further tables by name; those of `_BY_CALL` have the position in `calls` in place of the window.
+    rows: defaultdict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     # Where asked for, ns in MPI within the solve time before each of `calls`.
     mpi: list[int] = field(default_factory=list)
 
     def following(self) -> _Taken:
         """Begin what is taken from now on."""
-        rows, count = self.rows(), len(self.calls)
+        rows, count = self.advances(), len(self.calls)
         window, iteration, end, cpu = self.window, self.iteration, self.previous_end, self.previous_cpu
         if count:
             complete = bool(rows["window_complete"][-1])
@@ -75,11 +66,11 @@ class _Taken:
         before = self, rows
         return _Taken(self.number + 1, window, iteration, end, cpu, self.sums + sums(rows), before, repeats=repeats)
 
-    def rows(self) -> NDArray[np.void]:
-        """Rows of `ADVANCE_DTYPE`."""
+    def advances(self) -> NDArray[np.void]:
+        """Rows of ``advance``."""
         calls = np.array(self.calls, dtype=_CALL_DTYPE)
         count = len(calls)
-        rows = np.zeros(count, dtype=ADVANCE_DTYPE)
+        rows = ADVANCES.blank(count)
         if not count:
             return rows
         begins_window = np.concatenate(([False], calls["complete"][:-1]))
@@ -97,26 +88,17 @@ class _Taken:
 
     def tables(self, rows: NDArray[np.void]) -> dict[str, NDArray[np.void]]:
         """Rows of all tables but for names, given those of ``advance``."""
-        tables = {
-            name: np.array(taken, dtype)
-            for name, taken, dtype in (
-                ("initialize", self.initialize, INITIALIZE_DTYPE),
-                ("sections", self.sections, SECTION_DTYPE),
-                ("counts", self.counts, COUNT_DTYPE),
-                ("guesses", self.guesses, GUESS_DTYPE),
-            )
-            if taken
-        }
+        tables = {name: np.array(taken, TABLES[name].dtype) for name, taken in self.rows.items() if taken}
         following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self.window
-        for name in tables.keys() & {"sections", "counts"}:
+        for name in _BY_CALL & tables.keys():
             tables[name]["window"] = np.append(rows["window"], following)[tables[name]["window"]]
         if self.mpi:
             # A call that failed has no row.
             mpi = np.array(self.mpi[: len(rows)], dtype=np.int64)
-            tables["mpi"] = _by_window(rows["window"][: len(mpi)], mpi, MPI_DTYPE)
+            tables["mpi"] = _by_window("mpi", rows["window"][: len(mpi)], mpi)
         calls = np.array(self.calls, dtype=_CALL_DTYPE)
         cpu = calls["cpu_begin"] - np.concatenate(([self.previous_cpu], calls["cpu_end"]))[: len(calls)]
-        return {**tables, "cpu": _by_window(rows["window"], cpu, CPU_DTYPE), "rows": rows}
+        return {**tables, "cpu": _by_window("cpu", rows["window"], cpu), "advances": rows}
 
 
 class Recorder:
@@ -141,9 +123,12 @@ class Recorder:
         settle: Callable[[], str | None] | None = None,
     ) -> None:
         self._taken = _Taken()
-        self._sections = Sections()
-        self._counts = Counts()
-        self._guess_names: dict[str, int] = {}
+        self._names = {
+            "sections": Names("profiling sections"), "guesses": Names("first guesses"), "counts": Names("features")
+        }  # fmt: skip
+        self._open_sections: list[tuple[str | bytes, int]] = []
+        # By feature, the latest number.
+        self._counts: dict[int, float] = {}
         self._writer = writer
         self._after_close = after_close
         # Gives the id of the launch, once all ranks are known to have come as far as that.
@@ -159,7 +144,7 @@ class Recorder:
         """Write what the rank said about its meshes."""
         with self._writing() as writer:
             if writer is not None:
-                writer.write_meshes(notes.recorded(writer.metadata["rank"]))
+                writer.write_once("meshes", notes.recorded(writer.metadata["rank"]).arrays())
 
     def take(self, call: tuple[int, int, float, bool, int, int]) -> None:
         """Take a call of ``advance``."""
@@ -171,7 +156,7 @@ class Recorder:
 
     def initialized(self, begin: int, end: int) -> None:
         """Take the times of ``initialize``, in ns of the clock."""
-        self._taken.initialize.append((begin, end - begin, NOT_MEASURED, NOT_MEASURED))
+        self._taken.rows["initialize"].append((begin, end - begin, NOT_MEASURED, NOT_MEASURED))
         with self._writing() as writer:
             launch = None if self._settle is None else self._settle()
             if writer is not None and launch is not None:
@@ -190,27 +175,38 @@ class Recorder:
 
     def section_started(self, name: str | bytes) -> None:
         """Take the beginning of a profiling section of the solver."""
-        self._sections.start(name, time.perf_counter_ns())
+        self._open_sections.append((name, time.perf_counter_ns()))
 
     def section_stopped(self, end: int) -> None:
         """Take the end of the profiling section that began last; ``end`` is the clock, in ns."""
-        taken = self._taken
-        self._sections.stop(end, len(taken.calls), taken.sections)
-        if len(taken.sections) >= _BUFFER_ROWS:
-            self._write()
+        if not self._open_sections:
+            return
+        name, begin = self._open_sections.pop()
+        number, taken = self._names["sections"][name], self._taken
+        if number >= 0:
+            rows = taken.rows["sections"]
+            rows.append((number, len(taken.calls), begin, end - begin))
+            if len(rows) >= _BUFFER_ROWS:
+                self._write()
 
     def guessed(self, window: int, name: str, cost_ns: int, error: float) -> None:
         """Take which predictor made a time window's first guess, what it took, and what the guess was wrong by."""
-        number = self._guess_names.setdefault(name, len(self._guess_names))
-        self._taken.guesses.append((window, number, cost_ns, error))
+        number = self._names["guesses"][name]
+        if number >= 0:
+            self._taken.rows["guesses"].append((window, number, cost_ns, error))
 
     def count(self, feature: Any, number: Any) -> None:
         """Take how much of a feature the rank holds from now on."""
-        self._counts.take(feature, number, len(self._taken.calls), self._taken.counts)
+        checked = checked_count(feature, number)
+        if checked is not None:
+            name, count = self._names["counts"][checked[0]], checked[1]
+            if name >= 0 and self._counts.get(name) != count:
+                self._taken.rows["counts"].append((len(self._taken.calls), name, count))
+                self._counts[name] = count
 
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums, as the participant's ``timing_summary`` does."""
-        return summary(self._taken.sums + sums(self._taken.rows()))
+        return summary(self._taken.sums + sums(self._taken.advances()))
 
     def flush_due(self) -> int:
         """Flush, and return the number of time windows until the next flush."""
@@ -276,22 +272,17 @@ class Recorder:
     def _write_before(self) -> None:
         if self._taken.before is not None and self._writer is not None and self.is_open:
             before, rows = self._taken.before
-            self._writer.append(
-                **before.tables(rows),
-                section_names=self._sections.names,
-                guess_names=tuple(self._guess_names),
-                count_names=self._counts.names,
-                number=before.number,
-            )
+            names = {table: names.texts for table, names in self._names.items()}
+            self._writer.append(**before.tables(rows), names=names, number=before.number)
         self._taken.before = None
 
 
-def _by_window(windows: NDArray[np.int64], nanoseconds: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[np.void]:
-    """Sum up by time window: rows of such a type."""
+def _by_window(table: str, windows: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> NDArray[np.void]:
+    """Sum up by time window: rows of such a table."""
     known, at = np.unique(windows, return_inverse=True)
-    found = np.zeros(len(known), dtype=dtype)
+    found = np.zeros(len(known), dtype=TABLES[table].dtype)
     found["window"] = known
-    np.add.at(found[dtype.names[1]] if dtype.names else found, at, nanoseconds)
+    np.add.at(found[f"{table}_ns"], at, nanoseconds)
     return found
 
 

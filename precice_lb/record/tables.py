@@ -1,4 +1,4 @@
-"""What a solver says besides its calls: cells of its rank, sections of its own; running sums, and notes to it."""
+"""Names and numbers that a solver gives besides its calls, running sums, and notes to it."""
 
 from __future__ import annotations
 
@@ -12,46 +12,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.names import say
-from precice_lb.store.schema import stored_name
+from precice_lb.store.columns import stored_name
 
 _MOST_NAMES = 1000
 
 
-class Counts:
-    """Numbers of features; ``names`` are what column ``name`` of the rows counts, from 0."""
+class Names(dict[str | bytes, int]):
+    """Numbers from 0 of names that rows count; -1 of those that are one too many: they would be kept for ever.
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._latest: dict[int, float] = {}
+    ``texts`` are the names as a store has them, in this order.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+        self._texts: dict[str, int] = {}
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All features so far."""
-        return tuple(self._numbers)
+    def texts(self) -> tuple[str, ...]:
+        """All names so far."""
+        return tuple(self._texts)
 
-    def take(self, feature: Any, number: Any, call: int, rows: list[tuple[int, int, float]]) -> None:
-        """Add to ``rows`` how much of a feature the rank holds from the ``call``-th ``advance`` in them on."""
-        name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
-        if not isinstance(name, str) or not name.strip("\0"):
-            _ignore_count("the name of a feature", feature)
-            return
-        name = stored_name(name)
-        try:
-            count = float(number)
-        # Code of any package may run here, and raise what it likes.
-        except Exception:
-            _ignore_count("how much of a feature this rank holds", number, name)
-            return
-        if not (math.isfinite(count) and count >= 0):
-            _ignore_count("how much of a feature this rank holds, at least 0", count, name)
-            return
-        if name not in self._numbers and len(self._numbers) == _MOST_NAMES:
-            _ignore_count(f"at most {_MOST_NAMES} features", name)
-            return
-        at = self._numbers.setdefault(name, len(self._numbers))
-        if self._latest.get(at) != count:
-            rows.append((call, at, count))
-            self._latest[at] = count
+    def __missing__(self, name: str | bytes) -> int:
+        text = stored_name(name.decode("utf-8", "replace") if isinstance(name, bytes) else name)
+        if text not in self._texts and len(self._texts) == _MOST_NAMES:
+            warn_once(f"{self._what} are recorded for the first {_MOST_NAMES} names only")
+            return -1
+        self[name] = self._texts.setdefault(text, len(self._texts))
+        return self[name]
+
+
+def checked_count(feature: Any, number: Any) -> tuple[str, float] | None:
+    """Return the name of a feature and how much of it a rank holds; None, and one warning, where it is no such call."""
+    name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
+    if not isinstance(name, str) or not name.strip("\0"):
+        _ignore_count("the name of a feature", feature)
+        return None
+    try:
+        count = float(number)
+    # Code of any package may run here, and raise what it likes.
+    except Exception:
+        _ignore_count("how much of a feature this rank holds", number, name)
+        return None
+    if not (math.isfinite(count) and count >= 0):
+        _ignore_count("how much of a feature this rank holds, at least 0", count, name)
+        return None
+    return name, count
 
 
 def _ignore_count(expected: str, found: Any, feature: str = "") -> None:
@@ -61,49 +67,12 @@ def _ignore_count(expected: str, found: Any, feature: str = "") -> None:
     warn_once(f"a call of count() is ignored: expected {expected}, found {text}{of}", kind=expected)
 
 
-class Sections:
-    """Sections that have ended; ``names`` are what column ``name`` of the rows counts, from 0."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, int] = {}
-        self._numbers: dict[str | bytes, int] = {}
-        self._open: list[tuple[str | bytes, int]] = []
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names so far."""
-        return tuple(self._texts)
-
-    def start(self, name: str | bytes, begin: int) -> None:
-        """Take the beginning of a section, in ns of the clock."""
-        self._open.append((name, begin))
-
-    def stop(self, end: int, call: int, rows: list[tuple[int, int, int, int]]) -> None:
-        """Add to ``rows`` the section that began last, ended before the ``call``-th ``advance`` in them."""
-        if self._open:
-            name, begin = self._open.pop()
-            number = self._numbers.get(name)
-            if number is None:
-                number = self._number(name)
-            if number >= 0:
-                rows.append((number, call, begin, end - begin))
-
-    def _number(self, name: str | bytes) -> int:
-        """Give a new name its number; -1 where there are too many, which would be kept in memory for ever."""
-        text = stored_name(name.decode("utf-8", "replace") if isinstance(name, bytes) else name)
-        if text not in self._texts and len(self._texts) == _MOST_NAMES:
-            warn_once(f"profiling sections are recorded for the first {_MOST_NAMES} names only")
-            return -1
-        self._numbers[name] = self._texts.setdefault(text, len(self._texts))
-        return self._numbers[name]
-
-
 NO_SUMS = np.zeros(4, np.int64)
 """`sums` of no rows."""
 
 
 def sums(rows: NDArray[np.void]) -> NDArray[np.int64]:
-    """Sum up rows of `ADVANCE_DTYPE`: complete time windows, calls of ``advance``, and ns of solve and ``advance``."""
+    """Sum up rows of ``advance``: complete time windows, calls of ``advance``, and ns of solve and ``advance``."""
     windows = np.count_nonzero(rows["window_complete"])
     return np.array([windows, len(rows), rows["solve_ns"].sum(), rows["advance_ns"].sum()])
 

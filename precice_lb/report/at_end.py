@@ -28,8 +28,9 @@ from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
 from precice_lb.store.grouping import group_ranks, group_runs
-from precice_lb.store.reader import RankStore, distinct_ranks, find_stores, read_store
-from precice_lb.store.records import Complete
+from precice_lb.store.rank_file import read_rank_file
+from precice_lb.store.reader import distinct_ranks, find_stores
+from precice_lb.store.records import Complete, RankFile
 from precice_lb.watch.run import stated_parameters
 
 SUMMARY_NAME = "summary.txt"
@@ -90,11 +91,11 @@ class _Ended:
     """A coupled run all of whose participants have finished: its ranks by participant, and its case."""
 
     case_directory: Path
-    run: Sequence[Sequence[RankStore]]
+    run: Sequence[Sequence[RankFile]]
     configuration: Configuration
 
     @property
-    def first(self) -> RankStore:
+    def first(self) -> RankFile:
         """Its first rank."""
         return self.run[0][0]
 
@@ -125,7 +126,7 @@ def _by_the_last(
     return written
 
 
-def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankStore]:
+def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankFile]:
     """Wait for all ranks of the participant's latest launch to close their stores."""
     deadline, pause = time.monotonic() + timeout, 0.05
     while True:
@@ -144,26 +145,26 @@ def _wait_until_closed(directory: Path, participant: str, timeout: float) -> lis
         pause = min(2.0 * pause, 1.0)
 
 
-def _readable(sources: Sequence[Path]) -> list[RankStore]:
+def _readable(sources: Sequence[Path]) -> list[RankFile]:
     """Read what can be read, which a file that is being created cannot yet; a spool and what replaces it are one."""
-    found: list[RankStore] = []
+    found: list[RankFile] = []
     for source in sources:
         with suppress(StoreError):
             for path in find_stores([source]):
                 with suppress(StoreError):
-                    found.append(read_store(path))
+                    found.append(read_rank_file(path))
     return distinct_ranks(found)
 
 
-def _closed(group: Sequence[RankStore]) -> bool:
+def _closed(group: Sequence[RankFile]) -> bool:
     return len(group) == group[0].metadata["size"] and all("ended_unix_ns" in store.metadata for store in group)
 
 
-def _complete(group: Sequence[RankStore]) -> bool:
+def _complete(group: Sequence[RankFile]) -> bool:
     return _closed(group) and all(store.metadata["finished"] for store in group)
 
 
-def _run_of(own: Sequence[RankStore], sources: Sequence[Path]) -> Sequence[Sequence[RankStore]]:
+def _run_of(own: Sequence[RankFile], sources: Sequence[Path]) -> Sequence[Sequence[RankFile]]:
     """Find the coupled run that a participant's stores belong to."""
     stores = {store.path: store for store in _readable(sources)}
     for run in group_runs(group_ranks(stores.values())):
@@ -172,7 +173,7 @@ def _run_of(own: Sequence[RankStore], sources: Sequence[Path]) -> Sequence[Seque
     raise StoreError(f"{own[0].path}: expected the store to be still there, found it gone")
 
 
-def _state(run: Sequence[Sequence[RankStore]]) -> str:
+def _state(run: Sequence[Sequence[RankFile]]) -> str:
     """Name a coupled run: the same for all of its participants, another one for every further run."""
     files = sorted(
         (str(store.path.with_suffix("")), store.metadata["ended_unix_ns"]) for group in run for store in group

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.schema import CALLS, TABLES
+from precice_lb.store.columns import CALLS, TABLES
 
 # In ns 104 days: no call takes longer. And every whole number up to this is a float.
 _LARGEST = 1 << 53
@@ -20,14 +20,12 @@ _LARGEST_SUM = 1 << 60
 
 def table_rows(name: str, rows: NDArray[Any]) -> NDArray[Any]:
     """Give rows the type of a table, by the names of its columns, where that is what they are; more are left out."""
-    check_type(name, rows.dtype, TABLES[name])
-    wanted = TABLES[name]
-    if rows.dtype != wanted:
-        if wanted.names:
-            rows = rows[list(wanted.names)]
-        rows = rows.astype(wanted)
-    for column in wanted.names or ():
-        check_values(column, rows[column])
+    table = TABLES[name]
+    check_type(name, rows.dtype, table.least)
+    if rows.dtype != table.dtype:
+        rows = table.taken(rows)
+    for column in table.columns:
+        check_values(column.name, rows[column.name])
     return rows
 
 
@@ -72,7 +70,9 @@ def in_order(rows: NDArray[np.void]) -> NDArray[np.void]:
 
     Without those that a machine lost when it went down, in files of earlier versions.
     """
-    rows = rows[rows["window"] > 0]
+    written = rows["window"] > 0
+    if not written.all():
+        rows = rows[written]
     if _wrong(*(rows[name] for name in CALLS)).any():
         rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
         check_calls(*(rows[name] for name in CALLS))

@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import TypeVar
 from xml.parsers import expat
 
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 T = TypeVar("T")
-Group = Sequence[RankStore]
+Group = Sequence[RankFile]
 
 # Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
 # so much of the shorter one's time, those that share less came before or after it.
@@ -24,7 +24,7 @@ _BY_TIME = (
 )
 
 
-def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
+def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
     """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
 
     Of one participant, size, case and name of the run, ranks with the same launch id belong together. One without an id
@@ -32,14 +32,14 @@ def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
     lacks it; else those that ran at the same time do, and store directory and attempt tell them apart.
     """
 
-    def key(store: RankStore) -> Hashable:
+    def key(store: RankFile) -> Hashable:
         data = store.metadata
         return data["participant"], data["size"], data["case"], data.get("run")
 
-    groups: list[list[RankStore]] = []
+    groups: list[list[RankFile]] = []
     for alike in _by(stores, key):
         launches = _by((store for store in alike if "launch" in store.metadata), lambda store: store.metadata["launch"])
-        rest: list[RankStore] = []
+        rest: list[RankFile] = []
         for store in (store for store in alike if "launch" not in store.metadata):
             lacking = [ranks for ranks in launches if _lacks(ranks, store)]
             (lacking[0] if len(lacking) == 1 else rest).append(store)
@@ -49,7 +49,7 @@ def group_ranks(stores: Iterable[RankStore]) -> list[list[RankStore]]:
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
 
 
-def _lacks(launch: Group, store: RankStore) -> bool:
+def _lacks(launch: Group, store: RankFile) -> bool:
     """Whether a launch has no such rank, and ran when that did."""
     return all(known.metadata["rank"] != store.metadata["rank"] for known in launch) and (
         _overlap(group_interval(launch), store.interval_unix_ns) is not None
@@ -207,7 +207,7 @@ def _coupled_interval(group: Group) -> tuple[int, int]:
     return min(begins, default=start), end
 
 
-def group_interval(group: Iterable[RankStore]) -> tuple[int, int]:
+def group_interval(group: Iterable[RankFile]) -> tuple[int, int]:
     """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
     intervals = [store.interval_unix_ns for store in group]
     return min(start for start, _ in intervals), max(end for _, end in intervals)
@@ -219,7 +219,7 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int | None:
     return length if length >= 0 else None
 
 
-def _place(store: RankStore) -> Hashable:
+def _place(store: RankFile) -> Hashable:
     """Store directory and attempt."""
     return store.directory, store.metadata["attempt"]
 

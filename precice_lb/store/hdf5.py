@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.checks import check_type, table_rows
-from precice_lb.store.schema import METADATA, TABLES, decode, refuse_link
+from precice_lb.store.columns import TABLES
+from precice_lb.store.schema import METADATA, decode, refuse_link
 
 _FOREIGN = "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
 _FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_SCALEOFFSET}
@@ -60,11 +61,12 @@ def told_damage(
 
 def attribute(file: h5py.File, name: str) -> Any:
     """Read a single value; None where there is none."""
-    if name not in file.attrs:
+    attributes = file.attrs
+    if name not in attributes:
         return None
-    if file.attrs.get_id(name).shape != ():
+    if attributes.get_id(name).shape != ():
         raise StoreError(f"attribute {name}: expected one value, found an array")
-    value = file.attrs[name]
+    value = attributes[name]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -120,8 +122,8 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
 def table(file: h5py.File, name: str) -> NDArray[Any]:
     """Read one of `TABLES`; without rows where it is not there."""
     if not has(file, name):
-        return np.empty(0, TABLES[name])
-    return table_rows(name, dataset(file, name, TABLES[name])[...])
+        return TABLES[name].empty()
+    return table_rows(name, dataset(file, name, TABLES[name].least)[...])
 
 
 def texts(file: h5py.File, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The file of one rank that has ended, as HDF5; reading that or its spool, and following either while it is written.
+"""The file of one rank that has ended, as HDF5; reading that or its spool.
 
 HDF5 makes it in memory, and never touches a file of a solver: a write that fails there ends the process.
 """
@@ -12,6 +12,7 @@ import io
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,31 +20,16 @@ from typing import BinaryIO
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.checks import in_order, table_rows
+from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Tables
 from precice_lb.store.hdf5 import attribute, dataset, metadata_of, opened, table, told_damage
-from precice_lb.store.records import RankStore, Tables
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    FORMAT,
-    FORMAT_VERSION,
-    NAMED,
-    SPOOL_SUFFIX,
-    SUFFIX,
-    TABLES,
-    UNITS,
-    encode,
-    refuse_link,
-    validate,
-)
+from precice_lb.store.records import RankFile
+from precice_lb.store.schema import FORMAT, FORMAT_VERSION, SPOOL_SUFFIX, SUFFIX, encode, validate
 from precice_lb.store.spool import checked, read_blocks, read_spool, with_text
 
 _ALWAYS = ("advances", "initialize")
-_TIMES = (*_ALWAYS, *NAMED, *NAMED.values(), "mpi", "cpu", "meshes")
-# Clocks of file systems tick slowly: a file changed less long ago may change again without showing it.
-_SETTLED_SECONDS = 2.0
 # A recorder writes at the latest every so many windows.
 _FLUSH_WINDOWS = 64
 _QUIET_SECONDS = 3600.0
@@ -55,7 +41,7 @@ def write_hdf5(spool: Path, target: Path) -> None:
 
     HDF5 makes a file without rows, in memory: there its empty places take none. The rows are written into them here.
     """
-    store: RankStore | None = None
+    store: RankFile | None = None
     lengths, places = dict.fromkeys(TABLES, 0), {}
     with spool.open("rb") as source, io.FileIO(os.memfd_create(spool.name), "r+") as memory, target.open("xb") as file:
         for name, array in read_blocks(source):
@@ -70,8 +56,8 @@ def write_hdf5(spool: Path, target: Path) -> None:
             image.create_dataset("configuration", data=store.configuration, dtype=h5py.string_dtype())
             for name, length in lengths.items():
                 if length or name in _ALWAYS:
-                    table = image.create_dataset(name, (length,), TABLES[name], dcpl=_placed())
-                    table.attrs["units"] = json.dumps({column: UNITS[column] for column in TABLES[name].names or ()})
+                    table = image.create_dataset(name, (length,), TABLES[name].dtype, dcpl=_placed())
+                    table.attrs["units"] = json.dumps(TABLES[name].units)
                     places[name] = table.id.get_offset()
             image.attrs["format"] = FORMAT
             image.attrs["format_version"] = FORMAT_VERSION
@@ -111,56 +97,58 @@ def _copy(descriptor: int, file: BinaryIO) -> None:
     file.truncate(size)
 
 
-def read_rank_file(path: Path, names: Sequence[str] = _TIMES) -> RankStore:
-    """Read the file of one rank with some tables, as `reader.read_store` does; others when asked for."""
-    store = _read(path, names)
-    # A spool is read whole: nobody has to ask for its rows to know when a killed rank ended.
-    interval = store.interval_unix_ns if "advances" in store.tables and "advances" not in names else None
-    kept = {name: table for name, table in store.tables.items() if name in names}
-    store = dataclasses.replace(store, tables=kept, read=functools.partial(_tables, path))
-    if interval is not None:
-        vars(store)["interval_unix_ns"] = interval
-    return store
+def read_rank_file(path: Path) -> RankFile:
+    """Read the file of one rank but for its tables, which are read when asked for."""
+    read = functools.partial(_tables, path)
+    with told_damage(path):
+        place = _place(path)
+        if place.suffix == SPOOL_SUFFIX:
+            store = read_spool(path)[0]
+            store = dataclasses.replace(store, tables=_written(store.tables))
+            lazy = RankFile(path, store.metadata, store.configuration, {"initialize": store.initialize}, read)
+            # A spool is read whole: nobody has to ask for its rows to know when a killed rank ended.
+            vars(lazy)["interval_unix_ns"] = store.interval_unix_ns
+            return lazy
+        # Without a lock, so that on a network file system a reader never blocks a writer.
+        with opened(place, locking=False) as file:
+            _check_format(path, file)
+            configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
+            dataset(file, "advances", ADVANCES.least)
+            tables = {"initialize": table_rows("initialize", dataset(file, "initialize", INITIALIZE.least)[...])}
+            # Ranks have the configuration in common.
+            return RankFile(path, validate(metadata_of(file), complete=True), sys.intern(configuration), tables, read)
 
 
 def _tables(path: Path, names: Sequence[str]) -> Tables:
-    return _read(path, names).tables
-
-
-def _read(path: Path, names: Sequence[str]) -> RankStore:
-    """Read some tables; of a spool, all of them."""
+    """Read those tables that are there; of a spool, all of them."""
     with told_damage(path):
-        hdf5 = path.with_suffix(SUFFIX)
-        if path.suffix == SPOOL_SUFFIX and (path.exists() or not hdf5.exists()):
-            store = read_spool(path)
-        else:
-            # What was a spool when it was found may have become this meanwhile.
-            store = _of_hdf5(path, hdf5 if path.suffix == SPOOL_SUFFIX else path, names)
-        return dataclasses.replace(store, tables=_written(store.tables))
+        place = _place(path)
+        if place.suffix == SPOOL_SUFFIX:
+            return _written(read_spool(path)[0].tables)
+        with opened(place, locking=False) as file:
+            wanted = {*names, *(TABLES[name].names for name in names)} & set(file)
+            return _written({name: table(file, name) for name in wanted})
+
+
+def _place(path: Path) -> Path:
+    """Return where a file is by now: what was a spool when it was found may have become HDF5."""
+    hdf5 = path.with_suffix(SUFFIX)
+    return hdf5 if path.suffix == SPOOL_SUFFIX and not path.exists() and hdf5.exists() else path
 
 
 def _written(tables: Tables) -> Tables:
     """Leave out rows that a machine lost when it went down, in files of earlier versions; the others are in order."""
     kept = dict(tables)
-    for name in {"mpi", "cpu", *NAMED} & kept.keys():
-        written = kept[name]["window"] > 0
-        if name in NAMED:
-            written &= kept[name]["name"] < len(kept[NAMED[name]])
-        if not written.all():
-            kept[name] = kept[name][written]
-    if "advances" in kept:
-        kept["advances"] = in_order(kept["advances"])
+    for name, rows in tables.items():
+        if name == "advances":
+            kept[name] = in_order(rows)
+        elif "window" in (rows.dtype.names or ()):
+            written = rows["window"] > 0
+            if TABLES[name].names:
+                written &= rows["name"] < len(tables.get(TABLES[name].names, ()))
+            if not written.all():
+                kept[name] = rows[written]
     return kept
-
-
-def _of_hdf5(path: Path, hdf5: Path, names: Sequence[str]) -> RankStore:
-    # Without a lock, so that on a network file system a reader never blocks a writer.
-    with opened(hdf5, locking=False) as file:
-        _check_format(path, file)
-        wanted = {*names, *(NAMED[name] for name in names if name in NAMED)}
-        tables = {name: table(file, name) for name in wanted}
-        configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
-        return RankStore(path, validate(metadata_of(file), complete=True), configuration, tables)
 
 
 def _check_format(path: Path, file: h5py.File) -> None:
@@ -177,82 +165,9 @@ def _check_format(path: Path, file: h5py.File) -> None:
             f"{path}: expected format version {FORMAT_VERSION}, found {version!r}; "
             "read it with the version of precice_lb that wrote it or a newer one"
         )
-    for name in _ALWAYS:
-        dataset(file, name, TABLES[name])
 
 
-class StoreTail:
-    """Reads the rows of ``advance`` of one rank's store as they appear; where a spool becomes HDF5, that is read on."""
-
-    def __init__(self, path: Path, most: int = 4096) -> None:
-        self.path = path
-        # Everything but the rows; None as long as the file could not be read.
-        self.head: RankStore | None = None
-        # How many were read, and whether the file had more: memory stays bounded where a long run is first seen.
-        self.rows, self.has_more, self._most = 0, False, most
-        # Why the last `read` failed: a file that is just being written to may fail once.
-        self.problem = ""
-        self._seen: tuple[Path, int, int] | None = None
-        # Bytes of the blocks of a spool that were read.
-        self._offset = 0
-
-    def read(self) -> NDArray[np.void]:
-        """Read what is new since the last call: nothing where the file cannot be read, which `problem` then says."""
-        nothing: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-        try:
-            if self.path.suffix == SPOOL_SUFFIX and not self.path.exists():
-                self.path = self.path.with_suffix(SUFFIX)
-            status = os.stat(self.path)
-            state = (self.path, status.st_mtime_ns, status.st_size)
-            if state == self._seen and not self.has_more:
-                return nothing
-            with told_damage(self.path):
-                rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
-                written = in_order(rows)
-        except (StoreError, OSError) as error:
-            self.problem = " ".join(str(error).split())
-            return nothing
-        self.problem = ""
-        self._seen = state if time.time() - status.st_mtime > _SETTLED_SECONDS else None
-        self.rows += len(rows)
-        return written
-
-    def _of_spool(self) -> NDArray[np.void]:
-        head, found = self.head, [np.empty(0, dtype=ADVANCE_DTYPE)]
-        refuse_link(self.path)
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            for name, array in read_blocks(file):
-                self._offset = file.tell()
-                if name == "advances":
-                    found.append(array)
-                elif name == "initialize":
-                    head = checked(head).having(initialize=array)
-                elif name in ("guesses", "guess_names"):
-                    head = checked(head)
-                    latest = None if name == "guess_names" else -2 * self._most
-                    head = head.having({}, **{name: np.concatenate([head.tables.get(name, array[:0]), array])[latest:]})
-                elif name not in TABLES:
-                    head = with_text(self.path, head, name, array)
-                self.has_more = sum(map(len, found)) >= self._most
-                if self.has_more:
-                    break
-            else:
-                self.has_more = False
-        rows = np.concatenate(found)
-        self.head = checked(head).having(advances=rows)
-        return rows
-
-    def _of_hdf5(self) -> NDArray[np.void]:
-        self.head = read_rank_file(self.path, ("initialize",))
-        with opened(self.path, locking=False) as file:
-            source = dataset(file, "advances", ADVANCE_DTYPE)
-            rows: NDArray[np.void] = table_rows("advances", source[self.rows : self.rows + self._most])
-            self.has_more = self.rows + len(rows) < len(source)
-        return rows
-
-
-def writing_problem(store: RankStore) -> str | None:
+def writing_problem(store: RankFile) -> str | None:
     """Say why the store of a rank may still be written to; None if nobody writes any more.
 
     A closed store is complete. One that was not closed belongs to a killed run or to a running one: on this host the

@@ -11,10 +11,10 @@ from precice_lb.exceptions import StoreError
 from precice_lb.store.grouping import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.rank_file import read_rank_file
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
 
-__all__ = ["RankStore", "find_stores", "read_runs", "read_store"]
+__all__ = ["RankFile", "find_stores", "read_runs", "read_store"]
 
 # What two stores of one launch of one rank have in common, wherever they lie and however they were made.
 _SAME = ("participant", "rank", "size", "case")
@@ -70,8 +70,8 @@ def stores_below(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())
 
 
-def read_store(path: str | Path) -> RankStore:
-    """Read the store file of one rank.
+def read_store(path: str | Path) -> RankFile:
+    """Read the store file of one rank, with all its tables.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def read_store(path: str | Path) -> RankStore:
 
     Returns
     -------
-    RankStore
+    RankFile
         What it holds up to the last flush.
 
     Raises
@@ -88,22 +88,20 @@ def read_store(path: str | Path) -> RankStore:
     StoreError
         If the file is not a store of one rank, is damaged, or has an unknown format version.
     """
-    return read_rank_file(Path(path))
+    return read_rank_file(Path(path)).loaded()
 
 
-def read_runs(sources: Iterable[str | Path], *, rows: bool = True) -> list[list[Sequence[RankStore]]]:
-    """Read store files and group them to coupled runs.
+def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankFile]]]:
+    """Read store files and group them to coupled runs; tables stay in the files until they are asked for.
 
     Parameters
     ----------
     sources : iterable of path
         Store files, or directories that are searched with everything below them.
-    rows : bool
-        False leaves the rows of ``advance`` in the files until they are asked for.
 
     Returns
     -------
-    list of list of sequence of RankStore
+    list of list of sequence of RankFile
         By coupled run, in the order they started, then by participant, then by rank.
 
     Raises
@@ -111,27 +109,20 @@ def read_runs(sources: Iterable[str | Path], *, rows: bool = True) -> list[list[
     StoreError
         As in `find_stores` and `read_store`.
     """
-    return group_runs(group_ranks(read_stores(sources, rows=rows)))
+    return group_runs(group_ranks(read_stores(sources)))
 
 
-def read_stores(sources: Iterable[str | Path], *, rows: bool = True) -> list[RankStore]:
+def read_stores(sources: Iterable[str | Path]) -> list[RankFile]:
     """Return every rank of every launch in store files once, as of `distinct_ranks`; arguments as of `read_runs`."""
-    return distinct_ranks(store for path in find_stores(sources) for store in read_file(path, rows=rows))
+    return distinct_ranks(store for path in find_stores(sources) for store in read_file(path))
 
 
-def keeps_meshes(path: Path) -> bool:
-    """Whether a store file says anything about meshes, soon seen where it does not."""
-    return any(len(store.meshes().rows) for store in read_file(path, rows=False))
+def read_file(path: Path) -> list[RankFile]:
+    """Read all ranks of one store file, whatever kind it is of."""
+    return MergedStore(path).stores if path.name.endswith(MERGED_SUFFIX) else [read_rank_file(path)]
 
 
-def read_file(path: Path, *, rows: bool = True) -> list[RankStore]:
-    """Read all ranks of one store file, whatever kind it is of; ``rows`` as of `read_runs`."""
-    if path.name.endswith(MERGED_SUFFIX):
-        return MergedStore(path).stores
-    return [read_rank_file(path) if rows else read_rank_file(path, ("initialize",))]
-
-
-def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
+def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
     """Leave out what is given again: of two the one with fewer rows, else the one that is not merged.
 
     Two stores hold the same rank of the same launch if participant, rank, size, case and start agree to the
@@ -139,7 +130,7 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
     equally long. What was imported from preCICE's profiling files is left out where the same rank was recorded in the
     same working directory at the same time.
     """
-    kept: dict[Hashable, list[RankStore]] = {}
+    kept: dict[Hashable, list[RankFile]] = {}
     for store in stores:
         same = kept.setdefault(_values(store, *_SAME, *_START), [])
         other = next((each for each in same if _agree(store, each) and _rows_agree(store, each)), None)
@@ -148,7 +139,7 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
         elif _worth(other) < _worth(store):
             same[same.index(other)] = store
     once = [store for same in kept.values() for store in same]
-    recorded: dict[Hashable, list[RankStore]] = {}
+    recorded: dict[Hashable, list[RankFile]] = {}
     for store in once:
         if not store.is_imported:
             recorded.setdefault(_values(store, *_SAME, "working_directory"), []).append(store)
@@ -163,22 +154,22 @@ def distinct_ranks(stores: Iterable[RankStore]) -> list[RankStore]:
     ]
 
 
-def _values(store: RankStore, *names: str) -> Hashable:
+def _values(store: RankFile, *names: str) -> Hashable:
     return tuple(store.metadata.get(name) for name in names)
 
 
-def _agree(first: RankStore, second: RankStore) -> bool:
+def _agree(first: RankFile, second: RankFile) -> bool:
     """Whether nothing that both say of run, host and process differs."""
     a, b = first.metadata, second.metadata
     return not any(name in a and name in b and a[name] != b[name] for name in _WHERE_KNOWN)
 
 
-def _overlap(first: RankStore, second: RankStore) -> bool:
+def _overlap(first: RankFile, second: RankFile) -> bool:
     a, b = first.interval_unix_ns, second.interval_unix_ns
     return a[0] <= b[1] and b[0] <= a[1]
 
 
-def _rows_agree(first: RankStore, second: RankStore) -> bool:
+def _rows_agree(first: RankFile, second: RankFile) -> bool:
     """Whether all rows that both have are of the same calls; one of them may have been copied while it was written."""
     rows, others = first.advances, second.advances
     count = min(len(rows), len(others))
@@ -188,5 +179,5 @@ def _rows_agree(first: RankStore, second: RankStore) -> bool:
     return np.array_equal(rows["begin_ns"], others["begin_ns"]) and np.array_equal(wall, other_wall)
 
 
-def _worth(store: RankStore) -> tuple[int, bool]:
+def _worth(store: RankFile) -> tuple[int, bool]:
     return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)

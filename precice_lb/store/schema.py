@@ -1,14 +1,4 @@
-"""What a store file holds: format version, tables with their units, and the case fingerprint.
-
-One file per rank: a spool while the run goes on (`precice_lb.store.spool`), HDF5 from its end on, with the same tables.
-``/advances`` has one row per ``advance``, ``/initialize`` one row per ``initialize``, ``/sections`` one row per
-profiling section of the solver with its name in ``/section_names``, ``/guesses`` one row per time window for which the
-rank had a first guess, made by the predictor in ``/guess_names``, ``/counts`` one row per number that the solver gave
-of a feature in ``/count_names``, ``/mpi`` the time in MPI and ``/cpu`` the CPU time within solve by time window,
-``/meshes`` one row per coupling mesh (see `precice_lb.store.records` for what belongs to it), ``/configuration`` the
-text of ``precice-config.xml``; attributes of the root are the metadata. The file that `precice_lb.export.export_merged`
-makes of many such files is described in `precice_lb.store.merged`.
-"""
+"""What a store file says of its run, how it is called, and the case fingerprint."""
 
 from __future__ import annotations
 
@@ -24,9 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from xml.parsers import expat
 
-import numpy as np
-
 from precice_lb.exceptions import StoreError
+from precice_lb.store.columns import ORIGINALS
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -212,125 +201,6 @@ SPOOL_SUFFIX = ".spool"
 MERGED_SUFFIX = ".merged.h5"
 """Ending of a file that holds all ranks of a participant."""
 
-NOT_MEASURED = -1
-"""What a duration holds that the backend does not tell (never zero)."""
-
-ADVANCE_DTYPE = np.dtype(
-    [
-        ("window", "<i8"),
-        ("iteration", "<i4"),
-        ("begin_ns", "<i8"),
-        ("solve_ns", "<i8"),
-        ("advance_ns", "<i8"),
-        ("mapping_ns", "<i8"),
-        ("wait_ns", "<i8"),
-        ("computed_dt", "<f8"),
-        ("window_complete", "?"),
-    ]
-)
-"""One row per ``advance``: the time window and coupling iteration it belongs to (both from 1), the clock when it
-began, the solver's time since the call before, its own duration, the mapping and wait within it, the computed
-time step in simulated seconds, and whether it completed the window."""
-
-CALLS = ("window", "iteration", "window_complete")
-"""Columns of ``advance`` that say which call a row is of."""
-
-INITIALIZE_DTYPE = np.dtype([("begin_ns", "<i8"), ("initialize_ns", "<i8"), ("mapping_ns", "<i8"), ("wait_ns", "<i8")])
-"""One row per ``initialize``: when it began, its duration, and the mapping and wait within it."""
-
-ADVANCE_SPENDS = "advance/"
-"""What the names of sections begin with that are preCICE's own events in ``advance``, but mapping and waits, as its
-profiling files tell; the names of the solver's have no slash."""
-
-SECTION_DTYPE = np.dtype([("name", "<i4"), ("window", "<i8"), ("begin_ns", "<i8"), ("duration_ns", "<i8")])
-"""One row per profiling section that the solver opened and closed: its name as a position in ``/section_names``, the
-time window in which it ended, when it began, and its duration with everything in it."""
-
-GUESS_DTYPE = np.dtype([("window", "<i8"), ("name", "<i4"), ("cost_ns", "<i8"), ("error", "<f8")])
-"""One row per time window that was begun with a first guess: the window, the predictor that made the guess as a
-position in ``/guess_names``, what the rank spent on guessing for it, and what the guess was wrong by over what the last
-value would have been wrong by (norms; NaN where there is none)."""
-
-COUNT_DTYPE = np.dtype([("window", "<i8"), ("name", "<i4"), ("count", "<f8")])
-"""One row per number that the solver gave of a feature: the time window from which on the rank holds as much, the
-feature as a position in ``/count_names``, and the number. The last one of a feature counts."""
-
-MPI_DTYPE = np.dtype([("window", "<i8"), ("mpi_ns", "<i8")])
-"""What the rank spent in MPI within the solve time of a window; rows of one window add up."""
-
-CPU_DTYPE = np.dtype([("window", "<i8"), ("cpu_ns", "<i8")])
-"""CPU time of the rank's process, of all its threads, within the solve time of a window; rows of one window add up."""
-
-NAME_BYTES = 128
-"""Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
-
-
-def stored_name(name: str) -> str:
-    """Make what a store can hold of a name, and keeps apart from other ones: a longer one ends in its hash."""
-    data = name.encode("utf-8", "replace").rstrip(b"\0")
-    if len(data) > NAME_BYTES:
-        digest = b"~" + hashlib.sha256(data).hexdigest()[:16].encode()
-        data = data[: NAME_BYTES - len(digest)].decode("utf-8", "ignore").encode() + digest
-    return data.decode()
-
-
-GUESS_PREFIX = "Guess-of-"
-"""What names of the data fields begin with that carry first guesses from one participant to another."""
-
-SHIFTED_PREFIX = "Shifted-"
-"""What names of the data fields begin with that are iterated on instead of others, less what was guessed of those."""
-
-_BOUNDS = [f"{side}_{axis}" for axis in "xyz" for side in ("low", "high")]
-_COUNTS = ("vertices", "edges", "triangles", "quads", "tetrahedra")
-
-MESH_DTYPE = np.dtype(
-    [
-        ("rank", "<i8"),
-        ("name", "<i4"),
-        ("dimensions", "<i4"),
-        *((name, "<i8") for name in _COUNTS),
-        ("coordinates", "?"),
-        *((name, "<f8") for name in _BOUNDS),
-        *((f"region_{name}", "<f8") for name in _BOUNDS),
-    ]
-)
-"""One row per rank and mesh it named before ``initialize``: the mesh as a position in ``/mesh_names``, its space
-dimensions, how many vertices the rank has and how many cells were kept, whether ``/coordinates`` has the vertices,
-their bounding box, and the access region the rank set. NaN where there is no vertex, region or further dimension."""
-
-TABLES: dict[str, np.dtype[Any]] = {
-    "advances": ADVANCE_DTYPE,
-    "initialize": INITIALIZE_DTYPE,
-    "sections": SECTION_DTYPE,
-    "section_names": np.dtype(f"S{NAME_BYTES}"),
-    "guesses": GUESS_DTYPE,
-    "guess_names": np.dtype(f"S{NAME_BYTES}"),
-    "counts": COUNT_DTYPE,
-    "count_names": np.dtype(f"S{NAME_BYTES}"),
-    "mpi": MPI_DTYPE,
-    "cpu": CPU_DTYPE,
-    "meshes": MESH_DTYPE,
-    "mesh_names": np.dtype("u1"),
-    "coordinates": np.dtype("<f8"),
-    "cells": np.dtype("<i4"),
-}
-"""Every table of a rank's file and the type of its rows."""
-
-NAMED = {"sections": "section_names", "guesses": "guess_names", "counts": "count_names"}
-"""By table whose rows count names, the one with these."""
-
-
-def _unit(column: str) -> str:
-    if column.endswith("_ns"):
-        return "ns"
-    if column.endswith(("_x", "_y", "_z")):
-        return "length of the case"
-    return "simulated s" if column == "computed_dt" else "1"
-
-
-UNITS = {column: _unit(column) for dtype in TABLES.values() for column in dtype.names or ()}
-"""Unit of each column."""
-
 _NAME = re.compile(r"[^.].*-\d+-\d+(\.\d+)?\.(h5|spool)|[^.].*-\d+(\.\d+)?\.merged\.h5")
 _RANK_NAME = re.compile(r"(?P<stem>(?P<participant>.+)-\d+-(?P<size>\d+))(\.\d+)?\.(h5|spool)")
 # Characters of a participant's name in a file's name, which file systems limit to 255 bytes.
@@ -392,15 +262,13 @@ def case_fingerprint(configuration_text: str) -> str:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal skipped
-        named = attributes.get("name", "") or attributes.get("data", "")
-        iterated = tag == "data" or tag.endswith("-measure")
-        of_guess = named.startswith(GUESS_PREFIX) or (named.startswith(SHIFTED_PREFIX) and not iterated)
-        if skipped or of_guess or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
+        original: dict[str, str] | None = attributes
+        for room in ORIGINALS:
+            original = original and room(tag, original)
+        if skipped or original is None or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
             skipped += 1
             return
-        if iterated:
-            attributes = {name: value.removeprefix(SHIFTED_PREFIX) for name, value in attributes.items()}
-        kept = sorted((name, value) for name, value in attributes.items() if name not in _IGNORED_ATTRIBUTES)
+        kept = sorted((name, value) for name, value in original.items() if name not in _IGNORED_ATTRIBUTES)
         digest.update(repr(("start", tag, kept)).encode())
 
     def end(tag: str) -> None:

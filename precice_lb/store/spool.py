@@ -11,6 +11,7 @@ import errno
 import functools
 import io
 import json
+import math
 import os
 import sys
 import threading
@@ -25,28 +26,26 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.checks import table_rows
+from precice_lb.store.columns import TABLES, Tables, encode_names
 from precice_lb.store.files import publish
-from precice_lb.store.records import RankStore, RecordedMeshes
+from precice_lb.store.records import RankFile
 from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
     METADATA,
     SPOOL_SUFFIX,
-    TABLES,
     refuse_link,
     store_filename,
-    stored_name,
     validate,
 )
 
-_NAMES = {dtype.names or (name,): name for name, dtype in TABLES.items()}
 _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)
 
 
 def block(name: str, rows: NDArray[Any]) -> bytes:
     """Make the block with further rows of a table."""
-    dtype = TABLES[name]
+    dtype = TABLES[name].dtype
     return _saved(np.ascontiguousarray(rows, dtype).view(dtype if dtype.names else [(name, dtype)]))
 
 
@@ -128,7 +127,7 @@ def read_blocks(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
         names = array.dtype.names or ()
         # What a later version adds is passed over, of a table's columns too.
         if (name := _table_of(names)) is not None:
-            yield name, table_rows(name, array if TABLES[name].names else array[name])
+            yield name, table_rows(name, array if TABLES[name].columns else array[name])
         elif len(names) == 1 and names[0] in _TEXTS:
             yield names[0], array[names[0]]
 
@@ -136,10 +135,10 @@ def read_blocks(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
 @functools.lru_cache(maxsize=256)
 def _table_of(names: tuple[str, ...]) -> str | None:
     """Name the table with the most columns of all whose columns are among these."""
-    if len(names) < 2:
-        return _NAMES.get(names)
-    known = [columns for columns in _NAMES if len(columns) > 1 and set(columns) <= set(names)]
-    return _NAMES[max(known, key=len)] if known else None
+    if len(names) == 1 and not (names[0] in TABLES and TABLES[names[0]].columns):
+        return names[0] if names[0] in TABLES else None
+    known = [table for table in TABLES.values() if table.columns and set(table.least.names or ()) <= set(names)]
+    return max(known, key=lambda table: len(table.columns)).name if known else None
 
 
 def _read_array(file: BinaryIO) -> NDArray[Any] | None:
@@ -167,7 +166,7 @@ def _shape(header: bytes) -> tuple[int, np.dtype[Any]]:
     return shape[0], dtype
 
 
-def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any]) -> RankStore:
+def with_text(path: Path, store: RankFile | None, name: str, array: NDArray[Any]) -> RankFile:
     """Take the head or the end of a spool into what was read of it so far."""
     values = json.loads(array[0])
     if name == "head":
@@ -178,31 +177,41 @@ def with_text(path: Path, store: RankStore | None, name: str, array: NDArray[Any
             )
         if not isinstance(values["configuration"], str):
             raise StoreError(f"expected the text of a configuration, found {values['configuration']!r}")
-        store, values = RankStore(path, {}, values["configuration"]), values["metadata"]
+        store, values = RankFile(path, {}, sys.intern(values["configuration"])), values["metadata"]
     store = checked(store)
     known = {key: value for key, value in values.items() if key in METADATA}
     return replace(store, metadata=validate({**store.metadata, **known}, complete=True))
 
 
-def checked(store: RankStore | None) -> RankStore:
+def checked(store: RankFile | None) -> RankFile:
     """Refuse a spool whose head was not read."""
     if store is None:
         raise StoreError("expected a spool with a head, found none; its process ended before it was written")
     return store
 
 
-def read_spool(path: Path) -> RankStore:
-    """Read all complete blocks of a spool."""
-    store: RankStore | None = None
-    found: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype)] for name, dtype in TABLES.items()}
+def read_spool(
+    path: Path, store: RankFile | None = None, begin: int = 0, most: float = math.inf
+) -> tuple[RankFile, int]:
+    """Read the complete blocks of a spool from a position on, until they have so many rows of ``advance``.
+
+    ``store`` is what was read before. Also returned is where the last of them ends.
+    """
+    found: dict[str, list[NDArray[Any]]] = {name: [table.empty()] for name, table in TABLES.items()}
+    count = 0
     refuse_link(path)
     with path.open("rb") as file:
-        for name, array in read_blocks(file):
+        file.seek(begin)
+        blocks = read_blocks(file)
+        while count < most and (following := next(blocks, None)) is not None:
+            name, array = following
             if name in TABLES:
                 found[name].append(array)
+                count += len(array) if name == "advances" else 0
             else:
                 store = with_text(path, store, name, array)
-    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in found.items()})
+            begin = file.tell()
+    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in found.items()}), begin
 
 
 # Whose code the recorder runs; a signal handler is none of theirs.
@@ -238,10 +247,10 @@ class StoreWriter:
         finally:
             draft.unlink(missing_ok=True)
 
-    def write_meshes(self, meshes: RecordedMeshes) -> None:
-        """Write what the rank said about its meshes to disk, once."""
-        if "meshes" not in self._spool.written:
-            self._append(meshes.arrays(), meshes=1)
+    def write_once(self, what: str, tables: Tables) -> None:
+        """Write tables to disk, unless that was done before."""
+        if what not in self._spool.written:
+            self._append(tables, **{what: 1})
 
     def write_launch(self, launch: str) -> None:
         """Write the id of the launch to disk, where the head has none."""
@@ -249,54 +258,30 @@ class StoreWriter:
             self._spool.append(end_block({"launch": launch}))
             self.metadata["launch"] = launch
 
-    def write_initialize(self, row: NDArray[np.void]) -> None:
-        """Write the row of ``initialize`` to disk."""
-        self._append({"initialize": row})
-
     def append(
         self,
-        rows: NDArray[np.void],
-        sections: NDArray[np.void] | None = None,
-        section_names: Sequence[str] = (),
-        guesses: NDArray[np.void] | None = None,
-        guess_names: Sequence[str] = (),
-        counts: NDArray[np.void] | None = None,
-        count_names: Sequence[str] = (),
-        mpi: NDArray[np.void] | None = None,
-        cpu: NDArray[np.void] | None = None,
-        initialize: NDArray[np.void] | None = None,
+        advances: NDArray[np.void] | None = None,
+        names: Mapping[str, Sequence[str]] | None = None,
         number: int | None = None,
+        **tables: NDArray[Any],
     ) -> None:
-        """Append rows of ``advance`` and of other tables, with all of their names so far, by one system call.
+        """Append rows of ``advance`` and of other tables by one system call; those come last, as what counts.
 
-        What is written under a ``number`` is not written again.
+        ``names`` are by table all that its rows have counted so far. What is written under a ``number`` is not written
+        again.
         """
         if number is not None and self._spool.written.get("number") == number:
             return
-        names = {"section_names": section_names, "guess_names": guess_names, "count_names": count_names}
-        new = {name: self._new_names(name, texts) for name, texts in names.items()}
-        tables = {
-            "initialize": initialize,
-            "section_names": new["section_names"],
-            "sections": sections,
-            "guess_names": new["guess_names"],
-            "guesses": guesses,
-            "count_names": new["count_names"],
-            "counts": counts,
-            "mpi": mpi,
-            "cpu": cpu,
-            "advances": rows,
-        }
-        written = {name: len(texts) for name, texts in names.items()}
-        self._append(tables, **written, **({} if number is None else {"number": number}))
+        new, written = {}, {} if number is None else {"number": number}
+        for table, texts in (names or {}).items():
+            name = TABLES[table].names
+            new[name] = encode_names(name, texts[self._spool.written.get(name, 0) :])
+            written[name] = len(texts)
+        self._append({**new, **tables, **({} if advances is None else {"advances": advances})}, **written)
 
-    def _append(self, tables: Mapping[str, NDArray[Any] | None], **written: int) -> None:
-        data = b"".join(block(name, table) for name, table in tables.items() if table is not None and len(table))
+    def _append(self, tables: Tables, **written: int) -> None:
+        data = b"".join(block(name, table) for name, table in tables.items() if len(table))
         self._spool.append(data, **written)
-
-    def _new_names(self, table: str, names: Sequence[str]) -> NDArray[np.bytes_]:
-        first = self._spool.written.get(table, 0)
-        return np.array([stored_name(name).encode() for name in names[first:]], "S")
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.

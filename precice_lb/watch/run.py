@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.calls import ProfileTail, profiled_participant
+from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
+from precice_lb.ingest.profiling.enrich import WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.grouping import group_interval, group_ranks, group_runs
-from precice_lb.store.rank_file import StoreTail
 from precice_lb.store.reader import distinct_ranks, read_file, stores_below
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX
-from precice_lb.watch.ranks import FixedTail, LiveRank, Series
+from precice_lb.store.tail import Tail
+from precice_lb.watch.ranks import Series
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
@@ -36,7 +37,7 @@ T = TypeVar("T")
 class LiveRun:
     """A coupled run, read as it goes on; its ranks by participant were updated once."""
 
-    def __init__(self, ranks: Sequence[Sequence[LiveRank]], notes: Sequence[str]) -> None:
+    def __init__(self, ranks: Sequence[Sequence[Tail]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
         self.key = _key(rank.path for group in ranks for rank in group)
         self.ranks = dict(sorted(by_name.items()))
@@ -164,7 +165,7 @@ class RunFiles:
     def __init__(self, directory: Path, searches: Searches) -> None:
         self._directory = directory
         self._searches = searches
-        self._heads: dict[Path, list[RankStore]] = {}
+        self._heads: dict[Path, list[RankFile]] = {}
         self._run: LiveRun | None = None
 
     def latest(self) -> LiveRun | None:
@@ -185,7 +186,7 @@ class RunFiles:
         for group in groups:
             for rank in group:
                 rank.update()
-        known = [[rank for rank in group if rank.is_known] for group in groups]
+        known = [[rank for rank in group if rank.head is not None] for group in groups]
         self._run = LiveRun([group for group in known if group], problems) if any(known) else None
         return self._run
 
@@ -211,16 +212,16 @@ class RunFiles:
             if known is not None and not (again and any("ended_unix_ns" not in each.metadata for each in known)):
                 continue
             try:
-                self._heads[path] = read_file(path, rows=False)
+                self._heads[path] = read_file(path)
             except (StoreError, OSError) as error:
                 problems.append(str(error))
         return problems
 
-    def _stores(self) -> list[RankStore]:
+    def _stores(self) -> list[RankFile]:
         """Every rank of every launch once."""
         return distinct_ranks(store for heads in self._heads.values() for store in heads)
 
-    def _groups(self) -> list[list[LiveRank]]:
+    def _groups(self) -> list[list[Tail]]:
         runs = group_runs(group_ranks(self._stores()))
         latest = [list(group) for group in runs[-1]] if runs else []
         groups = [[_live(store) for store in group] for group in latest]
@@ -228,7 +229,7 @@ class RunFiles:
         begun = min((group_interval(group)[0] for group in latest), default=None)
         return [*groups, *self._profiled(seen, begun)]
 
-    def _profiled(self, recorded: set[str], begun: int | None) -> list[list[LiveRank]]:
+    def _profiled(self, recorded: set[str], begun: int | None) -> list[list[Tail]]:
         """Ranks without a recorder, from preCICE's profiling files that were written to since the run began."""
         headers = [each for each in self._searches("profiles", self._profiles) if each.participant not in recorded]
         if begun is None:
@@ -243,7 +244,8 @@ class RunFiles:
                 participant = profiled_participant(group[0], [self._directory])
             except DataError:
                 continue
-            found.append([LiveRank(ProfileTail(header, participant)) for header in group])
+            fillers = [RowsFiller(header, participant) for header in group]
+            found.append([Tail(filler.head, filler=filler) for filler in fillers])
         return found
 
     def _profiles(self) -> list[Header]:
@@ -263,8 +265,9 @@ def stated_parameters(
     return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
 
 
-def _live(store: RankStore) -> LiveRank:
-    return LiveRank(FixedTail(store) if store.path.name.endswith(MERGED_SUFFIX) else StoreTail(store.path))
+def _live(store: RankFile) -> Tail:
+    is_merged = store.path.name.endswith(MERGED_SUFFIX)
+    return Tail(store if is_merged else store.path, WaitsFiller, tables=["guesses"])
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from coupled_runs import autocorrelated, coupled_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_helpers import PARALLEL, SERIAL, START, row, write_store
+from store_helpers import PARALLEL, SERIAL, START, metadata, row, write_store
 
 from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, rows
 from precice_lb.dataset.records import load_imbalance
@@ -21,7 +22,9 @@ from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.recommend.case import case_of, fit_model
-from precice_lb.store.reader import RankStore
+from precice_lb.store.columns import ADVANCES
+from precice_lb.store.records import RankFile
+from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer
 
 PAIR = """<precice-configuration><coupling-scheme:{kind}><participants first="A" second="B"/>
@@ -248,13 +251,13 @@ def test_windows_without_measured_wait_are_left_out_of_samples(tmp_path: Path) -
     np.testing.assert_allclose(measurements_from_runs([run]).samples["A"], [[1, 0.15]])
 
 
-def test_what_completes_the_stores_sees_each_participant_and_is_used(tmp_path: Path) -> None:
+def test_what_completes_the_stores_sees_every_rank_once_and_is_used(tmp_path: Path) -> None:
     for name in "AB":
         for rank in range(2):
             write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], name, rank, 2)  # type: ignore[arg-type]
     asked = []
 
-    def complete(stores: Sequence[RankStore]) -> list[RankStore]:
+    def complete(stores: Sequence[RankFile]) -> list[RankFile]:
         asked.append([(store.metadata["participant"], store.metadata["rank"]) for store in stores])
         result = []
         for store in stores:
@@ -264,9 +267,30 @@ def test_what_completes_the_stores_sees_each_participant_and_is_used(tmp_path: P
         return result
 
     samples = load_measurements([tmp_path], complete=complete).samples
-    assert sorted(asked) == [[("A", 0), ("A", 1)], [("B", 0), ("B", 1)]]
+    assert sorted(asked) == [[(name, rank)] for name in "AB" for rank in range(2)]
     # Each waits the 0.05 s that the transfer takes.
     np.testing.assert_allclose(samples["A"], [[2, 0.3]])
+
+
+def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = np.zeros(20_000, ADVANCES.dtype)
+    calls["window"], calls["iteration"], calls["window_complete"] = np.arange(1, len(calls) + 1), 1, True
+    calls["solve_ns"], calls["advance_ns"], calls["wait_ns"] = 1000, 500, 200
+    for size in (2, 12):
+        for rank in range(size):
+            writer = StoreWriter(tmp_path / f"{size}", metadata("A", rank, size), PARALLEL)
+            writer.append(calls)
+            writer.close(finished=True, ended_unix_ns=START + 10**9)
+    monkeypatch.setattr(rows, "_KEPT_BYTES", 0)
+    peaks = []
+    load_runs([tmp_path / "2"])
+    for size in (2, 12):
+        tracemalloc.start()
+        (run,) = load_runs([tmp_path / f"{size}"])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(run.participants["A"].windows) == len(calls)
+    assert peaks[1] < peaks[0] + calls.nbytes
 
 
 def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: Path) -> None:
@@ -461,7 +485,7 @@ def test_load_imbalance() -> None:
 
 @settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-def test_blocks_and_merged_files_agree_with_loops_over_single_calls(data: st.DataObject, seed: int) -> None:
+def test_ranks_in_memory_in_files_and_merged_agree_with_loops_over_single_calls(data: st.DataObject, seed: int) -> None:
     generator = np.random.default_rng(seed)
     size = data.draw(st.integers(1, 5), label="ranks")
     calls = [
@@ -486,7 +510,7 @@ def test_blocks_and_merged_files_agree_with_loops_over_single_calls(data: st.Dat
             write_store(Path(name), table, "A", rank, size, configuration=SERIAL)
         found = [load_runs([name], warmup=0)[0].participants["A"]]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rows, "_BLOCK_VALUES", 2 * len(calls))
+            patch.setattr(rows, "_KEPT_BYTES", 100)
             found.append(load_runs([name], warmup=0)[0].participants["A"])
         export_merged([name], f"{name}-merged")
         found.append(load_runs([f"{name}-merged"], warmup=0)[0].participants["A"])

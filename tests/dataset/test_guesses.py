@@ -19,6 +19,7 @@ from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.guesses import GUESSED, predictors_of
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
+from precice_lb.guess.columns import GUESSES
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
@@ -28,7 +29,6 @@ from precice_lb.report.summary_text import summary_blocks
 from precice_lb.report.terminal import console, rendered
 from precice_lb.report.watch_view import watch_blocks, watch_facts, watch_line
 from precice_lb.schedule import Schedule
-from precice_lb.store.schema import GUESS_DTYPE
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, watch_run
 
@@ -138,7 +138,7 @@ def test_a_running_run_is_followed_where_a_guess_is_written_after_its_window(tmp
         for writer, guessing in zip(writers, (False, True), strict=True):
             told = [(w, w % 2, 1000, 0.5) for w in range(max(done, 1), done + count) if guessing]
             calls = rows(row(w, 0.1, 0.2, 0.1) for w in range(done + 1, done + count + 1))
-            writer.append(calls, None, (), np.array(told, dtype=GUESS_DTYPE), names)
+            writer.append(calls, {"guesses": names}, guesses=np.array(told, dtype=GUESSES.dtype))
         done += count
         seen = observer.poll()
         assert seen is not None

@@ -22,7 +22,7 @@ from precice_lb.dataset import load_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_csv, export_merged, export_trace, to_dataframe
 from precice_lb.ingest.profiling import import_profiling
-from precice_lb.store.schema import SECTION_DTYPE
+from precice_lb.store.columns import SECTIONS
 from precice_lb.store.spool import StoreWriter
 
 TEXT = configuration("parallel-explicit")
@@ -96,7 +96,7 @@ def with_sections(directory: Path, names: list[str], sections: list[tuple[int, i
     """A store of one call, of a solver with profiling sections."""
     writer = StoreWriter(directory, metadata(), PARALLEL)
     calls = rows([(1, 1, 2_000_000, 1_000_000, 500_000, 0, 0, 0.1, True)])
-    writer.append(calls, np.array(sections, dtype=SECTION_DTYPE), names)
+    writer.append(calls, {"sections": names}, sections=np.array(sections, dtype=SECTIONS.dtype))
     writer.close(finished=True, ended_unix_ns=START + 10**9)
     return directory
 

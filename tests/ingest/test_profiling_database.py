@@ -49,14 +49,13 @@ def test_totals_are_those_of_the_files_whatever_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     from precice_lb.ingest.profiling import database as module
-    from precice_lb.ingest.profiling.calls import CALL_DTYPE, CallReader
+    from precice_lb.ingest.profiling.calls import Profile
 
     monkeypatch.setattr(module, "_ROWS", rows)
     for header in read_database(database(tmp_path / "merged", "all-parallel")):
-        reader = CallReader(header)
-        calls = np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader])
-        assert list(reader) == []
-        profile = reader.profile(calls)
+        profile = Profile(header).read()
+        count = len(profile.calls)
+        assert len(profile.read().calls) == count
         other = read_profile(DATA / "all-parallel" / f"{header.participant}-{header.rank}-{header.size}.txt")
         assert profile.totals == other.totals
         assert profile.mesh_sizes == other.mesh_sizes

@@ -15,8 +15,9 @@ from store_helpers import metadata
 
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
 from precice_lb.ingest.profiling.case import ProfiledCase
-from precice_lb.store.reader import RankStore, read_store
-from precice_lb.store.schema import ADVANCE_DTYPE, INITIALIZE_DTYPE
+from precice_lb.store.columns import ADVANCES, INITIALIZE
+from precice_lb.store.reader import read_store
+from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
 DATA = Path(__file__).parents[1] / "data" / "profiling"
@@ -31,7 +32,7 @@ def folder_of(directory: Path) -> Path:
 
 def record(
     directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), told_ns: int = -1, **more: Any
-) -> RankStore:
+) -> RankFile:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
     header = profile.header
     text = more.pop("configuration", None) or (DATA / "fundamental" / "precice-config.xml").read_text()
@@ -45,9 +46,9 @@ def record(
         times = profile.initialize[0]
         begin = zero + 1000 * times["begin_us"] - MORE_NS
         row = (begin, 1000 * times["initialize_us"] + 2 * MORE_NS, -1, -1)
-        writer.write_initialize(np.array([row], dtype=INITIALIZE_DTYPE))
+        writer.append(initialize=np.array([row], dtype=INITIALIZE.dtype))
     calls = profile.calls[rows]
-    advances = np.zeros(len(calls), dtype=ADVANCE_DTYPE)
+    advances = np.zeros(len(calls), dtype=ADVANCES.dtype)
     advances["window"] = np.arange(1, len(calls) + 1)
     advances["iteration"] = 1
     advances["window_complete"] = True
@@ -60,7 +61,7 @@ def record(
     return read_store(writer.path)
 
 
-def joined(store: RankStore) -> RankStore:
+def joined(store: RankFile) -> RankFile:
     (result,) = enrich([store])
     return result
 

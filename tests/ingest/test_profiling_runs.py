@@ -15,7 +15,8 @@ from conftest import FULL_COUNTS
 from record_helpers import configuration, environment
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
-from precice_lb.store.reader import RankStore, find_stores, read_store
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.records import RankFile
 
 pytestmark = pytest.mark.precice
 
@@ -93,7 +94,7 @@ def finish(processes: list[subprocess.Popen[str]]) -> None:
                 process.communicate()
 
 
-def joined(directory: Path) -> dict[str, RankStore]:
+def joined(directory: Path) -> dict[str, RankFile]:
     stores = enrich([read_store(path) for path in find_stores([directory / "precice-lb-store"])])
     return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
 

@@ -28,10 +28,10 @@ def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> No
     for store in map(read_store, find_stores([tmp_path / "store"])):
         profile = read_profile(source / "precice-profiling" / f"{store.metadata['participant']}-0-1.txt")
         assert any(name.startswith("solver.advance/readData.") for name in profile.totals)
-        assert store.section_names == profile.user_names
-        assert store.section_names[0] == "assembly"
+        assert store.names("sections") == profile.user_names
+        assert store.names("sections")[0] == "assembly"
         count, microseconds = profile.totals["solver.advance/assembly"]
-        sections, calls = store.sections[store.sections["name"] == 0], store.advances
+        sections, calls = store.rows("sections")[store.rows("sections")["name"] == 0], store.advances
         assert sections["duration_ns"].sum() == 1000 * microseconds
         # One in each call, which begins after it has ended.
         assert len(sections) == len(calls) == count

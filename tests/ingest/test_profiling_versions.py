@@ -16,7 +16,7 @@ from report_helpers import refused
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
-from precice_lb.store.schema import NOT_MEASURED
+from precice_lb.store.columns import NOT_MEASURED
 
 EXPLICIT = """<precice-configuration><data:scalar name="D"/><mesh name="M" dimensions="2"><use-data name="D"/></mesh>
 <participant name="A"><provide-mesh name="M"/><write-data name="D" mesh="M"/></participant>
@@ -91,9 +91,9 @@ def test_mode_all_of_precice_3_1_tells_waits_where_nothing_but_data_is_waited_fo
     assert store.advances["window"].tolist() == [1, 2, 3, 4]
     assert set(store.advances["wait_ns"]) == {40_000}
     assert set(store.advances["mapping_ns"]) == {5_000}
-    assert store.section_names == ("advance/m2n.receiveData", "advance/m2n.sendData")
+    assert store.names("sections") == ("advance/m2n.receiveData", "advance/m2n.sendData")
     # What the participant waits in is told once.
-    assert set(store.sections["name"]) == {1}
+    assert set(store.rows("sections")["name"]) == {1}
 
 
 def test_mode_all_of_precice_3_1_tells_no_waits_where_convergence_is_waited_for(tmp_path: Path) -> None:

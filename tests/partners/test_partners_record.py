@@ -255,7 +255,7 @@ def test_what_cannot_be_understood_is_one_warning_and_the_times_are_recorded(
     assert capsys.readouterr().err.count("warning: meshes of this run are not recorded") == 1
     ((group,),) = read_runs([tmp_path / "store"])
     assert len(group[0].advances) == 1
-    assert len(group[0].meshes().rows) == 0
+    assert len(group[0].rows("meshes")) == 0
 
 
 def test_coordinates_that_are_no_numbers_are_refused_when_read(start: Any, tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ from record_helpers import (
 )
 from store_helpers import PARALLEL, contents, row, rows
 
-from precice_lb.dataset.rows import sections_of
+from precice_lb.dataset.rows import RankTables
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
 from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class
-from precice_lb.record.tables import NO_SUMS, Sections, summary, sums
+from precice_lb.record.tables import NO_SUMS, Names, summary, sums
+from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
-from precice_lb.store.schema import NAME_BYTES
 
 SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(
     "    participant.advance(dt)",
@@ -114,14 +114,14 @@ def test_profiling_sections_work_and_are_stored(tmp_path: Path, backend: str) ->
     assert_fine(ours)
     assert {name: result.stdout for name, result in ours.items()} == {n: r.stdout for n, r in plain.items()}
     for (name, _), store in rank_stores(tmp_path / "1").items():
-        assert store.section_names == ("inner é", "assemble")
-        assert store.sections["name"].tolist() == [0, 1] * WINDOWS
-        assert store.sections["window"].tolist() == np.repeat(np.arange(1, WINDOWS + 1), 2).tolist()
-        inner, outer = store.sections["duration_ns"][::2], store.sections["duration_ns"][1::2]
+        assert store.names("sections") == ("inner é", "assemble")
+        assert store.rows("sections")["name"].tolist() == [0, 1] * WINDOWS
+        assert store.rows("sections")["window"].tolist() == np.repeat(np.arange(1, WINDOWS + 1), 2).tolist()
+        inner, outer = store.rows("sections")["duration_ns"][::2], store.rows("sections")["duration_ns"][1::2]
         assert (inner >= 4e6).all()
         assert (outer - inner >= 2e6).all()
         assert (outer <= store.advances["solve_ns"]).all()
-        ends = (store.sections["begin_ns"] + store.sections["duration_ns"])[1::2]
+        ends = (store.rows("sections")["begin_ns"] + store.rows("sections")["duration_ns"])[1::2]
         assert (ends <= store.advances["begin_ns"]).all()
         if backend == "libprecice":
             for directory in ("0", "1"):
@@ -151,10 +151,10 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
     assert recorder.timing_summary()["windows"] == 0
     recorder.close(finished=False)
     store = only_store(tmp_path)
-    assert len(store.section_names) == len(set(store.section_names)) == 1000
-    kept = [store.section_names[number] for number in store.sections["name"]]
+    assert len(store.names("sections")) == len(set(store.names("sections"))) == 1000
+    kept = [store.names("sections")[number] for number in store.rows("sections")["name"]]
     expected = ["bytes" if n % 2 else f"step {n % 2400}" for n in range(5000)]
-    assert kept == [name for name in expected if name in store.section_names]
+    assert kept == [name for name in expected if name in store.names("sections")]
     assert capsys.readouterr().err.count("recorded for the first 1000 names only") == 1
 
 
@@ -172,7 +172,7 @@ def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) 
     recorder.section_stopped(2**47)
     recorder.close(finished=True)
     store = only_store(tmp_path)
-    assert store.sections["window"].tolist() == [*expected, 40]
+    assert store.rows("sections")["window"].tolist() == [*expected, 40]
     assert store.advances["window"].tolist() == np.repeat(np.arange(1, 40), 50).tolist()
 
 
@@ -195,12 +195,9 @@ def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
 
 
 def test_section_names_that_are_one_text_have_one_number() -> None:
-    sections, taken = Sections(), []
-    for name in ("a", b"a", "\udce9", "?", b"\xff"):
-        sections.start(name, 1)
-        sections.stop(5, 1, taken)
-    assert sections.names == ("a", "?", "\ufffd")
-    assert taken == [(number, 1, 1, 4) for number in (0, 0, 1, 1, 2)]
+    names = Names("sections")
+    assert [names[name] for name in ("a", b"a", "\udce9", "?", b"\xff")] == [0, 0, 1, 1, 2]
+    assert names.texts == ("a", "?", "\ufffd")
 
 
 def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
@@ -213,14 +210,15 @@ def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
     advance(1, 2, True)
     recorder.close(finished=True)
     store = only_store(tmp_path)
-    assert len(set(store.section_names)) == len(names)
-    assert [store.section_names[at] for at in store.sections["name"]][:2] == ["first", ""]
-    assert store.section_names[4] == "last"
+    assert len(set(store.names("sections"))) == len(names)
+    assert [store.names("sections")[at] for at in store.rows("sections")["name"]][:2] == ["first", ""]
+    assert store.names("sections")[4] == "last"
     for number in (2, 3):
-        assert store.section_names[number].startswith(long[:55])
-        assert len(store.section_names[number].encode()) <= NAME_BYTES
-    found = sections_of([store], np.array([1]))
-    assert list(found) == list(store.section_names)
+        assert store.names("sections")[number].startswith(long[:55])
+        assert len(store.names("sections")[number].encode()) <= NAME_BYTES
+    found = RankTables(1, np.array([1]))
+    found.add(store)
+    assert list(found.sections) == list(store.names("sections"))
     export_merged([tmp_path], tmp_path / "merged")
     assert contents(read_stores([tmp_path / "merged"])[0])[1:] == contents(store)[1:]
 
@@ -349,12 +347,12 @@ def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_nex
         planted.append((window, ("hold", "reduced", "linear")[window % 7 // 3], 1000 * window, window / 10))
         recorder.guessed(*planted[-1])
     # After window 96 the rows up to it were written, and what was known then.
-    assert [each["window"] for each in only_store(tmp_path).guesses] == list(range(1, 96))
+    assert [each["window"] for each in only_store(tmp_path).rows("guesses")] == list(range(1, 96))
     recorder.section_started("s")
     recorder.close(finished=True)
     store = only_store(tmp_path)
-    assert store.guess_names == ("hold", "reduced", "linear")
-    assert [(w, store.guess_names[n], c, e) for w, n, c, e in store.guesses.tolist()] == planted
+    assert store.names("guesses") == ("hold", "reduced", "linear")
+    assert [(w, store.names("guesses")[n], c, e) for w, n, c, e in store.rows("guesses").tolist()] == planted
     assert store.advances["window"].tolist() == list(range(1, 101))
 
 

@@ -23,12 +23,11 @@ from record_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.rows import counts_of
+from precice_lb.dataset.rows import RankTables
 from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import tables
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.tables import Counts
 from precice_lb.store.merged import MergedStore
 
 COUNTED = SOLVER.replace(
@@ -52,7 +51,7 @@ def test_every_rank_s_counts_are_kept_and_merged(tmp_path: Path, mpiexec: str, b
     assert warnings_of(results["A"]) == []
     store = rank_stores(tmp_path)["A", 0]
     # The last number counts, and the windows say from when on.
-    porous = store.counts[store.counts["name"] == store.count_names.index("porous")]
+    porous = store.rows("counts")[store.rows("counts")["name"] == store.names("counts").index("porous")]
     assert [(each["window"], each["count"]) for each in porous] == [(w, max(w - 2, 0)) for w in (1, 3, 4, 5, 6, 7, 8)]
     for merged in (False, True):
         if merged:
@@ -73,7 +72,9 @@ def test_a_killed_rank_s_counts_are_kept(tmp_path: Path, backend: str) -> None:
     assert results["A"].returncode == -signal.SIGKILL
     store = rank_stores(tmp_path)["A", 0]
     assert store.path.suffix == ".spool"
-    assert store.counts[store.counts["name"] == store.count_names.index("cells")]["count"].tolist() == [11]
+    assert store.rows("counts")[store.rows("counts")["name"] == store.names("counts").index("cells")][
+        "count"
+    ].tolist() == [11]
 
 
 class _Tensor:
@@ -124,21 +125,27 @@ def test_wrong_arguments_are_one_warning_of_a_kind_and_no_exception(
     assert capsys.readouterr().err == ""
     store = only_store(tmp_path)
     short = "sm?all \N{GREEK SMALL LETTER PSI}x"
-    assert [name[:9] for name in store.count_names] == ["porous", short, short]
-    assert store.counts["count"].tolist() == [3, 1, 2]
-    assert sorted(each[0] for each in counts_of([store]).values()) == [1, 2, 3]
+    assert [name[:9] for name in store.names("counts")] == ["porous", short, short]
+    assert store.rows("counts")["count"].tolist() == [3, 1, 2]
+    read = RankTables(1, np.array([1]))
+    read.add(store)
+    assert sorted(values[0] for values in read.counts.values()) == [1, 2, 3]
 
 
 def test_what_stays_the_same_is_written_once_and_names_are_not_kept_without_end(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counts, taken = Counts(), []
+    recorder, advance = new_recorder(tmp_path)
     for call in range(5):
-        counts.take("cells", 7 + call // 3, call, taken)
-    assert taken == [(0, 0, 7), (3, 0, 8)]
+        recorder.count("cells", 7 + call // 3)
+        advance(2 * call + 1, 2 * call + 2, True)
     for number in range(1100):
-        counts.take(f"feature {number}", 1, 0, taken)
-    assert len(counts.names) == 1000
+        recorder.count(f"feature {number}", 1)
+    recorder.close(finished=True)
+    store = only_store(tmp_path)
+    assert store.rows("counts").tolist()[:2] == [(1, 0, 7), (4, 0, 8)]
+    assert len(store.names("counts")) == 1000
+    assert len(store.rows("counts")) == 2 + 999
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -172,6 +179,11 @@ def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
                 del file[name]
     for path in paths:
         (store,) = MergedStore(path).stores
-        assert (len(store.counts), store.count_names, len(store.mpi), len(store.cpu)) == (0, (), 0, 0)
+        assert (len(store.rows("counts")), store.names("counts"), len(store.rows("mpi")), len(store.rows("cpu"))) == (
+            0,
+            (),
+            0,
+            0,
+        )
     (run,) = load_runs([tmp_path / "merged"])
     assert run.participants["A"].rank_counts == {}

@@ -94,7 +94,7 @@ def _recorded(directory: Path, stage: str, steps: int) -> tuple[tuple[Any, ...],
             # As the participant does in the end.
             recorder.close(finished=False, keep_spool=True)
     assert not list(directory.rglob(".*"))
-    (store,) = read_stores([directory])
+    store = read_stores([directory])[0].loaded()
     store.metadata.pop("ended_unix_ns", None)
     if stage == "close":
         store.metadata["finished"] = True

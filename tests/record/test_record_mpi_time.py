@@ -63,19 +63,19 @@ def test_planted_waits_of_real_ranks_are_found(tmp_path: Path, mpiexec: str, bac
         assert warnings_of(results["A"]) == []
     for path in (tmp_path / "0").glob("?-?.npy"):
         assert (tmp_path / "1" / path.name).read_bytes() == path.read_bytes()
-    assert all(len(store.mpi) == 0 for store in rank_stores(tmp_path / "0").values())
+    assert all(len(store.rows("mpi")) == 0 for store in rank_stores(tmp_path / "0").values())
     stores = rank_stores(tmp_path / "1")
     solve, busy = [], []
     for rank in (0, 1):
         store = stores["A", rank]
-        assert store.mpi["window"].tolist() == store.advances["window"].tolist() == list(range(1, 14))
-        inside = store.mpi["mpi_ns"] * 1e-9
+        assert store.rows("mpi")["window"].tolist() == store.advances["window"].tolist() == list(range(1, 14))
+        inside = store.rows("mpi")["mpi_ns"] * 1e-9
         solve.append(statistics.median(store.advances["solve_ns"][1:] * 1e-9))
         busy.append(statistics.median(store.advances["solve_ns"][1:] * 1e-9 - inside[1:]))
     # Solve times look alike; on a busy machine who sleeps is late, which medians and the wide bound are for.
     assert abs(solve[1] - solve[0]) < 10 * MS
     assert 12 * MS < busy[1] - busy[0] < 28 * MS
-    before = [each["mpi_ns"] for each in (stores["A", 0].mpi, stores["A", 1].mpi)]
+    before = [each["mpi_ns"] for each in (stores["A", 0].rows("mpi"), stores["A", 1].rows("mpi"))]
     export_merged([tmp_path / "1"], tmp_path / "merged")
     (run,) = load_runs([tmp_path / "merged"], warmup=1)
     expected = [column[1:].mean() * 1e-9 for column in before]
@@ -169,7 +169,7 @@ def test_where_mpi_is_not_seen_nothing_is_recorded_and_a_warning_says_so(tmp_pat
     assert_fine(results)
     (warning,) = warnings_of(results["A"])
     assert said in warning
-    assert len(rank_stores(tmp_path)["A", 0].mpi) == 0
+    assert len(rank_stores(tmp_path)["A", 0].rows("mpi")) == 0
 
 
 COST = """
@@ -205,6 +205,7 @@ def test_a_window_in_several_parts_has_a_row_of_each_and_a_failed_call_none(tmp_
     recorder.close(finished=True)
     store = only_store(tmp_path)
     assert len(store.advances) == 2500
-    of_window = {int(w): int(store.mpi["mpi_ns"][store.mpi["window"] == w].sum()) for w in set(store.mpi["window"])}
+    mpi = store.rows("mpi")
+    of_window = {int(w): int(mpi["mpi_ns"][mpi["window"] == w].sum()) for w in set(mpi["window"])}
     assert of_window == {1: 0, 2: sum(range(1, 2499)), 3: 2499}
-    assert len(store.mpi) > 3
+    assert len(store.rows("mpi")) > 3

@@ -18,7 +18,7 @@ from store_helpers import START, metadata, row, rows, write_store
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
 from precice_lb.report.at_end import recommend_at_end
-from precice_lb.store.schema import INITIALIZE_DTYPE
+from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.spool import StoreWriter
 
 MINUTE = 60 * 10**9
@@ -60,7 +60,7 @@ def open_store(directory: Path, participant: str) -> StoreWriter:
     writer = StoreWriter(directory, data, configuration())
     own = compute_seconds(participant, 1)
     longest = compute_seconds("Inner", 1)
-    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
     writer.append(rows(row(w, own, longest - own + 1e-4, longest - own + 1e-4) for w in range(1, 5)))
     return writer
 

@@ -18,7 +18,7 @@ from precice_lb.report.documents import json_text
 from precice_lb.report.summary import QUANTITIES, RunSummary, rank_csv, summarise, summary_csv, summary_dict
 from precice_lb.report.summary_text import summary_blocks
 from precice_lb.report.terminal import console, rendered
-from precice_lb.store.schema import SECTION_DTYPE
+from precice_lb.store.columns import SECTIONS
 from precice_lb.store.spool import StoreWriter
 
 
@@ -86,7 +86,8 @@ def test_profiling_sections_of_solvers_are_means_per_window_and_iteration(tmp_pa
             *((0, w, w, (rank + 1) * 10**8) for w in (2, 3)),
             *[(1, 3, 9, 10**8)] * (1 - rank),
         ]
-        writer.append(calls, np.array(sections, dtype=SECTION_DTYPE), ["assembly", "rank 0 alone"][: 2 - rank])
+        names = {"sections": ["assembly", "rank 0 alone"][: 2 - rank]}
+        writer.append(calls, names, sections=np.array(sections, dtype=SECTIONS.dtype))
         writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**10)
     (run,) = summarise(load_runs([tmp_path], warmup=1))
     (part,) = run.participants
@@ -269,8 +270,9 @@ def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path, record
 def test_profiling_sections_are_shown_rank_by_rank(tmp_path: Path) -> None:
     for rank in (0, 1):
         writer = StoreWriter(tmp_path, metadata("A", rank, 2), PARALLEL)
-        sections = np.array([(0, w, w, (1 + rank) * 10_000_000) for w in (1, 2, 3)], dtype=SECTION_DTYPE)
-        writer.append(rows([row(w, 0.1, 0.05, 0.05, 0.0) for w in (1, 2, 3)]), sections, ["assemble"])
+        sections = np.array([(0, w, w, (1 + rank) * 10_000_000) for w in (1, 2, 3)], dtype=SECTIONS.dtype)
+        calls = rows([row(w, 0.1, 0.05, 0.05, 0.0) for w in (1, 2, 3)])
+        writer.append(calls, {"sections": ["assemble"]}, sections=sections)
         writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**9)
     (run,) = summarise(load_runs([tmp_path]))
     table = re.sub(r"[^\w:.]+", " ", in_one_line(run, per_rank=True))

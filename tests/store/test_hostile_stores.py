@@ -25,11 +25,11 @@ from precice_lb.export.runs import exported_runs
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_text import summary_blocks
 from precice_lb.report.terminal import rendered
-from precice_lb.store.rank_file import StoreTail
-from precice_lb.store.reader import read_stores
-from precice_lb.store.records import RecordedMeshes
-from precice_lb.store.schema import INITIALIZE_DTYPE, MESH_DTYPE, SECTION_DTYPE
+from precice_lb.store.columns import INITIALIZE, SECTIONS
+from precice_lb.store.meshes import MESHES, RecordedMeshes, recorded_meshes
+from precice_lb.store.reader import read_store, read_stores
 from precice_lb.store.spool import StoreWriter
+from precice_lb.store.tail import Tail
 
 HUGE = 2**62
 
@@ -39,18 +39,17 @@ def fill(directory: Path, ranks: int = 2, *, spool: bool = False) -> list[Path]:
     paths = []
     for rank in range(ranks):
         writer = StoreWriter(directory, metadata(rank=rank, size=ranks, run="r", hostname="h"), "<x/>")
-        mesh = np.zeros(1, MESH_DTYPE)
+        mesh = np.zeros(1, MESHES.dtype)
         mesh["rank"], mesh["dimensions"], mesh["vertices"], mesh["edges"], mesh["coordinates"] = rank, 2, 2, 1, True
-        writer.write_meshes(RecordedMeshes(("M",), mesh, np.arange(4.0), np.array([0, 1], np.int32)))
-        writer.write_initialize(np.array([(500, 1000, 0, 10)], dtype=INITIALIZE_DTYPE))
+        meshes = RecordedMeshes(("M",), mesh, np.arange(4.0), np.array([0, 1], np.int32))
+        writer.write_once("meshes", meshes.arrays())
+        writer.append(initialize=np.array([(500, 1000, 0, 10)], dtype=INITIALIZE.dtype))
         writer.append(
             rows(row(w, 0.1 + 0.01 * w, 0.05, 0.01) for w in range(1, 7)),
-            sections=np.array([(0, 1, 100, 5), (1, 2, 300, 5)], SECTION_DTYPE),
-            section_names=["a", "b"],
+            {"sections": ["a", "b"], "guesses": ["g"], "counts": ["cells"]},
+            sections=np.array([(0, 1, 100, 5), (1, 2, 300, 5)], SECTIONS.dtype),
             guesses=np.array([(1, 0, 5, 0.5)], [("window", "<i8"), ("name", "<i4"), ("c", "<i8"), ("e", "<f8")]),
-            guess_names=["g"],
             counts=np.array([(1, 0, 7.0)], [("window", "<i8"), ("name", "<i4"), ("count", "<f8")]),
-            count_names=["cells"],
             mpi=np.array([(1, 5)], [("window", "<i8"), ("mpi_ns", "<i8")]),
             cpu=np.array([(1, 5)], [("window", "<i8"), ("cpu_ns", "<i8")]),
         )
@@ -77,12 +76,12 @@ def everything(path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), hard))
     try:
         for store in read_stores([path]):
-            store.meshes()
+            recorded_meshes(store)
         exported_runs([path])
         runs = load_runs([path])
         rendered(summary_blocks(summarise(runs)))
         check_runs(runs)
-        tail = StoreTail(path)
+        tail = Tail(path)
         if not path.name.endswith(".merged.h5"):
             tail.read()
     finally:
@@ -344,7 +343,7 @@ def test_a_symbolic_link_in_a_store_directory_is_refused(spool: bool, tmp_path: 
     with pytest.raises(StoreError, match="symbolic link") as caught:
         load_runs([tmp_path / "store"])
     assert str(caught.value).startswith(str(link))
-    tail = StoreTail(link)
+    tail = Tail(link)
     assert len(tail.read()) == 0
     assert "symbolic link" in tail.problem
     # Named by whoever asks, it is meant.
@@ -380,7 +379,7 @@ def with_head(path: Path, **more: Any) -> None:
 
 def test_a_spool_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
     (path,) = fill(tmp_path, 1, spool=True)
-    (before,) = read_stores([path])
+    before = read_store(path)
     changed = []
     for array in blocks(path):
         names = array.dtype.names
@@ -394,13 +393,13 @@ def test_a_spool_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path
     (after,) = read_stores([path])
     assert len(after.advances) == 6
     for name, table in before.tables.items():
-        np.testing.assert_array_equal(after.tables[name], table)
-    assert len(StoreTail(path).read()) == 6
+        np.testing.assert_array_equal(after.rows(name), table)
+    assert len(Tail(path).read()) == 6
 
 
 def test_a_store_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
     (path,) = fill(tmp_path, 1)
-    (before,) = read_stores([path])
+    before = read_store(path)
     with h5py.File(path, "a") as file:
         for name in ("advances", "initialize", "sections", "mpi"):
             old = file[name][...]
@@ -411,8 +410,8 @@ def test_a_store_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path
             file[name] = wider
     (after,) = read_stores([path])
     for name in ("advances", "initialize", "sections", "mpi"):
-        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
-    assert len(StoreTail(path).read()) == 6
+        np.testing.assert_array_equal(after.rows(name), before.rows(name))
+    assert len(Tail(path).read()) == 6
 
 
 HEADERS = [
@@ -514,10 +513,10 @@ def test_the_command_says_it_in_one_line(
 
 def test_rows_that_an_interrupted_flush_wrote_again_count_once(tmp_path: Path) -> None:
     (path,) = fill(tmp_path, 1, spool=True)
-    (before,) = read_stores([path])
+    before = read_store(path)
     arrays = blocks(path)
     at = next(at for at, array in enumerate(arrays) if "solve_ns" in array.dtype.names)
     write_blocks(path, [*arrays[:at], arrays[at], arrays[at][4:], *arrays[at + 1 :]])
     (after,) = read_stores([path])
     np.testing.assert_array_equal(after.advances, before.advances)
-    np.testing.assert_array_equal(StoreTail(path).read(), before.advances)
+    np.testing.assert_array_equal(Tail(path).read(), before.advances)

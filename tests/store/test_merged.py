@@ -18,20 +18,16 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
+from precice_lb.dataset.rows import layout_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
-from precice_lb.store.merged import MergedStore, aligned_columns, merged_image
+from precice_lb.guess.columns import GUESSES
+from precice_lb.record.columns import COUNTS, MPI
+from precice_lb.store.columns import ADVANCES, INITIALIZE, SECTIONS
+from precice_lb.store.merged import MergedStore, merged_image
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    COUNT_DTYPE,
-    GUESS_DTYPE,
-    INITIALIZE_DTYPE,
-    METADATA,
-    MPI_DTYPE,
-    SECTION_DTYPE,
-)
+from precice_lb.store.records import RankFile
+from precice_lb.store.schema import METADATA
 from precice_lb.store.spool import StoreWriter
 
 
@@ -42,7 +38,7 @@ def fill(directory: Path, participant: str = "A", ranks: int = 4, windows: int =
         write_store(directory, table, participant, rank, ranks, hostname=f"node{rank // 2}", **more)
 
 
-def by_rank(directory: Path) -> list[RankStore]:
+def by_rank(directory: Path) -> list[RankFile]:
     return sorted(read_stores([directory]), key=lambda store: (store.metadata["participant"], store.metadata["rank"]))
 
 
@@ -83,7 +79,7 @@ def killed(directory: Path, lengths: list[int], **more: object) -> None:
     for rank, count in enumerate(lengths):
         writer = StoreWriter(directory, metadata(rank=rank, size=len(lengths), **more), PARALLEL)
         if rank != 1:
-            writer.write_initialize(np.array([(500, 1000, -1, -1)], dtype=INITIALIZE_DTYPE))
+            writer.append(initialize=np.array([(500, 1000, -1, -1)], dtype=INITIALIZE.dtype))
         writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
         writer._spool.close()
 
@@ -96,11 +92,8 @@ def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
         store.advances.tobytes() for store in by_rank(tmp_path / "store")
     ]
     assert [len(store.initialize) for store in stores] == [1, 0, 1]
-    assert aligned_columns(stores) is None
-    columns = aligned_columns([stores[0], stores[2]])
-    assert columns is not None
-    assert columns.values["solve_ns"][:, 0].tolist() == [100_000_000, 2_100_000_000]
-    assert columns.window.tolist() == list(range(1, 8))
+    assert layout_of(stores).windows.tolist() == []
+    assert layout_of([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
 
 
 def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
@@ -122,10 +115,10 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
             file.flush()
     stores = by_rank(path.parent)
     assert [(store.advances.tobytes(), store.initialize.tobytes()) for store in stores] == expected
-    assert [(len(store.guesses), store.guess_names, len(store.mpi)) for store in stores] == [(0, (), 0)] * 3
-    columns = aligned_columns([stores[0], stores[2]])
-    assert columns is not None
-    assert columns.window.tolist() == list(range(1, 8))
+    assert [(len(store.rows("guesses")), store.names("guesses"), len(store.rows("mpi"))) for store in stores] == [
+        (0, (), 0)
+    ] * 3
+    assert layout_of([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
 
 
 _NS = st.integers(-1, 2**53)
@@ -140,20 +133,20 @@ _RANK = st.lists(_ROW, max_size=5, unique_by=lambda row: row[0]).map(sorted)
 def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, tables: list) -> None:
     path = tmp_path_factory.mktemp("merged") / "A-4.merged.h5"
     stores = [
-        RankStore(
+        RankFile(
             Path("A-0-4.h5"),
             metadata(rank=rank, size=4, attempt=1, finished=True, pid=rank, parameters={"x": rank // 2}),
             PARALLEL + " " * (rank % 2),
             {
-                "advances": np.array(table, dtype=ADVANCE_DTYPE),
-                "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE_DTYPE),
-                "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTION_DTYPE),
+                "advances": rows(table),
+                "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE.dtype),
+                "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTIONS.dtype),
                 "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
-                "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESS_DTYPE),
+                "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESSES.dtype),
                 "guess_names": np.array([f"{rank % 2}".encode(), b"hold"][: 3 - rank], dtype="S9"),
-                "counts": np.array([(k + 1, k, k / 3) for k in range(rank)], dtype=COUNT_DTYPE),
+                "counts": np.array([(k + 1, k, k / 3) for k in range(rank)], dtype=COUNTS.dtype),
                 "count_names": np.array([f"{(rank + k) % 3}".encode() for k in range(rank)], dtype="S9"),
-                "mpi": np.array([(k + 1, 10 * rank + k) for k in range(3 - rank)], dtype=MPI_DTYPE),
+                "mpi": np.array([(k + 1, 10 * rank + k) for k in range(3 - rank)], dtype=MPI.dtype),
             },
         )
         for rank, table in enumerate(tables)
@@ -167,20 +160,10 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
 def test_reading_by_rank(tmp_path: Path) -> None:
     fill(tmp_path / "store", ranks=70, windows=30)
     ((ranks,),) = read_runs([tmp_path / "store"])
-    whole = aligned_columns(ranks)
-    assert whole is not None
     export_merged([tmp_path / "store"], tmp_path / "merged")
     ((group,),) = read_runs([tmp_path / "merged"])
-    columns = aligned_columns([group[3], group[66], group[10]], ["wait_ns"])
-    assert columns is not None
-    assert columns.window.tolist() == list(range(1, 31))
-    assert list(columns.values) == ["wait_ns"]
-    np.testing.assert_array_equal(columns.values["wait_ns"], whole.values["wait_ns"][[3, 66, 10]])
-    everything = aligned_columns(group)
-    assert everything is not None
-    for name, values in whole.values.items():
-        np.testing.assert_array_equal(everything.values[name], values)
-    np.testing.assert_array_equal(everything.window, whole.window)
+    for at in (3, 66, 10, *range(70)):
+        np.testing.assert_array_equal(group[at].advances, ranks[at].advances)
     copy = pickle.loads(pickle.dumps(group[5]))
     np.testing.assert_array_equal(copy.advances, ranks[5].advances)
     np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, ranks[5].advances)
@@ -200,8 +183,9 @@ def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ((group,),) = read_runs([tmp_path / "merged"])
     assert not [name for name in asked if name.startswith("/advances")]
     asked.clear()
-    aligned_columns(group, ["wait_ns"])
-    assert set(asked) == {f"/advances/{name}" for name in ("window", "iteration", "window_complete", "wait_ns")}
+    # Ranks that lie in one chunk are read at once.
+    assert [len(store.advances) for store in group] == [20, 20, 20]
+    assert sorted(asked) == sorted(f"/advances/{name}" for name in ADVANCES.dtype.names)
 
 
 def test_store_directories_stay_apart(tmp_path: Path) -> None:

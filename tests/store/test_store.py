@@ -24,23 +24,16 @@ from hypothesis import strategies as st
 from report_helpers import configuration, refused
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
+from precice_lb.dataset.rows import layout_of
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
+from precice_lb.guess.columns import GUESSES, PREFIX
+from precice_lb.record.columns import COUNTS, CPU, MPI
 from precice_lb.store import rank_file
-from precice_lb.store.merged import aligned_columns
+from precice_lb.store.columns import ADVANCES, INITIALIZE, SECTIONS, TABLES
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    COUNT_DTYPE,
-    CPU_DTYPE,
-    GUESS_DTYPE,
-    GUESS_PREFIX,
-    INITIALIZE_DTYPE,
-    MESH_DTYPE,
     METADATA,
-    MPI_DTYPE,
-    SECTION_DTYPE,
-    UNITS,
     USER_KEYS,
     case_fingerprint,
     decode,
@@ -68,10 +61,10 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     with h5py.File(path) as file:
         units = json.loads(file["advances"].attrs["units"])
         assert units["wait_ns"] == "ns"
-        assert set(units) == set(ADVANCE_DTYPE.names)
-    tables = (ADVANCE_DTYPE, INITIALIZE_DTYPE, SECTION_DTYPE, GUESS_DTYPE, COUNT_DTYPE, MPI_DTYPE, CPU_DTYPE)
-    tables = (*tables, MESH_DTYPE)
-    assert set(UNITS) == {name for table in tables for name in table.names}
+        assert set(units) == set(ADVANCES.dtype.names)
+    columns = [column for table in TABLES.values() for column in table.columns]
+    assert len(columns) > 40
+    assert all(column.unit and column.description for column in columns)
 
 
 def test_many_appends_over_several_chunks(tmp_path: Path) -> None:
@@ -106,30 +99,28 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
     """Every byte of a spool with all kinds of blocks (every 17th unless counts are full)."""
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     sizes = [writer.path.stat().st_size]
-    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
     table = rows(row(window, window * 1e-6, 0, 0) for window in range(1, 130))
     names = [f"section {index}" for index in range(40)]
-    sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(129)], dtype=SECTION_DTYPE)
+    sections = np.array([(k % 40, k + 1, k + 1, 1) for k in range(129)], dtype=SECTIONS.dtype)
     predictors = [f"predictor {index}" for index in range(20)]
-    guesses = np.array([(k + 1, k % 20, 1000 + k, 0.5 + k) for k in range(129)], dtype=GUESS_DTYPE)
+    guesses = np.array([(k + 1, k % 20, 1000 + k, 0.5 + k) for k in range(129)], dtype=GUESSES.dtype)
     features = [f"feature {index}" for index in range(30)]
-    counts = np.array([(k + 1, k % 30, k / 7) for k in range(129)], dtype=COUNT_DTYPE)
-    mpi = np.array([(k + 1, 10 * k) for k in range(129)], dtype=MPI_DTYPE)
-    cpu = np.array([(k + 1, 20 * k) for k in range(129)], dtype=CPU_DTYPE)
+    counts = np.array([(k + 1, k % 30, k / 7) for k in range(129)], dtype=COUNTS.dtype)
+    mpi = np.array([(k + 1, 10 * k) for k in range(129)], dtype=MPI.dtype)
+    cpu = np.array([(k + 1, 20 * k) for k in range(129)], dtype=CPU.dtype)
     total = 0
     for count in (1, 1, 2, 4, 8, 16, 32, 1, 64):
         these = slice(total, total + count)
         known, counted = predictors[: total + count], features[: total + count]
         writer.append(
             table[these],
-            sections[these],
-            names[: total + count],
-            guesses[these],
-            known,
-            counts[these],
-            counted,
-            mpi[these],
-            cpu[these],
+            {"sections": names[: total + count], "guesses": known, "counts": counted},
+            sections=sections[these],
+            guesses=guesses[these],
+            counts=counts[these],
+            mpi=mpi[these],
+            cpu=cpu[these],
         )
         total += count
         sizes.append(writer.path.stat().st_size)
@@ -142,20 +133,20 @@ def test_a_spool_cut_at_any_byte_is_read_up_to_the_last_complete_block(tmp_path:
         store = read_store(cut)
         assert len(store.advances) == max(rows for end, rows in flushed.items() if end <= size)
         np.testing.assert_array_equal(store.advances, table[: len(store.advances)])
-        assert len(store.sections) >= len(store.advances)
-        np.testing.assert_array_equal(store.sections, sections[: len(store.sections)])
-        assert store.section_names == tuple(names[: len(store.section_names)])
-        assert len(store.section_names) > max(store.sections["name"], default=-1)
-        assert len(store.guesses) >= len(store.advances)
-        np.testing.assert_array_equal(store.guesses, guesses[: len(store.guesses)])
-        assert store.guess_names == tuple(predictors[: len(store.guess_names)])
-        assert len(store.guess_names) > max(store.guesses["name"], default=-1)
-        assert min(len(store.counts), len(store.mpi), len(store.cpu)) >= len(store.advances)
-        np.testing.assert_array_equal(store.counts, counts[: len(store.counts)])
-        np.testing.assert_array_equal(store.mpi, mpi[: len(store.mpi)])
-        np.testing.assert_array_equal(store.cpu, cpu[: len(store.cpu)])
-        assert store.count_names == tuple(features[: len(store.count_names)])
-        assert len(store.count_names) > max(store.counts["name"], default=-1)
+        assert len(store.rows("sections")) >= len(store.advances)
+        np.testing.assert_array_equal(store.rows("sections"), sections[: len(store.rows("sections"))])
+        assert store.names("sections") == tuple(names[: len(store.names("sections"))])
+        assert len(store.names("sections")) > max(store.rows("sections")["name"], default=-1)
+        assert len(store.rows("guesses")) >= len(store.advances)
+        np.testing.assert_array_equal(store.rows("guesses"), guesses[: len(store.rows("guesses"))])
+        assert store.names("guesses") == tuple(predictors[: len(store.names("guesses"))])
+        assert len(store.names("guesses")) > max(store.rows("guesses")["name"], default=-1)
+        assert min(len(store.rows("counts")), len(store.rows("mpi")), len(store.rows("cpu"))) >= len(store.advances)
+        np.testing.assert_array_equal(store.rows("counts"), counts[: len(store.rows("counts"))])
+        np.testing.assert_array_equal(store.rows("mpi"), mpi[: len(store.rows("mpi"))])
+        np.testing.assert_array_equal(store.rows("cpu"), cpu[: len(store.rows("cpu"))])
+        assert store.names("counts") == tuple(features[: len(store.names("counts"))])
+        assert len(store.names("counts")) > max(store.rows("counts")["name"], default=-1)
         assert store.metadata["finished"] is (size == len(whole))
     for size in range(0, sizes[0], 1 if FULL_COUNTS else 17):
         cut.write_bytes(whole[:size])
@@ -170,30 +161,31 @@ def test_a_spool_is_what_numpy_reads(tmp_path: Path) -> None:
         head, advances = np.load(file), np.load(file)
         assert file.read() == b""
     assert json.loads(head["head"][0])["configuration"] == PARALLEL
-    assert advances.dtype == ADVANCE_DTYPE
+    assert advances.dtype == ADVANCES.dtype
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_the_spool_and_the_hdf5_file_hold_the_same(tmp_path: Path, keep: bool) -> None:
     more = {"degrees_of_freedom": {"A": 1e6}, "run": "r", "cpus": "0-1", "clock_resolution": 1e-9}
     writer = StoreWriter(tmp_path, metadata(**more), PARALLEL, keep_spool=keep)
-    names, sections = ["\N{GREEK SMALL LETTER PSI}"], np.array([(0, 1, 2, 3)], SECTION_DTYPE)
-    guesses = np.array([(1, 1, 7, np.nan)], GUESS_DTYPE)
-    writer.append(rows([row(1, 0.1, 0.2, None)]), sections, names, guesses, ["hold", "reduced"])
+    names, sections = ["\N{GREEK SMALL LETTER PSI}"], np.array([(0, 1, 2, 3)], SECTIONS.dtype)
+    guesses = np.array([(1, 1, 7, np.nan)], GUESSES.dtype)
+    texts = {"sections": names, "guesses": ["hold", "reduced"]}
+    writer.append(rows([row(1, 0.1, 0.2, None)]), texts, sections=sections, guesses=guesses)
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 5)
     assert [path.suffix for path in find_stores([tmp_path])] == [".spool" if keep else ".h5"]
-    for store in (read_store(writer.path), read_runs([tmp_path], rows=False)[0][0][0]):
+    for store in (read_store(writer.path), read_runs([tmp_path])[0][0][0]):
         assert store.metadata == writer.metadata
-        assert store.section_names == ("\N{GREEK SMALL LETTER PSI}",)
-        assert store.sections.tolist() == [(0, 1, 2, 3)]
-        assert store.guess_names == ("hold", "reduced")
-        assert store.guesses.tobytes() == guesses.tobytes()
+        assert store.names("sections") == ("\N{GREEK SMALL LETTER PSI}",)
+        assert store.rows("sections").tolist() == [(0, 1, 2, 3)]
+        assert store.names("guesses") == ("hold", "reduced")
+        assert store.rows("guesses").tobytes() == guesses.tobytes()
         assert store.advances.tolist() == [row(1, 0.1, 0.2, None)]
 
 
 def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    table = np.zeros(1000, ADVANCE_DTYPE)
+    table = np.zeros(1000, ADVANCES.dtype)
     for part in range(100):
         table["window"] = np.arange(1000 * part + 1, 1000 * part + 1001)
         writer.append(table)
@@ -214,7 +206,7 @@ def test_a_long_run_takes_no_memory_to_complete(tmp_path: Path) -> None:
 def test_a_spool_that_became_an_hdf5_store_meanwhile_is_read_there(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
     (found,) = find_stores([tmp_path])
-    lazy = read_runs([found], rows=False)[0][0][0]
+    lazy = read_runs([found])[0][0][0]
     writer.append(rows([row(1, 0.1, 0.2, 0.0)]))
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     assert not found.exists()
@@ -241,8 +233,8 @@ def test_rows_of_killed_ranks_are_read_once_to_group_them(tmp_path: Path, monkey
         writer._spool.close()
     read: list[Path] = []
     real = rank_file.read_spool
-    monkeypatch.setattr(rank_file, "read_spool", lambda path: read.append(path) or real(path))
-    ((group,),) = read_runs([tmp_path], rows=False)
+    monkeypatch.setattr(rank_file, "read_spool", lambda path, *rest: read.append(path) or real(path, *rest))
+    ((group,),) = read_runs([tmp_path])
     assert len(group) == len(read) == 8
     assert [store.interval_unix_ns[1] for store in group] == [group[0].interval_unix_ns[1]] * 8
     assert len(read) == 8
@@ -251,7 +243,7 @@ def test_rows_of_killed_ranks_are_read_once_to_group_them(tmp_path: Path, monkey
 _WRITER = """
 import sys
 import numpy as np
-from precice_lb.store.schema import SECTION_DTYPE
+from precice_lb.store.columns import SECTIONS
 from precice_lb.store.spool import StoreWriter
 from store_helpers import PARALLEL, metadata, row, rows
 writer = StoreWriter(sys.argv[1], metadata(rank=int(sys.argv[2]), size=4), PARALLEL)
@@ -259,8 +251,9 @@ print(writer.path, flush=True)
 window = 0
 while True:
     numbers = range(window + 1, window + 9)
-    sections = np.array([(k // 100, k, k, 1) for k in numbers], dtype=SECTION_DTYPE)
-    writer.append(rows(row(k, 1e-6, 0, 0) for k in numbers), sections, [str(k) for k in range((window + 8) // 100 + 1)])
+    sections = np.array([(k // 100, k, k, 1) for k in numbers], dtype=SECTIONS.dtype)
+    names = {"sections": [str(k) for k in range((window + 8) // 100 + 1)]}
+    writer.append(rows(row(k, 1e-6, 0, 0) for k in numbers), names, sections=sections)
     window += 8
     print(window, flush=True)
 """
@@ -291,9 +284,9 @@ def test_killed_writers_leave_every_flushed_row(tmp_path: Path) -> None:
             assert store.metadata["finished"] is False
             assert len(store.advances) >= max(reported, default=0)
             np.testing.assert_array_equal(store.advances["window"], np.arange(1, len(store.advances) + 1))
-            assert len(store.sections) >= max(reported, default=0)
-            for name, window in store.sections[["name", "window"]]:
-                assert store.section_names[name] == str(window // 100)
+            assert len(store.rows("sections")) >= max(reported, default=0)
+            for name, window in store.rows("sections")[["name", "window"]]:
+                assert store.names("sections")[name] == str(window // 100)
 
 
 def test_a_failing_disk_raises_and_leaves_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,16 +484,16 @@ def test_the_fingerprint_sees_another_case(old: str, new: str) -> None:
 
 def test_the_fingerprint_ignores_the_fields_of_first_guesses() -> None:
     def beside(element: re.Match[str]) -> str:
-        return f"{element[0]}\n{element[1]}{GUESS_PREFIX}{element[2]}/>"
+        return f"{element[0]}\n{element[1]}{PREFIX}{element[2]}/>"
 
     text = configuration()
     patched = re.sub(
         r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")([^>]*)/>', beside, text
     )
-    assert patched.count(GUESS_PREFIX) == 12
+    assert patched.count(PREFIX) == 12
     assert case_fingerprint(patched) == case_fingerprint(text)
     # Fields of other names make another case.
-    assert case_fingerprint(patched.replace(GUESS_PREFIX, "Other-")) != case_fingerprint(text)
+    assert case_fingerprint(patched.replace(PREFIX, "Other-")) != case_fingerprint(text)
 
 
 def test_the_fingerprint_of_what_is_not_xml_is_that_of_the_text() -> None:
@@ -522,44 +515,37 @@ def test_nobody_is_asked_to_delete_what_cannot_be_read(tmp_path: Path, capsys: p
 def test_profiling_sections_are_kept(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
     names = [f"solver step {index}" for index in range(40)] + ["é" * 200]
-    sections = np.array([(index % 41, 1 + index // 41, 1 + index, 7) for index in range(1000)], dtype=SECTION_DTYPE)
-    writer.append(rows([row(1, 0.1, 0.2, 0.0)]), sections[:10], names[:10])
-    assert read_store(writer.path).section_names == tuple(names[:10])
-    writer.append(rows([]), sections[10:], names)
-    np.testing.assert_array_equal(read_store(writer.path).sections, sections)
+    sections = np.array([(index % 41, 1 + index // 41, 1 + index, 7) for index in range(1000)], dtype=SECTIONS.dtype)
+    writer.append(rows([row(1, 0.1, 0.2, 0.0)]), {"sections": names[:10]}, sections=sections[:10])
+    assert read_store(writer.path).names("sections") == tuple(names[:10])
+    writer.append(rows([]), {"sections": names}, sections=sections[10:])
+    np.testing.assert_array_equal(read_store(writer.path).rows("sections"), sections)
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     store = read_store(writer.path)
-    np.testing.assert_array_equal(store.sections, sections)
-    assert store.section_names[:40] == tuple(names[:40])
-    assert store.section_names[40].startswith("é" * 55)
+    np.testing.assert_array_equal(store.rows("sections"), sections)
+    assert store.names("sections")[:40] == tuple(names[:40])
+    assert store.names("sections")[40].startswith("é" * 55)
     assert len(store.advances) == 1
 
 
-def test_columns_of_ranks_that_agree_are_read_at_once(tmp_path: Path) -> None:
-    counts = (6, 4, 5)
-    for rank, count in enumerate(counts):
-        write_store(
-            tmp_path,
-            [
-                row(1 + i // 2, 0.1 * rank, 0.01 * i, None, iteration=1 + i % 2, complete=i % 2 == 1)
-                for i in range(count)
-            ],
-            rank=rank,
-            size=3,
-        )
+def test_rows_count_that_all_ranks_have(tmp_path: Path) -> None:
+    for rank, count in enumerate((6, 4, 5)):
+        calls = [
+            row(1 + i // 2, 0.1 * rank, 0.01 * i, None, iteration=1 + i % 2, complete=i % 2 == 1) for i in range(count)
+        ]
+        write_store(tmp_path, calls, rank=rank, size=3)
     ((group,),) = read_runs([tmp_path])
-    columns = aligned_columns(group)
-    assert columns is not None
-    assert columns.window.tolist() == [1, 1, 2, 2]
-    assert columns.iteration.tolist() == [1, 2, 1, 2]
-    assert columns.window_complete.tolist() == [False, True, False, True]
-    np.testing.assert_allclose(columns.values["solve_ns"], 1e8 * np.arange(3)[:, None] * np.ones(4))
-    assert (columns.values["wait_ns"] == -1).all()
-    chosen = aligned_columns(group, ["advance_ns"])
-    assert chosen is not None
-    assert chosen.values["advance_ns"].tolist() == [[0, 10_000_000, 20_000_000, 30_000_000]] * 3
+    layout = layout_of(group)
+    assert (layout.windows.tolist(), layout.rows, layout.calls.tolist()) == ([1, 2], 4, [6, 4, 5])
+    assert layout.iteration_numbers.tolist() == [1, 2, 1, 2]
+    for rank, store in enumerate(group):
+        seconds = layout.seconds(store.advances)
+        assert seconds["solve"].tolist() == pytest.approx([0.1 * rank] * 4)
+        assert seconds["advance"].tolist() == pytest.approx([0.0, 0.01, 0.02, 0.03])
+        assert np.isnan(seconds["wait"]).all()
     write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=4)
-    assert aligned_columns([*group, read_store(find_stores([tmp_path / "other"])[0])]) is None
+    other = read_store(find_stores([tmp_path / "other"])[0])
+    assert layout_of([*group, other]).windows.tolist() == []
 
 
 def test_stores_of_the_first_version_are_read_and_exported(tmp_path: Path) -> None:
@@ -573,8 +559,8 @@ def test_stores_of_the_first_version_are_read_and_exported(tmp_path: Path) -> No
             expected = [(k, 1, k * 1000, 100 + k, 50, 5, -1 if rank else 10, 0.5, True) for k in range(1, 9)]
             assert store.advances.tolist() == expected
             assert store.initialize.tolist() == [(500, 1000, 10, 20)]
-            assert len(store.sections) == len(store.guesses) == len(store.guess_names) == 0
-            assert len(store.counts) == len(store.count_names) == len(store.mpi) == 0
+            assert len(store.rows("sections")) == len(store.rows("guesses")) == len(store.names("guesses")) == 0
+            assert len(store.rows("counts")) == len(store.names("counts")) == len(store.rows("mpi")) == 0
             assert store.metadata["degrees_of_freedom"] == {"A": 1e6}
             assert store.metadata["warmup_windows"] == 2
 

@@ -12,10 +12,10 @@ from store_helpers import PARALLEL, contents, metadata, row, rows
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.record.meshes import MeshNotes
-from precice_lb.store.merged import aligned_meshes
-from precice_lb.store.reader import RankStore, read_runs, read_store
-from precice_lb.store.records import RecordedMeshes
-from precice_lb.store.schema import INITIALIZE_DTYPE
+from precice_lb.store.columns import INITIALIZE
+from precice_lb.store.meshes import RecordedMeshes, recorded_meshes
+from precice_lb.store.reader import read_runs, read_store
+from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
 NAMES = ("Fluid <&>", "ĝ" * 500)
@@ -37,8 +37,8 @@ def notes(rank: int, *, points: bool = True) -> RecordedMeshes:
 
 def write(directory: Path, rank: int, size: int, meshes: RecordedMeshes) -> Path:
     writer = StoreWriter(directory, metadata(rank=rank, size=size), PARALLEL)
-    writer.write_meshes(meshes)
-    writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+    writer.write_once("meshes", meshes.arrays())
+    writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
     writer.append(rows([row(1, 0.1, 0.2, 0.05)]))
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 10)
     return writer.path
@@ -66,40 +66,40 @@ def test_meshes_come_back_from_ranks_and_from_a_merged_file(tmp_path: Path, poin
     assert all(bool(coordinates) == (points and name in NAMES) for (_, name), (_, coordinates, _) in expected.items())
     for rank, meshes in enumerate(planted):
         path = write(tmp_path, rank, 4, meshes)
-        assert told(read_store(path).meshes()) == told(meshes)
+        assert told(recorded_meshes(read_store(path))) == told(meshes)
     ((group,),) = read_runs([tmp_path])
     digests = [contents(store) for store in group]
-    assert told(aligned_meshes(group)) == expected
+    assert told(recorded_meshes(*group)) == expected
     assert len(export_merged([tmp_path], tmp_path / "merged")) == 1
     ((group,),) = read_runs([tmp_path / "merged"])
     assert [contents(store) for store in group] == digests
-    assert told(aligned_meshes(group)) == expected
-    assert told(aligned_meshes(group[1:3])) == {key: value for key, value in expected.items() if key[0] in (1, 2)}
+    assert told(recorded_meshes(*group)) == expected
+    assert told(recorded_meshes(*group[1:3])) == {key: value for key, value in expected.items() if key[0] in (1, 2)}
 
 
 def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
     planted = notes(0)
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     whole = writer.path.stat().st_size
-    writer.write_meshes(planted)
+    writer.write_once("meshes", planted.arrays())
     done = writer.path.stat().st_size
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     content = writer.path.read_bytes()
     cut = tmp_path / "cut.spool"
     for size in [*range(whole, done, 211), done, len(content)]:
         cut.write_bytes(content[:size])
-        meshes = read_store(cut).meshes()
+        meshes = recorded_meshes(read_store(cut))
         assert told(meshes) == (told(planted) if size >= done else {})
 
 
 def test_a_store_without_meshes_stays_small_and_says_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 1, RecordedMeshes())
     with_boxes = write(tmp_path, 0, 1, notes(0, points=False))
-    assert len(read_store(path).meshes().rows) == 0
-    assert told(read_store(path).meshes()) == {}
+    assert len(recorded_meshes(read_store(path)).rows) == 0
+    assert told(recorded_meshes(read_store(path))) == {}
     # A few rows, the long name.
     assert with_boxes.stat().st_size - path.stat().st_size < 8192
-    assert RankStore(path, {}, "").meshes().names == ()
+    assert recorded_meshes(RankFile(path, {}, "")).names == ()
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -113,5 +113,5 @@ def test_damaged_meshes_are_one_error_and_the_times_are_read(tmp_path: Path, mer
         file["coordinates"] = kept
     ((group,),) = read_runs([path])
     assert len(group[0].advances) == 1
-    with pytest.raises(StoreError, match=f"{path.name}: expected .* mesh"):
-        aligned_meshes(group)
+    with pytest.raises(StoreError, match=f"{path.name}: expected .* (mesh|/coordinates)"):
+        recorded_meshes(*group)

@@ -34,17 +34,18 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.calls import ProfileTail, profiled_participant
-from precice_lb.ingest.profiling.enrich import WaitsTail
+from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
+from precice_lb.ingest.profiling.enrich import WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
-from precice_lb.store import rank_file
-from precice_lb.store.rank_file import StoreTail
+from precice_lb.store import hdf5, rank_file, tail
+from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.reader import find_stores, read_store, stores_below
-from precice_lb.store.schema import INITIALIZE_DTYPE
+from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
+from precice_lb.store.tail import Tail
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch import run as watch_files
 from precice_lb.watch.run import SEARCH_SHARE
@@ -193,7 +194,7 @@ def grow(directory: Path, steps: list[int], ranks: int = 2) -> Iterator[int]:
         for rank in range(ranks)
     }
     for writer in writers.values():
-        writer.write_initialize(np.array([(500, 1000, 0, 0)], dtype=INITIALIZE_DTYPE))
+        writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
     done = 0
     for step in steps:
         for (name, rank), writer in writers.items():
@@ -235,20 +236,20 @@ def test_only_new_rows_are_read_and_few_at_once(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path, metadata(), PARALLEL)
     for first in range(1, 11, 5):
         writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(first, first + 5)))
-    tail = StoreTail(writer.path, most=4)
+    early = Tail(writer.path, most=4)
     counts = []
-    while not counts or tail.has_more:
-        counts.append(len(tail.read()))
+    while not counts or early.has_more:
+        counts.append(len(early.read()))
     assert counts == [5, 5, 0]
     writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(11, 13)))
-    assert tail.read()["window"].tolist() == [11, 12]
-    assert len(tail.read()) == 0
+    assert early.read()["window"].tolist() == [11, 12]
+    assert len(early.read()) == 0
     writer.close(finished=True, ended_unix_ns=START + 1)
-    assert len(tail.read()) == 0
-    assert tail.head is not None
-    assert tail.head.metadata["finished"] is True
-    assert tail.path.suffix == ".h5"
-    late = StoreTail(tail.path, most=5)
+    assert len(early.read()) == 0
+    assert early.head is not None
+    assert early.head.metadata["finished"] is True
+    assert early.path.suffix == ".h5"
+    late = Tail(early.path, most=5)
     counts = []
     while not counts or late.has_more:
         counts.append(len(late.read()))
@@ -262,8 +263,9 @@ def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch:
     observer = Observer(tmp_path)
     first = observer.poll()
     opened = []
-    real = rank_file._of_hdf5
-    monkeypatch.setattr(rank_file, "_of_hdf5", lambda path, *rest: opened.append(path) or real(path, *rest))
+    real = hdf5.opened
+    for module in (rank_file, tail):
+        monkeypatch.setattr(module, "opened", lambda path, **more: opened.append(path) or real(path, **more))
     second = observer.poll()
     assert opened == []
     assert first is not None
@@ -275,7 +277,7 @@ def test_nothing_is_locked_and_no_lock_is_waited_for(tmp_path: Path) -> None:
     path = write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 5)])
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert len(StoreTail(path).read()) == 4
+        assert len(Tail(path).read()) == 4
     before = path.read_bytes(), path.stat().st_mtime_ns
     assert watch_run(tmp_path).windows == 4
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
@@ -343,20 +345,23 @@ def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) 
         recorded = {key: value for key, value in data.items() if key not in ("timing_source", "receives_data")}
         bare = expected.advances.copy()
         bare["wait_ns"] = bare["mapping_ns"] = -1
-        waits = WaitsTail(type(expected)(path, recorded, expected.configuration, bare, expected.initialize))
-        alone = ProfileTail(header, profiled_participant(header, [folder.parent]))
+        waits = WaitsFiller(RankFile(path, recorded, expected.configuration))
+        filler = RowsFiller(header, profiled_participant(header, [folder.parent]))
+        alone = Tail(filler.head, filler=filler)
         found, joined, given = [], [], 0
         for cut in [header.offset, *range(header.offset + 100, len(content), 333), len(content)]:
             file.write_bytes(content[:cut])
-            found.append(alone.read())
+            known = len(alone.rows)
+            alone.update()
+            found.append(alone.rows[known:])
             assert alone.problem == ""
             # The recorder writes in steps of its own.
             upto = min(given + 2, len(bare)) if cut < len(content) else len(bare)
             joined.append(waits.fill(bare[given:upto], is_last=cut == len(content)))
             given = upto
         assert np.concatenate(found).tobytes() == expected.advances.tobytes()
-        assert alone.head.metadata["finished"] is True
-        np.testing.assert_array_equal(alone.head.initialize, expected.initialize)
+        assert alone.store.metadata["finished"] is True
+        np.testing.assert_array_equal(alone.store.initialize, expected.initialize)
         rows_joined = np.concatenate(joined)
         for column in ("window", "wait_ns", "mapping_ns"):
             np.testing.assert_array_equal(rows_joined[column], expected.advances[column])

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,15 +23,9 @@ from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Fil
 from precice_lb.ingest.profiling.find import find_configuration
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table
 from precice_lb.precice_xml.elements import text_of
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import (
-    ADVANCE_DTYPE,
-    ADVANCE_SPENDS,
-    INITIALIZE_DTYPE,
-    NOT_MEASURED,
-    SECTION_DTYPE,
-    case_fingerprint,
-)
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Tables
+from precice_lb.store.records import RankFile
+from precice_lb.store.schema import case_fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +137,7 @@ def advance_rows(
 
     Without such columns, or without ``mapping``, these times are not in the file.
     """
-    rows = np.empty(len(calls), dtype=ADVANCE_DTYPE)
+    rows = ADVANCES.blank(len(calls))
     rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
     rows["begin_ns"] = calls["begin_us"] * 1000
     # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
@@ -157,7 +151,7 @@ def advance_rows(
 
 def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
     """Rows of ``initialize`` of a store."""
-    rows = np.empty(len(times), dtype=INITIALIZE_DTYPE)
+    rows = INITIALIZE.blank(len(times))
     for name in ("begin", "initialize", "mapping"):
         rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
     rows["wait_ns"] = waited_ns(times, waits)
@@ -184,66 +178,63 @@ def count_windows(
     return window + 1, number - starts[window] + 1, ends & done
 
 
-class ProfileTail:
-    """Reads the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
+class RowsFiller:
+    """Makes the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
-        self.path: Path = header.path
-        #: Why the last `read` failed; empty if it did not.
+        self.metadata: dict[str, Any] = {}
         self.problem = ""
         self._participant = participant
-        self._reader = CallReader(header)
-        self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
+        self._profile = Profile(header)
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
         self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        empty: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-        #: Everything but the rows.
-        self.head = RankStore(
-            path=header.path,
-            metadata={**participant.metadata(header), "attempt": 1, "finished": False},
-            configuration=participant.configuration,
-            tables={"advances": empty, "initialize": initialize_rows(self._reader.initialize, ())},
+        #: What is known of the rank before any row is.
+        self.head = RankFile(
+            header.path,
+            {**participant.metadata(header), "attempt": 1, "finished": False},
+            participant.configuration,
         )
 
     @property
     def is_replaced(self) -> bool:
         """Whether the file is of another run by now."""
         try:
-            return read_header(self.path).unix_us != self._reader.header.unix_us
+            return read_header(self.head.path).unix_us != self._profile.header.unix_us
         except DataError:
             return False
 
-    def read(self) -> NDArray[np.void]:
+    @property
+    def tables(self) -> Tables:
+        """The row of ``initialize``."""
+        return {"initialize": initialize_rows(self._profile.initialize, self._profile.waits(self._participant.case))}
+
+    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
+        profile = self._profile
         try:
-            self._calls = np.concatenate([self._calls, *self._reader])
-            rows = self._rows()
+            profile.read()
+            rows = self._rows(profile)
             self.problem = ""
         except DataError as error:
             self.problem = str(error)
-            return np.empty(0, dtype=ADVANCE_DTYPE)
-        metadata = dict(self.head.metadata)
-        metadata |= self._participant.case.receiving(metadata["participant"], self._reader.events.mesh_sizes)
-        events = self._reader.events
-        if self._reader.profile(self._calls[:0]).finalized:
-            ended = self._reader.header.unix_us + events.last_us
-            metadata.update(finished=True, ended_unix_ns=1000 * ended)
-        initialize = initialize_rows(self._reader.initialize, self._reader.waits(self._participant.case))
-        self.head = self.head.having(metadata, initialize=initialize)
+            return rows[:0]
+        self.metadata |= self._participant.case.receiving(profile.header.participant, profile.mesh_sizes)
+        if profile.finalized:
+            self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
         return rows
 
-    def _rows(self) -> NDArray[np.void]:
+    def _rows(self, profile: Profile) -> NDArray[np.void]:
         iterations = None
         if self._log is not None:
             iterations = self._iterations = self._log.add_to(self._iterations)
-        ended = self._counted + np.cumsum(self._calls["exchanges"] > 0)
+        ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        waits, mapping = self._reader.waits(self._participant.case), self._reader.tells_windows
-        rows = advance_rows(self._calls[:count], iterations, waits, self._counted, mapping=mapping)
+        waits, mapping = profile.waits(self._participant.case), profile.tells_windows
+        rows = advance_rows(profile.calls[:count], iterations, waits, self._counted, mapping=mapping)
         self._counted = int(ended[:count].max(initial=self._counted))
-        self._calls = self._calls[count:]
+        profile.calls = profile.calls[count:]
         return rows
 
 
@@ -296,49 +287,115 @@ WAITS_UNKNOWN = (
 """What to say of files that do not tell waits."""
 
 
-@dataclass(frozen=True, eq=False)
 class Profile:
-    """What one rank's profiling file says.
+    """What one rank's profiling file says; read again, what is new in it too.
+
+    Parameters
+    ----------
+    header : Header
+        Of the file.
+    user_events : bool
+        Whether to keep the solver's own events: who follows a run for weeks has no use for them.
 
     Attributes
     ----------
     header : Header
         Whose file it is.
+    events : EventSource
+        Where its events come from, with ``mesh_sizes`` (local vertices of the meshes that the rank provides) and
+        ``last_us``, the last time in the file.
     calls : ndarray of CALL_DTYPE
-        One row per ``advance``.
+        One row per ``advance``, of those that nobody has taken away.
     initialize : ndarray of INITIALIZE_CALLS_DTYPE
         One row; none if the file ends before it does.
-    totals : dict of str to tuple of int
-        How often each event ended and its total microseconds, by names from the outermost event inwards, joined by
-        ``/``.
-    mesh_sizes : dict of str to int
-        Local vertices of the meshes the rank provides.
-    finalized : bool
-        Whether the file was closed: the participant was finalised.
-    last_us : int
-        The last time in the file.
-    user : ndarray of USER_DTYPE
-        Events between two ``advance`` that the solver or its adapter began, not those inside another one, and preCICE's
-        own in ``advance``, but mapping and waits.
-    user_names : tuple of str
-        Their names; of the latter behind `ADVANCE_SPENDS`.
-    tells_waits : bool
-        Whether the file has preCICE's events of the coupling, which came with 3.2.
-    tells_windows : bool
-        Whether the file says which calls end a coupling iteration, and mapping; otherwise all calls are taken to.
     """
 
-    header: Header
-    calls: NDArray[np.void]
-    initialize: NDArray[np.void]
-    totals: dict[str, tuple[int, int]]
-    mesh_sizes: dict[str, int] = field(default_factory=dict)
-    finalized: bool = False
-    last_us: int = 0
-    user: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, dtype=USER_DTYPE))
-    user_names: tuple[str, ...] = ()
-    tells_waits: bool = True
-    tells_windows: bool = True
+    def __init__(self, header: Header, *, user_events: bool = False) -> None:
+        self.header = header
+        self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
+        self.calls = np.zeros(0, dtype=CALL_DTYPE)
+        self.initialize = np.zeros(0, dtype=INITIALIZE_CALLS_DTYPE)
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._sums = np.zeros(0, dtype=np.int64)
+        self._advance = _Accounts("advance", CALL_DTYPE)
+        self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
+        self._user = _Spans() if user_events else None
+
+    def read(self) -> Profile:
+        """Read up to the last whole record; events that have not ended are left out.
+
+        Returns
+        -------
+        Profile
+            This one.
+
+        Raises
+        ------
+        DataError
+            As of `read_profile`.
+        """
+        blocks = [self.calls]
+        try:
+            for events in self.events:
+                self._total(events)
+                if not len(self.initialize):
+                    self.initialize = self._initialize.take(events, self.events.paths)[:1]
+                if self._user is not None:
+                    self._user.take(events, self.events.paths)
+                blocks.append(self._advance.take(events, self.events.paths))
+                if not self.tells_windows:
+                    blocks[-1]["exchanges"] = 1
+        finally:
+            self.calls = np.concatenate(blocks)
+        return self
+
+    @property
+    def totals(self) -> dict[str, tuple[int, int]]:
+        """How often each event ended and its microseconds, by names from the outermost inwards, joined by ``/``."""
+        source = self.events
+        totals = {
+            "/".join(path): (int(count), int(total))
+            for path, count, total in zip(source.paths, self._counts, self._sums, strict=False)
+            if count
+        }
+        if source.global_begin_us is not None and source.global_end_us is not None:
+            totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
+        return totals
+
+    @property
+    def mesh_sizes(self) -> dict[str, int]:
+        """Local vertices of the meshes the rank provides."""
+        return self.events.mesh_sizes
+
+    @property
+    def last_us(self) -> int:
+        """The last time in the file."""
+        return self.events.last_us
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the file was closed: the participant was finalised."""
+        return self.events.global_end_us is not None or "finalize" in self.totals
+
+    @property
+    def user(self) -> NDArray[np.void]:
+        """Events of the solver or its adapter, not those inside another one, and preCICE's own in ``advance``."""
+        return np.concatenate([np.zeros(0, dtype=USER_DTYPE), *(self._user.blocks if self._user else ())])
+
+    @property
+    def user_names(self) -> tuple[str, ...]:
+        """Their names; of the latter behind `ADVANCE_SPENDS`."""
+        return tuple(self._user.names) if self._user else ()
+
+    @property
+    def tells_waits(self) -> bool:
+        """Whether the file has preCICE's events of the coupling, which came with 3.2; where nothing is in it, too."""
+        return len(self.events.paths) == 1 or any(path[-1] in _SINCE_3_2 for path in self.events.paths[1:])
+
+    @property
+    def tells_windows(self) -> bool:
+        """Whether the file says which calls end an iteration, and mapping; up to preCICE 3.1 in mode ``all`` only."""
+        return self.tells_waits or any(path[0] == "advance" and path[-1] in _M2N for path in self.events.paths[1:])
 
     @property
     def is_implicit(self) -> bool | None:
@@ -360,12 +417,17 @@ class Profile:
         tuple of str
             None where the file does not tell how long it waits.
         """
-        return _waits(case, self.header.participant, self.tells_waits, self.tells_windows)
+        name = self.header.participant
+        known = self.tells_waits or (self.tells_windows and case.only_data_makes_wait(name))
+        return case.waits(name) if known else ()
 
-
-def _waits(case: ProfiledCase, participant: str, tells_waits: bool, tells_windows: bool) -> tuple[str, ...]:
-    known = tells_waits or (tells_windows and case.only_data_makes_wait(participant))
-    return case.waits(participant) if known else ()
+    def _total(self, events: Events) -> None:
+        size = len(self.events.paths)
+        self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
+        self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
+        self._counts += np.bincount(events.paths, minlength=size)
+        # Sums of a block stay far below 2^53, so they are exact.
+        self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
 
 
 def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:
@@ -378,7 +440,7 @@ def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits
     if waits and not profile.tells_waits:
         counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in profile.user_names], dtype=bool)
         user = user[counts[user["name"]]]
-    sections = np.zeros(len(user), dtype=SECTION_DTYPE)
+    sections = np.zeros(len(user), dtype=SECTIONS.dtype)
     sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
     sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
     return sections
@@ -415,85 +477,7 @@ def read_profile(path: str | Path) -> Profile:
 
 def profile_of(header: Header) -> Profile:
     """Read what a profiling file, or a database, says of one rank."""
-    reader = CallReader(header, user_events=True)
-    return reader.profile(np.concatenate([np.empty(0, dtype=CALL_DTYPE), *reader]))
-
-
-class CallReader:
-    """Yields arrays of `CALL_DTYPE` block by block, then `profile` tells the rest; iterated again, what is new.
-
-    The solver's own events are kept only where asked for: who follows a run for weeks has no use for them.
-    """
-
-    def __init__(self, header: Header, *, user_events: bool = False) -> None:
-        self.header = header
-        self.initialize = np.zeros(0, dtype=INITIALIZE_CALLS_DTYPE)
-        self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._sums = np.zeros(0, dtype=np.int64)
-        self._advance = _Accounts("advance", CALL_DTYPE)
-        self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
-        self._user = _Spans()
-        self._keeps_user = user_events
-
-    def __iter__(self) -> Iterator[NDArray[np.void]]:
-        for events in self.events:
-            self._total(events)
-            if not len(self.initialize):
-                self.initialize = self._initialize.take(events, self.events.paths)[:1]
-            if self._keeps_user:
-                self._user.take(events, self.events.paths)
-            calls = self._advance.take(events, self.events.paths)
-            if len(calls) and not self.tells_windows:
-                calls["exchanges"] = 1
-            yield calls
-
-    def profile(self, calls: NDArray[np.void]) -> Profile:
-        """Everything the file says."""
-        source = self.events
-        totals = {
-            "/".join(path): (int(count), int(total))
-            for path, count, total in zip(source.paths, self._counts, self._sums, strict=False)
-            if count
-        }
-        if source.global_begin_us is not None and source.global_end_us is not None:
-            totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
-        finalized = source.global_end_us is not None or "finalize" in totals
-        return Profile(
-            self.header,
-            calls,
-            self.initialize,
-            totals,
-            source.mesh_sizes,
-            finalized,
-            source.last_us,
-            np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user.blocks]),
-            tuple(self._user.names),
-            self.tells_waits,
-            self.tells_windows,
-        )
-
-    @property
-    def tells_waits(self) -> bool:
-        """Whether the file has preCICE's events of the coupling, which came with 3.2; where nothing is in it, too."""
-        return len(self.events.paths) == 1 or any(path[-1] in _SINCE_3_2 for path in self.events.paths[1:])
-
-    def waits(self, case: ProfiledCase) -> tuple[str, ...]:
-        """Columns of waiting; none where the file does not tell how long the participant waits."""
-        return _waits(case, self.header.participant, self.tells_waits, self.tells_windows)
-
-    @property
-    def tells_windows(self) -> bool:
-        """Whether it has events of exchanges: up to preCICE 3.1 those of mode ``all``."""
-        return self.tells_waits or any(path[0] == "advance" and path[-1] in _M2N for path in self.events.paths[1:])
-
-    def _total(self, events: Events) -> None:
-        size = len(self.events.paths)
-        self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
-        self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
-        self._counts += np.bincount(events.paths, minlength=size)
-        # Sums of a block stay far below 2^53, so they are exact.
-        self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
+    return Profile(header, user_events=True).read()
 
 
 class _Accounts:

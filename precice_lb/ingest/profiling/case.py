@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import Configuration, parse_configuration
@@ -32,6 +33,7 @@ class ProfiledCase:
     synchronize: bool = False
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, text: str) -> ProfiledCase:
         """Read the text of a configuration; what it leaves out has preCICE's defaults."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import (
-    CALL_DTYPE,
     WAITS_UNKNOWN,
-    CallReader,
     Profile,
     profile_of,
     section_rows,
@@ -22,8 +21,8 @@ from precice_lb.ingest.profiling.calls import (
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
-from precice_lb.store.records import RankStore
-from precice_lb.store.schema import ADVANCE_DTYPE, ADVANCE_SPENDS, NOT_MEASURED, TABLES
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Tables, encode_names
+from precice_lb.store.records import RankFile
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -32,7 +31,7 @@ _SLACK_NS = 50_000
 _MOST_UNMATCHED_CALLS = 128
 
 
-def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
+def enrich(stores: Sequence[RankFile]) -> list[RankFile]:
     """Fill in what the recorder could not see, from each rank's own profiling file.
 
     The k-th recorded ``advance`` is the k-th in the file; that preCICE's interval lies within the recorder's for all
@@ -42,29 +41,21 @@ def enrich(stores: Sequence[RankStore]) -> list[RankStore]:
 
     Parameters
     ----------
-    stores : sequence of RankStore
+    stores : sequence of RankFile
         Any ranks.
 
     Returns
     -------
-    list of RankStore
+    list of RankFile
         In the same order. Metadata ``timing_source`` says what was joined, ``timing_problem`` what is missing, why,
         and what to set; ``receives_data`` whether the rank waits for data. Ranks already joined are returned as they
         are, and so are those of the embedded backend of before, which told the recorder itself.
     """
-    cases: dict[str, ProfiledCase] = {}
-    result = []
-    for store in stores:
-        if "timing_source" in store.metadata or _tells_waits(store):
-            result.append(store)
-            continue
-        if store.configuration not in cases:
-            cases[store.configuration] = ProfiledCase.of(store.configuration)
-        result.append(_joined(store, cases[store.configuration]))
-    return result
+    return [s if "timing_source" in s.metadata or _tells_waits(s) else _joined(s) for s in stores]
 
 
-def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
+def _joined(store: RankFile) -> RankFile:
+    case = ProfiledCase.of(store.configuration)
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
@@ -98,15 +89,15 @@ def _joined(store: RankStore, case: ProfiledCase) -> RankStore:
     of_advance = sections[
         np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)[sections["name"]]
     ]
-    of_advance["name"] += len(store.section_names)
+    known = store.names("sections")
+    of_advance["name"] += len(known)
     of_advance["begin_ns"] += offset
-    names = np.array([name.encode() for name in (*store.section_names, *profile.user_names)], TABLES["section_names"])
     return store.having(
         metadata,
         advances=advances,
         initialize=initialize,
-        sections=np.concatenate([store.sections, of_advance]),
-        section_names=names,
+        sections=np.concatenate([store.rows("sections"), of_advance]),
+        section_names=encode_names("section_names", [*known, *profile.user_names]),
     )
 
 
@@ -123,13 +114,13 @@ def _filled(
     return rows
 
 
-def _zero_of(store: RankStore, profile: Profile) -> int:
+def _zero_of(store: RankFile, profile: Profile) -> int:
     """Zero of a profiling file on the recorder's clock, in ns."""
     data = store.metadata
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
 
 
-def _tells_waits(store: RankStore) -> bool:
+def _tells_waits(store: RankFile) -> bool:
     """Whether the backend has told the recorder, as the embedded one did before it left that to its profiling files."""
     if store.metadata["backend"] == "libprecice":
         return False
@@ -140,7 +131,7 @@ def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
-def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
+def _profile_of(store: RankFile, case: ProfiledCase) -> tuple[Profile, int]:
     """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
     problems: list[str] = []
     for header in _matching_headers(store, case, problems):
@@ -157,7 +148,7 @@ def _profile_of(store: RankStore, case: ProfiledCase) -> tuple[Profile, int]:
     raise DataError(problems[0])
 
 
-def _matching_headers(store: RankStore, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
+def _matching_headers(store: RankFile, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
     """Yield the files that claim to be a rank's; ``problems`` takes what speaks against others, and what to do."""
     paths = profile_candidates(store, case.directory)
     found = [path for path in paths if path.exists()]
@@ -179,7 +170,7 @@ def _matching_headers(store: RankStore, case: ProfiledCase, problems: list[str])
         problems.append(f"{paths[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
 
 
-def _headers(store: RankStore, paths: Sequence[Path], problems: list[str]) -> Iterator[Header]:
+def _headers(store: RankFile, paths: Sequence[Path], problems: list[str]) -> Iterator[Header]:
     """Headers of those files that claim to be the rank's."""
     for path in paths:
         try:
@@ -194,7 +185,7 @@ def _headers(store: RankStore, paths: Sequence[Path], problems: list[str]) -> It
         yield header
 
 
-def _aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
+def _aligned(store: RankFile, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
     """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `_zero_of`."""
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
@@ -216,17 +207,20 @@ def _aligned(store: RankStore, advances: NDArray[np.void], profile: Profile, zer
     )
 
 
-class WaitsTail:
+class WaitsFiller:
     """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file."""
 
-    def __init__(self, store: RankStore) -> None:
+    problem = ""
+    is_replaced = False
+    tables: Tables = MappingProxyType({})
+
+    def __init__(self, store: RankFile) -> None:
         #: What the file says of the rank, for its store: ``timing_source``, ``receives_data``, or ``timing_problem``.
         self.metadata: dict[str, Any] = {}
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
-        self._reader: CallReader | None = None
-        self._rows: NDArray[np.void] = np.empty(0, dtype=ADVANCE_DTYPE)
-        self._calls: NDArray[np.void] = np.empty(0, dtype=CALL_DTYPE)
+        self._profile: Profile | None = None
+        self._rows: NDArray[np.void] = ADVANCES.empty()
         self._is_aligned = False
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
@@ -236,41 +230,41 @@ class WaitsTail:
         """
         self._rows = np.concatenate([self._rows, rows])
         try:
-            self._read()
-            self._align()
+            profile = self._read()
+            self._align(profile)
             self.metadata.pop("timing_problem", None)
         except DataError as error:
             if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
-        count = min(len(self._rows), len(self._calls)) if self._is_aligned else 0
-        reader = self._reader
-        told = (reader.waits(self._case), reader.tells_windows) if reader is not None else ((), False)
-        done = _filled(self._take(count), self._calls[:count], told[0], mapping=told[1])
-        self._calls = self._calls[count:]
+        count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
+        done = _filled(
+            self._take(count), profile.calls[:count], profile.waits(self._case), mapping=profile.tells_windows
+        )
+        profile.calls = profile.calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
     def _take(self, count: int) -> NDArray[np.void]:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
 
-    def _read(self) -> None:
-        if self._reader is None:
+    def _read(self) -> Profile:
+        if self._profile is None:
             problems: list[str] = []
             header = next(_matching_headers(self._store, self._case, problems), None)
             if header is None:
                 raise DataError(problems[0])
-            self._reader = CallReader(header)
-        self._calls = np.concatenate([self._calls, *self._reader])
-        self.metadata["timing_source"] = f"precice-profiling {self._reader.header.mode}"
-        self.metadata |= self._case.receiving(self._store.metadata["participant"], self._reader.events.mesh_sizes)
+            self._profile = Profile(header)
+        profile = self._profile.read()
+        self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
+        self.metadata |= self._case.receiving(profile.header.participant, profile.mesh_sizes)
+        return profile
 
-    def _align(self) -> None:
+    def _align(self, profile: Profile) -> None:
         """Find, once, which row belongs to which call; what comes before is given up."""
-        if self._is_aligned or self._reader is None or not (len(self._rows) and len(self._calls)):
+        if self._is_aligned or not (len(self._rows) and len(profile.calls)):
             return
-        profile = self._reader.profile(self._calls)
         rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
-        self._rows, self._calls = self._rows[rows.start :], self._calls[calls.start :]
+        self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
         self._is_aligned = True

@@ -13,7 +13,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.plural import plural
-from precice_lb.store.records import RankStore
+from precice_lb.store.records import RankFile
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")
@@ -141,12 +141,12 @@ def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
     return None
 
 
-def profile_candidates(store: RankStore, directory: str) -> list[Path]:
+def profile_candidates(store: RankFile, directory: str) -> list[Path]:
     """Where a rank's profiling file should lie: below the solver's working directory, or that of the store."""
     return _files(store, [*_recorded_in(store, directory), _folder(store.directory.parent, directory)])
 
 
-def moved_candidates(store: RankStore, directory: str) -> list[Path]:
+def moved_candidates(store: RankFile, directory: str) -> list[Path]:
     """Where a rank's profiling file may lie after both it and the store were moved together.
 
     In each of the next directories above the store, what ends like the place it was written to; the nearest first, and
@@ -157,7 +157,7 @@ def moved_candidates(store: RankStore, directory: str) -> list[Path]:
     return _files(store, [place / end for place in above for end in ends])
 
 
-def _recorded_in(store: RankStore, directory: str) -> list[Path]:
+def _recorded_in(store: RankFile, directory: str) -> list[Path]:
     """Return the folder of profiling files that the solver wrote to, if its working directory is known."""
     working = store.metadata.get("working_directory")
     return [] if working is None else [_folder(Path(working), directory)]
@@ -167,7 +167,7 @@ def _folder(base: Path, directory: str) -> Path:
     return Path(os.path.normpath(base / directory / _FOLDER))
 
 
-def _files(store: RankStore, folders: Iterable[Path]) -> list[Path]:
+def _files(store: RankFile, folders: Iterable[Path]) -> list[Path]:
     data = store.metadata
     name = f"{data['participant']}-{data['rank']}-{data['size']}"
     return [folder / f"{name}{suffix}" for folder in dict.fromkeys(folders) for suffix in _SUFFIXES]

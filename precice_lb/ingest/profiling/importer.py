@@ -33,8 +33,8 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.plural import numbered, plural
-from precice_lb.store.reader import read_store
-from precice_lb.store.records import RankStore
+from precice_lb.store.rank_file import read_rank_file
+from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
 
@@ -156,7 +156,7 @@ def profiled_runs(
         return load_runs([scratch], warmup=warmup, complete=_where_they_ran), notes
 
 
-def _where_they_ran(stores: Sequence[RankStore]) -> list[RankStore]:
+def _where_they_ran(stores: Sequence[RankFile]) -> list[RankFile]:
     """Let stores that are soon gone name runs by the directories of the solvers."""
     return [replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores]
 
@@ -196,7 +196,7 @@ def _tasks(
 
 def _already_imported(path: Path, header: Header) -> bool:
     earlier = [path, *path.parent.glob(f"{path.stem}.*{path.suffix}")]
-    return any(read_store(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
+    return any(read_rank_file(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
 
 
 def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
@@ -261,9 +261,12 @@ def _import_file(task: _Task) -> _Done:
     writer = StoreWriter(task.output, metadata, task.participant.configuration)
     try:
         try:
-            if len(profile.initialize):
-                writer.write_initialize(initialize_rows(profile.initialize, waits))
-            writer.append(rows, section_rows(profile, rows["window"], 0, waits), profile.user_names)
+            writer.append(
+                rows,
+                names={"sections": profile.user_names},
+                initialize=initialize_rows(profile.initialize, waits),
+                sections=section_rows(profile, rows["window"], 0, waits),
+            )
         finally:
             writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
     except BaseException:

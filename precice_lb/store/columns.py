@@ -1,0 +1,204 @@
+"""What a store holds: each table and column once, with type, unit and meaning.
+
+A file of one rank has these tables: while the run goes on in a spool (`precice_lb.store.spool`), from its end on in
+HDF5. Beside them HDF5 has ``/configuration``, the text of ``precice-config.xml``; attributes of the root are the
+metadata. The file that `precice_lb.export.export_merged` makes of many such files is described in
+`precice_lb.store.merged`.
+
+Rooms register the tables they record (`ROOMS`): nothing here or in the files of the stores knows those by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOMS = ("precice_lb.record.columns", "precice_lb.store.meshes", "precice_lb.guess.columns")
+"""Modules that register tables of their own."""
+
+Tables: TypeAlias = Mapping[str, NDArray[Any]]
+"""Rows of tables by name."""
+
+NOT_MEASURED = -1
+"""What a duration holds that the backend does not tell (never zero)."""
+
+NAME_BYTES = 128
+"""Longest name of a section, a predictor or a feature in a store, in bytes of UTF-8."""
+
+CASE = "length of the case"
+"""Unit of coordinates."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, type and unit, and what it says."""
+
+    name: str
+    dtype: str
+    unit: str
+    description: str
+    # What it holds in stores of before there was such a column; None where all have it.
+    missing: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One table: rows with columns, or plain values."""
+
+    name: str
+    columns: tuple[Column, ...] = ()
+    # Of plain values.
+    kind: str = ""
+    # The table with the names that the column ``name`` counts from 0; empty where there is none.
+    names: str = ""
+    # Of values that belong to rows of another table: that one, and from its rows to how many values each has.
+    counted: tuple[str, Callable[[NDArray[np.void]], NDArray[np.int64]]] | None = None
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of its rows."""
+        return np.dtype([(column.name, column.dtype) for column in self.columns] if self.columns else self.kind)
+
+    @cached_property
+    def least(self) -> np.dtype[Any]:
+        """The same of the columns that every store has."""
+        kept = [(column.name, column.dtype) for column in self.columns if column.missing is None]
+        return np.dtype(kept) if self.columns else self.dtype
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of each column."""
+        return {column.name: column.unit for column in self.columns}
+
+    def blank(self, count: int) -> NDArray[Any]:
+        """Make so many rows, where columns that came later have what older files had."""
+        found = np.zeros(count, self.dtype)
+        for column in self.columns:
+            if column.missing is not None:
+                found[column.name] = column.missing
+        return found
+
+    def taken(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Take the columns of rows by name into rows of this type."""
+        if not self.columns:
+            return rows.astype(self.dtype)
+        found = self.blank(len(rows))
+        for name in set(self.dtype.names or ()).intersection(rows.dtype.names or ()):
+            found[name] = rows[name]
+        return found
+
+    def empty(self) -> NDArray[Any]:
+        """No rows."""
+        return np.empty(0, self.dtype)
+
+
+TABLES: dict[str, Table] = {}
+"""Every table of a rank's file by name."""
+
+Attributes: TypeAlias = dict[str, str]
+ORIGINALS: list[Callable[[str, Attributes], Attributes | None]] = []
+"""What makes of a tag of ``precice-config.xml`` and its attributes those that the case has without what a room adds to
+the configuration; None where the room added the element."""
+
+
+def register(
+    name: str,
+    *columns: tuple[Any, ...],
+    kind: str = "",
+    names: str = "",
+    names_kind: str = f"S{NAME_BYTES}",
+    counted: tuple[str, Callable[[NDArray[np.void]], NDArray[np.int64]]] | None = None,
+) -> Table:
+    """Add a table: ``columns`` are arguments of `Column`, ``names`` the table of names, and the rest as of `Table`.
+
+    A spool tells tables by their columns, so that no two have the same.
+    """
+    table = Table(name, tuple(Column(*column) for column in columns), kind, names, counted)
+    if name in TABLES or (columns and any(table.least.names == other.least.names for other in TABLES.values())):
+        raise ValueError(f"table {name}: expected a name and columns of its own, found them taken")
+    if names:
+        TABLES[names] = Table(names, kind=names_kind)
+    TABLES[name] = table
+    return table
+
+
+def stored_name(name: str) -> str:
+    """Make what a store can hold of a name, and keeps apart from other ones: a longer one ends in its hash."""
+    data = name.encode("utf-8", "replace").rstrip(b"\0")
+    if len(data) > NAME_BYTES:
+        digest = b"~" + hashlib.sha256(data).hexdigest()[:16].encode()
+        data = data[: NAME_BYTES - len(digest)].decode("utf-8", "ignore").encode() + digest
+    return data.decode()
+
+
+def encode_names(table: str, names: Sequence[str]) -> NDArray[Any]:
+    """Make the rows of a table of names; where these are of any length, each has a zero byte behind it."""
+    if TABLES[table].kind == "u1":
+        return np.frombuffer("".join(f"{name}\0" for name in names).encode(), "u1")
+    return np.array([stored_name(name).encode() for name in names], TABLES[table].dtype)
+
+
+def decode_names(rows: NDArray[Any]) -> tuple[str, ...]:
+    """Read the rows of a table of names."""
+    texts = rows.tolist() if rows.dtype.kind == "S" else rows.tobytes().split(b"\0")[:-1]
+    return tuple(text.decode("utf-8", "replace") for text in texts)
+
+
+def joined(ranks: Sequence[Tables], name: str) -> dict[str, NDArray[Any]]:
+    """Put the rows of a table of several ranks together, and the names that they count, in one numbering."""
+    table = TABLES[name]
+    parts = [rank.get(name, table.empty()) for rank in ranks]
+    if not table.names:
+        return {name: np.concatenate([table.empty(), *parts])}
+    numbers: dict[str, int] = {}
+    for at, (rank, rows) in enumerate(zip(ranks, parts, strict=True)):
+        if len(rows):
+            parts[at] = rows = rows.copy()
+            known = [numbers.setdefault(text, len(numbers)) for text in decode_names(rank[table.names])]
+            rows["name"] = np.array(known)[rows["name"]]
+    return {name: np.concatenate([table.empty(), *parts]), table.names: encode_names(table.names, list(numbers))}
+
+
+ADVANCES = register(
+    "advances",
+    ("window", "<i8", "1", "time window that the call belongs to, from 1"),
+    ("iteration", "<i4", "1", "coupling iteration in it, from 1"),
+    ("begin_ns", "<i8", "ns", "clock when `advance` began"),
+    ("solve_ns", "<i8", "ns", "time of the solver since the call before"),
+    ("advance_ns", "<i8", "ns", "time in `advance`"),
+    ("mapping_ns", "<i8", "ns", "mapping within it, as preCICE's profiling files tell"),
+    ("wait_ns", "<i8", "ns", "waiting for partners within it, likewise"),
+    ("computed_dt", "<f8", "simulated s", "time step that the solver computed"),
+    ("window_complete", "?", "1", "whether the call completed the window"),
+)
+INITIALIZE = register(
+    "initialize",
+    ("begin_ns", "<i8", "ns", "clock when `initialize` began"),
+    ("initialize_ns", "<i8", "ns", "time in it"),
+    ("mapping_ns", "<i8", "ns", "mapping within it"),
+    ("wait_ns", "<i8", "ns", "waiting for partners within it"),
+)
+SECTIONS = register(
+    "sections",
+    ("name", "<i4", "1", "profiling section, as a position in `/section_names`"),
+    ("window", "<i8", "1", "time window in which it ended"),
+    ("begin_ns", "<i8", "ns", "clock when it began"),
+    ("duration_ns", "<i8", "ns", "its duration, with everything in it"),
+    names="section_names",
+)
+CALLS = ("window", "iteration", "window_complete")
+"""Columns of ``advances`` that say which call a row is of."""
+
+ADVANCE_SPENDS = "advance/"
+"""What the names of sections begin with that are preCICE's own events in ``advance``, but mapping and waits, as its
+profiling files tell; the names of the solver's have no slash."""
+
+for room in ROOMS:
+    importlib.import_module(room)
