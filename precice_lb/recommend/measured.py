@@ -1,8 +1,8 @@
 """Windows of measured splits: what they say of these, and of the splits beside them.
 
 The logarithm of a split's window is what the participants' curves say, plus a Gaussian process over splits: a part that
-all of them have in common, such as what the coupling itself costs, and one that is alike for splits whose ranks differ
-by little. A measured window is a noisy reading of it. So windows of a split that ran count for what it is thought to
+all of them have in common, such as what the coupling itself costs, one that is alike for splits whose ranks differ by
+little, and a larger one of each split alone, as a decomposition may suit one number of ranks and not the next. A measured window is a noisy reading of it. So windows of a split that ran count for what it is thought to
 take, and a split that never ran is not preferred for what the curves leave out of all of them.
 """
 
@@ -23,8 +23,9 @@ Integers = NDArray[np.int64]
 
 # Standard deviations of what all splits have in common, and, as cells, of what each has for itself.
 COMMON, APART = 0.3, (0.02, 0.06, 0.2)
-# Ratio of a participant's ranks, in logarithms, over which splits are alike.
-ALIKE = 0.5
+# Ratio of a participant's ranks, in logarithms, over which splits are alike, and which part of a split's variance is
+# its own (almost: over the second ratio).
+ALIKE, ALONE, OWN = 0.5, 0.03, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,4 +111,5 @@ class Correction:
 
     def _covariance(self, ranks: Integers, apart: float) -> Array:
         distance = np.abs(np.log(ranks)[:, None] - np.log(self._ranks)[None]).max(axis=2)
-        return np.asarray(COMMON**2 + apart**2 * np.exp(-distance / ALIKE))
+        alike = (1 - OWN) * np.exp(-distance / ALIKE) + OWN * np.exp(-distance / ALONE)
+        return np.asarray(COMMON**2 + apart**2 * alike)
