@@ -102,7 +102,7 @@ def _recorded(case: Path, name: str, paths: Sequence[Path]) -> Iterator[Start]:
     """Return how the first of recorded runs of a participant was started, below the case."""
     for path in paths:
         with contextlib.suppress(PreciceLBError, OSError, ValueError):
-            metadata = read_file(path, rows=False)[0].metadata
+            metadata = read_file(path)[0].metadata
             place, words = Path(metadata.get("working_directory", os.sep)), shlex.split(metadata.get("command", "-c"))
             if (
                 metadata["participant"] == name

@@ -2,8 +2,9 @@
 
 The logarithm of a split's window is what the participants' curves say, plus a Gaussian process over splits: a part that
 all of them have in common, such as what the coupling itself costs, one that is alike for splits whose ranks differ by
-little, and a larger one of each split alone, as a decomposition may suit one number of ranks and not the next. A measured window is a noisy reading of it. So windows of a split that ran count for what it is thought to
-take, and a split that never ran is not preferred for what the curves leave out of all of them.
+little, and a larger one of each split alone, as a decomposition may suit one number of ranks and not the next. A
+measured window is a noisy reading of it. So windows of a split that ran count for what it is thought to take, and a
+split that never ran is not preferred for what the curves leave out of all of them.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_runs_soon_measure_at_and_around_the_recommended_split() -> None:
         )
         chosen = design.recommendation().split["Inner"]
         near += [abs(split["Inner"] - chosen) <= 0.15 * 128 for split in splits[2:]]
-    assert sum(near) >= 3 * seeds
+    assert sum(near) > len(near) / 2
 
 
 def test_it_ends_when_another_run_is_not_worth_it() -> None:

@@ -315,7 +315,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
         case, capsys, "--ranks", "Fluid=2", "--partition", partition
     )
     assert "found 'Gas'" in _refused(case, capsys, "--ranks", "Gas=2")
-    assert "one of the participants latency" in _refused(case, capsys, "--constants", "speed=1")
+    assert "one of the participants cores, latency" in _refused(case, capsys, "--constants", "speed=1")
     assert "--vertices" in _refused(case, capsys, "--vertices", "Fluid-Mesh=many")
     file = case / "exports" / "Fluid-Mesh-Fluid.3_init.csv"
     kept = file.read_text()
