@@ -199,7 +199,7 @@ def _study_keys() -> str:
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
                         ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
-                        ("machine", "MachineSection"), ("participants", "ParticipantSection"),
+                        ("machine", "MachineSection"), ("recommend", "RecommendSection"), ("participants", "ParticipantSection"),
                         ("meshes", "MeshSection"), ("chain", "ChainSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "." in table or "items" in schema["properties"][table]
