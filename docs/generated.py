@@ -199,7 +199,8 @@ def _study_keys() -> str:
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
                         ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
-                        ("machine", "MachineSection"), ("recommend", "RecommendSection"), ("participants", "ParticipantSection"),
+                        ("machine", "MachineSection"), ("recommend", "RecommendSection"),
+                        ("participants", "ParticipantSection"),
                         ("meshes", "MeshSection"), ("chain", "ChainSection")):  # fmt: skip
         section = schema["$defs"][name]
         several = "." in table or "items" in schema["properties"][table]
@@ -263,7 +264,7 @@ def _default(value: Any) -> str:
 def _type(values: dict[str, Any]) -> str:
     if "anyOf" in values:
         return " or ".join(_type(each) for each in values["anyOf"] if each.get("type") != "null")
-    if "$ref" in values:
+    if "$ref" in values or values.get("additionalProperties") is True:
         return "table"
     if "enum" in values:
         return ", ".join(f'`"{each}"`' for each in values["enum"])
