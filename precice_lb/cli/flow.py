@@ -145,12 +145,13 @@ def show(
     verbose: bool = False,
 ) -> None:
     """Write a recommendation, and its partner ranks, where a directory is given, then print it."""
-    from precice_lb.report.documents import write_documents
-    from precice_lb.report.partners import write_partners_beside
-
     written: list[Path] = []
     try:
         if output is not None:
+            # They draw figures, which takes a second to import.
+            from precice_lb.report.documents import write_documents
+            from precice_lb.report.partners import write_partners_beside
+
             written = write_documents(recommendation, output)
             written += write_partners_beside(sources, recommendation.ranks, output)
     finally:

@@ -27,6 +27,9 @@ def test_the_best_split_is_that_of_brute_force(participants: int) -> None:
         assert case.cost(best) == pytest.approx(sum(best.values()) / 24)
 
 
+SLOW = pytest.mark.slow("half a minute of decisions")
+
+
 def test_pairs_are_those_of_the_regret_benchmark_and_runs_have_the_stated_noise() -> None:
     case = draw_case(FAMILIES[1], 2, 64, (0.02, 0.1), 1, 4)
     assert case.solvers[1].work == draw_pair(FAMILIES[1], 1, 4).solvers[1].work
@@ -63,7 +66,9 @@ def test_campaigns_are_told_apart() -> None:
     assert equal["runs"] > 5
 
 
-@pytest.mark.parametrize("name", sorted(SETS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW) if name == "published" else name for name in sorted(SETS)]
+)
 def test_what_is_lost_after_each_run_is_told(name: str) -> None:
     found = courses(name, 64, cases=2, runs=2, stops=False, seed=1, jobs=1)
     assert found

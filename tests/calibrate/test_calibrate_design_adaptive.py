@@ -60,7 +60,9 @@ def regret(design: CalibrationDesign, budget: int) -> float:
         (("Inner", "Outer"), 128),
         (("Inner", "Outer", "Third"), 48),
         (("Inner", "Outer", "Third", "Fourth"), 96),
-        (("Inner", "Outer", "Third", "Fourth", "Fifth"), 256),
+        pytest.param(
+            ("Inner", "Outer", "Third", "Fourth", "Fifth"), 256, marks=pytest.mark.slow("many decisions for five")
+        ),
     ],
 )
 @pytest.mark.parametrize("seed", range(20 if FULL_COUNTS else 1))
