@@ -27,7 +27,7 @@ def test_the_best_split_is_that_of_brute_force(participants: int) -> None:
         assert case.cost(best) == pytest.approx(sum(best.values()) / 24)
 
 
-SLOW = pytest.mark.slow("half a minute of decisions")
+SLOW = pytest.mark.slow("many decisions on published curves")
 
 
 def test_pairs_are_those_of_the_regret_benchmark_and_runs_have_the_stated_noise() -> None:
