@@ -210,7 +210,9 @@ def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
         panel.line(xs, ys[0] * xs[0] / xs, text, color=GREY, linestyle=":", linewidth=1.2)
     marks = [("knee", x(knee), y(knee), "v"), ("recommended", x(chosen), y(chosen), "*")]
     for kind, other in recommendation.alternatives.items():
-        if recommendation.unit == "ranks":
+        if kind == "in-turns":
+            taken = max(other.split.values())
+        elif recommendation.unit == "ranks":
             taken = sum(other.split.values())
         elif sum(other.split.values()) == sum(recommendation.split.values()):
             taken = recommendation.used.get("cores", recommendation.used["ranks"])

@@ -35,7 +35,7 @@ GREY = "#5A5A5A"
 GRID = "#E4E4E4"
 HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
-MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^"}
+MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
 _WIDTH = 4.2
