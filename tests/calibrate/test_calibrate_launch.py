@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import launcher_of
+from pydantic import ValidationError
 
 from precice_lb.calibrate import RunPlan, Task
-from precice_lb.calibrate.launchers import slurm
+from precice_lb.calibrate.launchers import keys_of, slurm
 from precice_lb.calibrate.launchers.local import (
     MpiexecLauncher,
     MPIFamily,
@@ -308,6 +309,16 @@ def test_a_program_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     broken.chmod(0o755)
     with pytest.raises(CalibrationError, match=r"exit code 127: libmpi\.so is missing"):
         launcher_of("mpiexec", program=str(broken))
+
+
+def test_a_launcher_in_another_module_has_the_keys_of_the_one_that_it_extends() -> None:
+    @dataclass(kw_only=True)
+    class Own(MpiexecLauncher):
+        queue: str = "short"
+
+    assert set(keys_of(Own).model_fields) == {*keys_of(MpiexecLauncher).model_fields, "queue"}
+    with pytest.raises(ValidationError):
+        keys_of(Own)(ranks_per_node=0)
 
 
 def test_the_registry() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -297,6 +297,29 @@ class Launcher:
         return plan.directory / "job.sh"
 
 
+@dataclass(kw_only=True)
+class ProgramLauncher(Launcher):
+    """One that starts participants by a program of an MPI or of a batch system.
+
+    Parameters
+    ----------
+    program : str, optional
+        The program to use.
+    arguments : sequence of str
+        Further arguments of that program.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    pin : bool
+        Bind each rank to a core that no other rank has.
+    """
+
+    program: Text | None = None
+    arguments: Texts = ()
+    ranks_per_node: OneOrMore | None = None
+    pin: bool = True
+
+
 def _say(text: str) -> None:
     say(f"precice-lb: {text}", sys.stderr)
 
@@ -318,15 +341,19 @@ def launcher_class(name: object) -> type[Launcher]:
 
 def keys_of(kind: type[Launcher]) -> type[BaseModel]:
     """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
-    parameters = signature(kind, eval_str=True).parameters.values()
+    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
+    # Of a dataclass, names of types are those of the module of the class that has the field.
+    types = get_type_hints(
+        owner if "__dataclass_params__" in vars(owner) else vars(owner)["__init__"], include_extras=True
+    )
+    parameters = signature(kind).parameters.values()
     if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
         raise StudyError(
             f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
             f"{other}; update the distribution that adds it"
         )
     fields: dict[str, Any] = {
-        p.name: (Any if p.annotation is p.empty else p.annotation, ... if p.default is p.empty else p.default)
-        for p in parameters
+        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in parameters
     }
     return create_model(kind.__name__, __config__=ConfigDict(strict=True, protected_namespaces=()), **fields)
 

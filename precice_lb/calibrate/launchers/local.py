@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.launchers import ProgramLauncher
 from precice_lb.calibrate.plan import RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
@@ -110,7 +110,7 @@ BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
 @dataclass(kw_only=True)
-class MpiexecLauncher(Launcher):
+class MpiexecLauncher(ProgramLauncher):
     """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
 
     Left to themselves, Hydra binds nothing and Open MPI binds each participant's ranks to cores from the first core
@@ -124,13 +124,6 @@ class MpiexecLauncher(Launcher):
     ----------
     program : str, optional
         The ``mpiexec`` to use. By default the one beside the Python that runs the campaign, else the one on ``PATH``.
-    arguments : sequence of str
-        Further arguments of that program.
-    ranks_per_node : int, optional
-        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
-        bandwidth.
-    pin : bool
-        Bind each rank to a core that no other rank has.
     oversubscribe : bool
         Let ranks share cores, unpinned. For emulated loads only; without it, a campaign with more ranks than cores is
         refused before its first run.
@@ -139,10 +132,6 @@ class MpiexecLauncher(Launcher):
         hosts of its own.
     """
 
-    program: Text | None = None
-    arguments: Texts = ()
-    ranks_per_node: OneOrMore | None = None
-    pin: bool = True
     oversubscribe: bool = False
     hostfile: Path | None = None
     gives_threads = True

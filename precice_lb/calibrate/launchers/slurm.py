@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.launchers import ProgramLauncher, Text, Texts
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
@@ -158,28 +158,17 @@ _HOLD_POLL_SECONDS = 1.0
 
 
 @dataclass(kw_only=True)
-class StepLauncher(Launcher):
+class StepLauncher(ProgramLauncher):
     """Steps of ``srun``, in an allocation of Slurm.
 
     Parameters
     ----------
     program : str, optional
         The ``srun`` to use. By default the one on ``PATH``.
-    arguments : sequence of str
-        Further arguments of that program.
-    ranks_per_node : int, optional
-        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
-        bandwidth.
-    pin : bool
-        Bind each rank to a core that no other rank has.
     mpi : str, optional
         What ``srun --mpi`` gets, such as ``"pmi2"`` (MPICH) or ``"pmix"`` (Open MPI).
     """
 
-    program: Text | None = None
-    arguments: Texts = ()
-    ranks_per_node: OneOrMore | None = None
-    pin: bool = True
     mpi: Text | None = None
     srun: str = field(default="srun", init=False)
     many_nodes = gives_threads = True
