@@ -207,7 +207,7 @@ class RecommendSection(Section):
     """``[recommend]``: what a recommendation rests on, and what it lists, with the words of `recommend_split`."""
 
     level: Annotated[float, Field(gt=0, lt=1)] | None = None
-    within: Annotated[float, Field(ge=0, lt=1)] | None = None
+    within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     learner: _Text | None = None
     learner_parameters: dict[str, Any] | None = None
     inside: Annotated[tuple[_Text, ...], _ONE, _List] = ()

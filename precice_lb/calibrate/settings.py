@@ -87,8 +87,7 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
                 raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
             merged[key] = [overlaid(table, value.get(str(table.get("name")), {})) for table in before]
         else:
-            both = isinstance(value, dict) and isinstance(before, dict)
-            merged[key] = overlaid(before, value) if both and isinstance(before, dict) else value
+            merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
     return merged
 
 

@@ -144,7 +144,8 @@ def recommend_case(
     if case.ranks is not None or budget:
         before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
     question = question_from(overlaid(before, given))
-    if unknown := [name for name in question.participants if name not in version_names(measurements)]:
+    known = version_names(measurements)
+    if unknown := [name for name in question.participants if name not in known]:
         raise DataError(
             f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
         )
@@ -155,12 +156,12 @@ def recommend_case(
     dofs = {name: own.degrees_of_freedom for name, own in bounds.items() if own.degrees_of_freedom is not None}
     measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
     grids = {name: own.cut for name, own in bounds.items() if own.cut}
-    demands = question.machine.machine()
-    demands = dataclasses.replace(demands, grid={**demands.grid, **grids})
     layouts = {
         name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
     }
-    demands = dataclasses.replace(demands, layouts=({} if settings is None else settings.layouts) | layouts)
+    layouts = ({} if settings is None else settings.layouts) | layouts
+    demands = question.machine.machine()
+    demands = dataclasses.replace(demands, grid={**demands.grid, **grids}, layouts=layouts)
     demands = without_unmeasured(demands, measurements)
     total = case.ranks
     if total is None and demands.cores is None and demands.nodes is None and not demands.kinds:
@@ -187,7 +188,7 @@ def recommend_case(
             constraints=constraints,
             failed=measured.failed,
             random_state=case.seed,
-            **{"within": 0.05, **words},
+            **words,
         )
     return recommendation, schedule
 
