@@ -1,7 +1,8 @@
 """A Slurm of files and processes of this machine that fails as the real one does, for tests that need none.
 
 Where there is a file of that name it is `away`, as a controller that does not answer, or `deaf`: it takes a job, but
-does not say so; `held` keeps jobs pending, and a cancelled job is COMPLETING until its script has ended.
+does not say so; `held` keeps jobs pending, no job up to the number in `no step` starts a step, and a cancelled job is COMPLETING until its
+script has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = r"""#!{python}
-import os, re, signal, subprocess, sys, time
+import fcntl, os, re, signal, subprocess, sys, time
 from pathlib import Path
 
 root, program, words = Path({root!r}), Path(sys.argv[0]).name, sys.argv[1:]
@@ -27,21 +28,25 @@ LIVE = ("PENDING", "RUNNING", "COMPLETING")
 def flag(name):
     # Holds as often as its file says, for ever where that is empty.
     path = root / name
-    if not path.exists():
-        return False
-    left = path.read_text()
-    if left:
-        path.write_text(str(int(left) - 1)) if int(left) > 1 else path.unlink()
+    with open(root / "flags", "w") as lock:
+        # Programs that are asked at the same time count one after the other.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            return False
+        left = path.read_text()
+        if left:
+            path.write_text(str(int(left) - 1)) if int(left) > 1 else path.unlink()
     return True
 
 
 def step():
     at = next(at for at, word in enumerate(words) if not word.startswith("-"))
-    if flag("no step"):
-        sys.exit("srun: error: Unable to create step for job 1: Job/step already completing or completed")
+    os.environ.setdefault("SLURM_JOB_ID", options.get("jobid", ""))
+    job, last = os.environ["SLURM_JOB_ID"], root / "no step"
+    if last.exists() and int(job) <= int(last.read_text()):
+        sys.exit(f"srun: error: Unable to create step for job {job}: Job/step already completing or completed")
     for name in [name for name in os.environ if name.startswith("SLURM_") and name != "SLURM_JOB_ID"]:
         del os.environ[name]
-    os.environ.setdefault("SLURM_JOB_ID", options.get("jobid", ""))
     os.environ["HYDRA_LAUNCHER"], ranks = "fork", ["{mpiexec}", "-rmk", "user", "-n", options["ntasks"]]
     command = ranks + words[at:] if int(options["ntasks"]) > 1 else words[at:]
     os.execvp(command[0], command)

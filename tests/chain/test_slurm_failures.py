@@ -44,8 +44,9 @@ def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlu
     away = f"open({str(slurm.root / 'away')!r}, 'w').write('4')"
     result = campaign(tmp_path, SOLVER + f"if name == 'Left':\n    {away}\n", allocation)
     assert [run.outcome for run in result.runs] == ["finished", "finished"]
-    # Of the campaign's own allocation nothing is left.
-    assert slurm.states() == (["COMPLETED", "COMPLETED"] if allocation == "run" else ["CANCELLED"])
+    # Of the campaign's own allocation nothing is left, once Slurm has ended its script.
+    ends = ["COMPLETED", "COMPLETED"] if allocation == "run" else ["CANCELLED"]
+    slurm.wait_for(lambda: slurm.states() == ends)
 
 
 def test_a_controller_that_stays_away_is_an_error(
@@ -71,7 +72,7 @@ def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm:
     slurm.set("deaf", "1")
     result = campaign(tmp_path, SOLVER + "import time\ntime.sleep(2)\n", "run", "splits = [{Left=1, Right=1}]")
     assert [(run.outcome, run.job) for run in result.runs] == [("finished", "1")]
-    assert slurm.states() == ["COMPLETED"]
+    slurm.wait_for(lambda: slurm.states() == ["COMPLETED"])
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_run_that_is_cancelled_says_nothing_of_its_split(
 @pytest.mark.parametrize("cause", ["cancelled", "never started"])
 def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: FakeSlurm, cause: str) -> None:
     if cause == "never started":
-        slurm.set("no step", "4")
+        slurm.set("no step", "2")
     cancels = FIRST.replace("{}", CANCELS).replace("startswith('001')", "startswith(('001', '002'))")
     result = campaign(tmp_path, cancels if cause == "cancelled" else SOLVER, "run")
     assert [run.outcome for run in result.runs] == ["lost", "lost", "finished"], [run.error for run in result.runs]
@@ -142,7 +143,7 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
     solver = tmp_path / "case" / "solver.py"
     quick = solver.read_text()
     if end == "never started":
-        slurm.set("no step", "4")
+        slurm.set("no step", "2")
     else:
         solver.write_text(
             quick.replace("    participant.read", "    __import__('signal').pause()\n    participant.read")
