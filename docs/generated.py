@@ -198,7 +198,7 @@ def _study_keys() -> str:
     meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8").replace("](../docs/", "](../"))
     lines = []
     for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
-                        ("budget.kinds", "KindSection"), ("participants.versions", "VersionSection"),
+                        ("budget.kinds", "NodeKind"), ("participants.versions", "VersionSection"),
                         ("machine", "MachineSection"), ("recommend", "RecommendSection"),
                         ("participants", "ParticipantSection"),
                         ("meshes", "MeshSection"), ("chain", "ChainSection")):  # fmt: skip

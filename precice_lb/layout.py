@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plural import plural
 
@@ -18,6 +21,8 @@ __all__ = [
     "layouts_of",
     "split_text",
 ]
+
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)
@@ -118,6 +123,32 @@ class Layouts:
         """Of what all numbers of cores are multiples that have a layout; None where there are only some such."""
         return None if self.pairs or (self.ranks and self.threads) else self.threads or self.ranks or 1
 
+    @property
+    def constant_threads(self) -> int | None:
+        """Threads of each rank where all layouts have as many."""
+        return None if self.pairs else self.threads
+
+    def rows(self, low: int, high: int) -> tuple[Integers, Integers, Integers]:
+        """Numbers of cores from ``low`` to ``high`` that have a layout, rising, with its ranks and threads.
+
+        Parameters
+        ----------
+        low, high : int
+            Bounds, both included.
+
+        Returns
+        -------
+        cores, ranks, threads : array of int, shape (n,)
+        """
+        if self.step is None:
+            pairs = self.pairs or (Layout(self.ranks or 1, self.threads or 1),)
+            known = sorted((pair.cores, pair.ranks, pair.threads) for pair in pairs if low <= pair.cores <= high)
+            cores, ranks, threads = np.array(known, dtype=np.int64).reshape(-1, 3).T
+            return cores, ranks, threads
+        cores = np.arange(-(-max(low, 1) // self.step) * self.step, high + 1, self.step, dtype=np.int64)
+        same = np.full(len(cores), self.step, dtype=np.int64)
+        return (cores, cores // same, same) if self.threads else (cores, same, cores // same)
+
     def allowed(self, low: int, high: int) -> list[int]:
         """Numbers of cores from ``low`` to ``high`` for which there is a layout, rising.
 
@@ -130,12 +161,7 @@ class Layouts:
         -------
         list of int
         """
-        if self.pairs:
-            return sorted(pair.cores for pair in self.pairs if low <= pair.cores <= high)
-        if self.ranks is not None and self.threads is not None:
-            return [self.ranks * self.threads] if low <= self.ranks * self.threads <= high else []
-        step = self.step or 1
-        return list(range(-(-max(low, 1) // step) * step, high + 1, step))
+        return [int(count) for count in self.rows(low, high)[0]]
 
     def text(self, cores: int) -> str:
         """Write the layout on so many cores: 1 x 8 threads; or the cores, where they have none.

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from campaign_parts.cases import LEAST, Case, draw_case
 from precice_lb.calibrate import CalibrationDesign
 from precice_lb.calibrate.design import spread_splits
-from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.limits import limits_of
 from precice_lb.split import Constraints
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
@@ -133,7 +133,7 @@ def fixed_splits(case: Case, runs: int) -> list[dict[str, int]]:
         first = [case.budget * part // 16 for part in (1, 4, 8, 12, 15)]
         return [{"A": p, "B": case.budget - p} for p in first]
     low, high = (dict.fromkeys(case.names, ranks) for ranks in (LEAST, case.budget))
-    return list(spread_splits(Limits(case.budget, low, high, Constraints()), runs))
+    return list(spread_splits(limits_of(tuple(case.names), case.budget, low, high, Constraints()), runs))
 
 
 def _judged(case: Case, design: CalibrationDesign, cost: float, start: float) -> Campaign:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS
-from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, kind_of, machine_of, names_of, require_nodes
+from precice_lb.calibrate.versions import chosen, combinations_of, names_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
@@ -60,24 +59,16 @@ def _check_variables(environment: Mapping[str, str], key: str, *, has_threads: b
 
 
 def check_machine(study: Study) -> None:
-    """Refuse unknown versions, ranks with more GPUs than a node, and more to split than all kinds of nodes have."""
+    """Refuse unknown versions, and more to split than all kinds of nodes have."""
     known = names_of(study)
-    for field, entries in study.machine:
+    for field, entries in vars(study.machine).items():
         for key in entries if isinstance(entries, dict) else ():
             if ":" in key and key not in known:
                 raise StudyError(f"machine.{field}: unknown version {key!r}{choices(key, known)}")
-    section = machine_of(study)
-    demands = None if section is None else section.machine()
-    for key, gpus in demands.gpus_per_rank.items() if demands is not None else ():
-        kind = demands.kind_of(*key.partition(":")[::2]) if demands is not None and demands.kinds else study.machine
-        if kind.gpus_per_node is not None and gpus > kind.gpus_per_node:
-            raise StudyError(
-                f"machine.gpus_per_rank.{key}: expected at most the {kind.gpus_per_node} GPUs of a node, found {gpus}"
-            )
     if not study.budget.kinds:
         return
     for field in ("nodes", "kinds"):
-        if getattr(study.machine, field) is not None:
+        if getattr(study.machine, field):
             raise StudyError(f"machine.{field}: expected budget.kinds alone to say what nodes there are, found both")
     most = sum(kind.nodes * kind.cores_per_node for kind in study.budget.kinds)
     if study.budget.ranks > most:
@@ -121,13 +112,6 @@ def check_versions(study: Study) -> None:
             if names.index(version.name) != number - 1:
                 raise StudyError(f"{here}.name: {version.name!r} stands in {participant.name!r} twice")
             _check_kind(version.kind, kinds, f"{here}.kind")
-            if version.gpus_per_rank and study.budget.kinds:
-                _check_gpus(study, participant, number, here)
-            elif study.machine.gpus_per_node is not None and version.gpus_per_rank > study.machine.gpus_per_node:
-                raise StudyError(
-                    f"{here}.gpus_per_rank: expected at most the {study.machine.gpus_per_node} GPUs of a node, "
-                    f"found {version.gpus_per_rank}"
-                )
     _check_options(study)
     for versions in combinations_of(study):
         if versions or study.budget.kinds:
@@ -162,14 +146,3 @@ def _check_options(study: Study) -> None:
 def _check_kind(kind: str | None, kinds: list[str], key: str) -> None:
     if kind is not None and kind not in kinds:
         raise StudyError(f"{key}: unknown kind of nodes {kind!r}{choices(kind, kinds)}")
-
-
-def _check_gpus(study: Study, participant: ParticipantSection, number: int, key: str) -> None:
-    version = participant.versions[number - 1]
-    kind = kind_of(study, version.kind or participant.kind)
-    per_node = version.ranks_per_node or participant.ranks_per_node or 1
-    if kind and per_node * version.gpus_per_rank > kind.gpus_per_node:
-        raise StudyError(
-            f"{key}.gpus_per_rank: expected at most the {kind.gpus_per_node} GPUs of a node of kind {kind.name!r}, "
-            f"found {version.gpus_per_rank} for each of {per_node} ranks per node"
-        )

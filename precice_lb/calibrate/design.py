@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.worth import PosteriorSplits
+from precice_lb.case.machine import whole_number
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import MeasuredRun
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
@@ -23,8 +24,7 @@ from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import schedule_of
-from precice_lb.split import Constraints, Machine
-from precice_lb.split.constraints import check_names, whole_number
+from precice_lb.split import Machine
 
 Split = dict[str, int]
 
@@ -55,20 +55,6 @@ def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(split.items()))
 
 
-def allowed_counts(
-    constraints: Constraints, names: Sequence[str], budget: int, lowest: Mapping[str, int], highest: Mapping[str, int]
-) -> dict[str, list[int]]:
-    """List the rank counts of each participant that its bounds and the constraints leave."""
-    check_names(constraints, dict.fromkeys(names, ()))
-    limits = Limits(budget, lowest, highest, constraints)
-    counts = {name: limits.counts(name).tolist() for name in names}
-    if (needed := sum(each[0] for each in counts.values())) > budget:
-        raise InfeasibleError(
-            f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found {budget}"
-        )
-    return counts
-
-
 def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> Iterator[Split]:
     """Give splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
 
@@ -76,7 +62,7 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
     In the others the shares are in geometric progression, and each has the most in turn; then again with the square of
     the ratio, and so on. Fewer than ``count`` only where no more exist.
     """
-    names = list(limits.lowest)
+    names = list(limits.counts)
     shape = np.linspace(-0.5, 0.5, len(names)) if len(names) > 1 else np.zeros(1)
     found: list[Split] = []
     demanded = limits.constraints.multiple
@@ -177,10 +163,7 @@ class CalibrationDesign:
         self.budget, self._machine = demands.constraints(whole_number(budget, "budget", 1))
         self.seed = whole_number(seed, "seed", 0)
         self._bounds = minimum_ranks, maximum_ranks
-        self._limits, _ = limits_of(self.names, self.budget, *self._bounds, self._machine)
-        if self._machine.unit == "ranks":
-            # Refuses what cannot be.
-            allowed_counts(self._machine, self.names, self.budget, self._limits.lowest, self._limits.highest)
+        self._limits = limits_of(self.names, self.budget, *self._bounds, self._machine)
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
         self.stable_regret = stable_regret

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic import ValidationError
 
 from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
 from precice_lb.calibrate.launchers import launcher_from
@@ -18,6 +17,7 @@ from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.settings import Question, overlaid, tables_from
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of
+from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
@@ -60,7 +60,7 @@ def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: not a TOML file: {error}") from error
     if "path" in raw:
-        raise StudyError(f"{path}: path: unknown key{choices('path', _keys((), Study))}")
+        raise StudyError(f"{path}: path: unknown key{choices('path', keys_at((), Study))}")
     drop_retired(raw, STUDY_KEYS, path)
     try:
         study = study_from(overlaid(raw, tables_from(settings)), path)
@@ -86,64 +86,6 @@ def question_from(tables: dict[str, Any]) -> Question:
         return Question.model_validate(tables)
     except ValidationError as error:
         raise StudyError(explain(error, tables, Question)) from None
-
-
-def explain(error: ValidationError, study: dict[str, Any], model: type[BaseModel]) -> str:
-    """Turn pydantic's report into one line; a misspelt key first, since it explains the one that is missing."""
-    details = error.errors(include_url=False)
-    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
-    first = details[0]
-    location = first["loc"]
-    found = first["input"]
-    if first["type"] == "extra_forbidden":
-        text = f"unknown key{choices(str(location[-1]), _keys(location[:-1], model))}"
-    elif first["type"] == "missing":
-        text = "this key is missing"
-    elif first["type"] == "value_error":
-        text = str(first["msg"]).removeprefix("Value error, ")
-    else:
-        message = re.sub(r"^Input should be", "expected", str(first["msg"]))
-        text = f"{re.sub(r'^(String|Tuple) should', 'expected to', message)}, found {_shown(found)}"
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{_dotted(location, study, missing=first['type'] == 'missing')}: {text}{more}"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, dict):
-        return "a table"
-    return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
-
-
-def _dotted(location: tuple[int | str, ...], study: object, *, missing: bool) -> str:
-    """Write the place of a value; pydantic's marks between the keys, such as which type it tried, are left out."""
-    text, found = "", study
-    for number, part in enumerate(location, start=1):
-        if isinstance(found, dict) and (part in found or (missing and number == len(location))):
-            text, found = f"{text}.{part}", found.get(part)
-        elif isinstance(found, list) and isinstance(part, int):
-            text, found = f"{text}[{part + 1}]", found[part]
-    return text.lstrip(".")
-
-
-def _keys(location: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
-    """Return the keys that may stand at a place of the study."""
-    found: list[type[BaseModel]] = [root]
-    for part in location:
-        fields = [field for model in found if (field := model.model_fields.get(str(part))) is not None]
-        found = [model for field in fields for model in _models(field.annotation)] or found
-    names: dict[str, None] = {}
-    for model in found:
-        for name, field in model.model_fields.items():
-            alias = field.validation_alias
-            names |= dict.fromkeys(map(str, alias.choices) if isinstance(alias, AliasChoices) else [name])
-    return [name for name in names if found != [Study] or name != "path"]
-
-
-def _models(annotation: object) -> list[type[BaseModel]]:
-    """Return the section models in a type such as ``Section | None`` or ``tuple[Section, ...]``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
 
 
 def check_study(study: Study) -> None:

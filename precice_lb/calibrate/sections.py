@@ -5,37 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from precice_lb.calibrate.plan import VERSION_VARIABLE
+from precice_lb.case.machine import ONE, Grid, NodeKind
+from precice_lb.case.tables import Count, Options, Section, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.names import checked_name
-from precice_lb.recommend import Machine
-from precice_lb.split import NodeKind, SharedCores
 from precice_lb.split.decomposition import grid_of
-
-_Text = Annotated[str, Field(min_length=1)]
-_Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Field(strict=False)]
-_OneOrMore = Annotated[int, Field(ge=1)]
-
-
-class Section(BaseModel):
-    """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_of_two(cls, table: object) -> object:
-        if not isinstance(table, dict):
-            return table
-        for key in table:
-            ranks = key.replace("cores", "ranks")
-            alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
-            if key != ranks and ranks in table and isinstance(alias, AliasChoices):
-                raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
-        return table
 
 
 class VersionSection(Section):
@@ -45,34 +23,16 @@ class VersionSection(Section):
     """
 
     name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "version"))]
-    command: _Text
-    gpus_per_rank: Annotated[int, Field(ge=0)] = 0
-    ranks_per_node: _OneOrMore | None = None
-    kind: _Text | None = None
-    options: _Options = ()
-    prepare: Annotated[tuple[_Text, ...], Field(strict=False)] = ()
-    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+    command: Text
+    gpus_per_rank: Count = 0
+    ranks_per_node: Whole | None = None
+    kind: Text | None = None
+    options: Options = ()
+    prepare: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = Field(default_factory=dict)
 
 
-class KindSection(Section):
-    """``[[budget.kinds]]``: nodes of one kind, and what Slurm is asked for to get them."""
-
-    name: Annotated[str, BeforeValidator(lambda name: checked_name(name, "kind of nodes"))]
-    nodes: _OneOrMore
-    cores_per_node: _OneOrMore
-    gpus_per_node: Annotated[int, Field(ge=0)] = 0
-    options: _Options = ()
-
-    def node_kind(self) -> NodeKind:
-        """Return it as the split counts it."""
-        return NodeKind(self.name, self.nodes, self.cores_per_node, self.gpus_per_node)
-
-
-_Count = Annotated[int, Field(ge=0)]
-_Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _List = Field(strict=False)
-# One text is a list of it.
-_ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
 
 
@@ -105,7 +65,6 @@ def _pair(value: object) -> object:
     raise ValueError(f"expected pairs of ranks and threads, such as [[1, 4], [2, 4]], found {value!r}")
 
 
-_Grid = Annotated[tuple[_OneOrMore | _Amount, ...], Field(strict=False, min_length=1, max_length=3)]
 _Free = Annotated[int | str, BeforeValidator(lambda value: _number(value, _FREE, f'a number from 1, or "{_FREE}"'))]
 _Given = Annotated[int | str, BeforeValidator(_of_split)]
 _Pair = Annotated[tuple[int, ...], BeforeValidator(_pair), Field(strict=False)]
@@ -124,11 +83,11 @@ class CaseSection(Section):
     the study file) whose files are laid over each copy of the case, so that runs begin in a developed state.
     """
 
-    directory: _Text = "."
-    configuration: _Text = "precice-config.xml"
-    link: Annotated[tuple[_Text, ...], _List] = ()
-    network: _Text | None = None
-    restart: _Text | None = None
+    directory: Text = "."
+    configuration: Text = "precice-config.xml"
+    link: Annotated[tuple[Text, ...], _List] = ()
+    network: Text | None = None
+    restart: Text | None = None
 
 
 class RunsSection(Section):
@@ -141,8 +100,8 @@ class RunsSection(Section):
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
-    existing: Annotated[tuple[_Text, ...], _List] = ()
-    directory: _Text | None = None
+    existing: Annotated[tuple[Text, ...], _List] = ()
+    directory: Text | None = None
     splits: Annotated[tuple[dict[str, _Given], ...], _List] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
@@ -159,7 +118,7 @@ class ChainSection(Section):
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     total: Annotated[int, Field(ge=1)] | None = None
     start: dict[str, _Given] | None = None
-    carry: Annotated[tuple[_Text, ...], _List] = ()
+    carry: Annotated[tuple[Text, ...], _List] = ()
 
 
 class MeshSection(Section):
@@ -168,7 +127,7 @@ class MeshSection(Section):
     parameter: Annotated[
         dict[str, float], Field(min_length=1, validation_alias=AliasChoices("parameter", "parameters"))
     ]
-    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
+    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
     runs: Annotated[int, Field(ge=1, le=20)] = 2
 
     def identity(self) -> dict[str, dict[str, Any]]:
@@ -182,25 +141,8 @@ class BudgetSection(Section):
     They are cores, and may be named so, where participants have threads. ``kinds`` are nodes of several kinds.
     """
 
-    ranks: Annotated[_OneOrMore, Field(validation_alias=AliasChoices("ranks", "cores"))]
-    kinds: Annotated[tuple[KindSection, ...], _List] = ()
-
-
-class SharedSection(Section):
-    """An entry of ``machine.shared``: turns of participants on the same cores, and what taking turns costs, a share.
-
-    Turns alone may be one text: ``"ICE+LND/ATM"``.
-    """
-
-    turns: Annotated[tuple[Annotated[tuple[_Text, ...], _List], ...], _List]
-    overhead: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _turns(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        return {"turns": [[name.strip() for name in turn.split("+")] for turn in value.split("/")]}
+    ranks: Annotated[Whole, Field(validation_alias=AliasChoices("ranks", "cores"))]
+    kinds: Annotated[tuple[NodeKind, ...], _List] = ()
 
 
 class RecommendSection(Section):
@@ -208,41 +150,10 @@ class RecommendSection(Section):
 
     level: Annotated[float, Field(gt=0, lt=1)] | None = None
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    learner: _Text | None = None
+    learner: Text | None = None
     learner_parameters: dict[str, Any] | None = None
-    inside: Annotated[tuple[_Text, ...], _ONE, _List] = ()
+    inside: Annotated[tuple[Text, ...], ONE, _List] = ()
     accept_missing_ranks: bool | None = None
-
-
-class MachineSection(Section):
-    """``[machine]``: what a split has to fit, with the keys of `precice_lb.recommend.Machine`."""
-
-    cores: _OneOrMore | None = None
-    nodes: _OneOrMore | None = None
-    cores_per_node: _OneOrMore | None = None
-    gpus_per_node: _Count | None = None
-    gpus: _Count | None = None
-    whole_nodes: bool | Annotated[tuple[_Text, ...], _List] | None = None
-    threads: _OneOrMore | dict[str, _OneOrMore] | None = None
-    gpus_per_rank: dict[str, _Count] | None = None
-    multiple: _OneOrMore | dict[str, _OneOrMore] | None = None
-    allow: dict[str, Annotated[tuple[_OneOrMore, ...], Field(strict=False, min_length=1)]] | None = None
-    fixed: dict[str, _OneOrMore] | None = None
-    grid: dict[str, _Grid] | None = None
-    memory: dict[str, _Amount] | None = None
-    memory_per_rank: _Amount | dict[str, _Amount] | None = None
-    elements: dict[str, _Amount] | None = None
-    elements_per_rank: _Amount | dict[str, _Amount] | None = None
-    shared: Annotated[tuple[SharedSection, ...], _ONE, _List] | None = None
-    kinds: Annotated[tuple[KindSection, ...], _List] | None = None
-    kind: dict[str, _Text] | None = None
-    ranks_per_node: dict[str, _OneOrMore] | None = None
-
-    def machine(self) -> Machine:
-        """Return it as what `precice_lb.recommend_split` takes."""
-        shared = [SharedCores(each.turns, each.overhead) for each in self.shared] if self.shared else ()
-        kinds = tuple(each.node_kind() for each in self.kinds or ())
-        return Machine(**self.model_dump(exclude={"shared", "kinds"}), shared=shared, kinds=kinds)
 
 
 class BoundsSection(Section):
@@ -254,18 +165,18 @@ class BoundsSection(Section):
     ranks: _Free | None = None
     threads: _Free = 1
     pairs: Annotated[tuple[_Pair, ...], Field(strict=False, min_length=1)] | None = None
-    minimum_ranks: Annotated[_OneOrMore, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
-    maximum_ranks: Annotated[
-        _OneOrMore | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
-    ] = None
+    minimum_ranks: Annotated[Whole, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
+    maximum_ranks: Annotated[Whole | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))] = (
+        None
+    )
     degrees_of_freedom: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    grid: _Grid | None = None
+    grid: Grid | None = None
     decomposition: Annotated[int, Field(ge=1, le=3)] | None = None
 
     @property
     def cut(self) -> tuple[float, ...] | None:
         """The grid that its ranks cut; None where nothing is said of that."""
-        return self.grid or (None if self.decomposition is None else grid_of(self.decomposition))
+        return tuple(self.grid or ()) or (None if self.decomposition is None else grid_of(self.decomposition))
 
     @model_validator(mode="after")
     def _checked_layouts(self) -> BoundsSection:
@@ -296,16 +207,16 @@ class ParticipantSection(BoundsSection):
     ``command`` may be a table from numbers of ranks, as texts, to commands; ``"default"`` has those that are not named.
     """
 
-    name: Annotated[_Text, BeforeValidator(_printable)]
-    command: _Text | dict[str, _Text]
-    directory: _Text = "."
-    ranks_per_node: _OneOrMore | None = None
-    options: _Options = ()
-    prepare: Annotated[tuple[_Text, ...], _List] = ()
-    collect: Annotated[tuple[_Text, ...], _List] = ()
+    name: Annotated[Text, BeforeValidator(_printable)]
+    command: Text | dict[str, Text]
+    directory: Text = "."
+    ranks_per_node: Whole | None = None
+    options: Options = ()
+    prepare: Annotated[tuple[Text, ...], _List] = ()
+    collect: Annotated[tuple[Text, ...], _List] = ()
     templates: Annotated[tuple[_Template, ...], _List] = ()
-    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = {}
-    kind: _Text | None = None
+    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
+    kind: Text | None = None
     versions: Annotated[tuple[VersionSection, ...], Field(strict=False)] = ()
 
     @model_validator(mode="before")

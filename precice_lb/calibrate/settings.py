@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
-from precice_lb.calibrate.sections import BoundsSection, MachineSection, RecommendSection, Section
+from precice_lb.calibrate.sections import BoundsSection, RecommendSection
+from precice_lb.case.machine import MachineSection
+from precice_lb.case.tables import Section
 from precice_lb.exceptions import StudyError
 
 if sys.version_info >= (3, 11):

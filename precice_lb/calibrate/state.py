@@ -10,19 +10,18 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.sections import MachineSection, RecommendSection
+from precice_lb.calibrate.sections import RecommendSection
+from precice_lb.case.machine import Constraints, Machine, MachineSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layouts
-from precice_lb.recommend import Machine
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
-from precice_lb.split import Constraints
 from precice_lb.store.files import lock
 
 Read = TypeVar("Read")
@@ -170,7 +169,7 @@ class Settings:
 
     def demands(self) -> Machine:
         """Return what the machine has and demands."""
-        return replace((self.machine or MachineSection()).machine(), layouts=self.layouts)
+        return (self.machine or MachineSection()).machine(layouts=self.layouts)
 
     def constraints(self) -> tuple[int, Constraints]:
         """Return the budget, and what the machine demands of it."""

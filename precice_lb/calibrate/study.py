@@ -12,29 +12,28 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-from precice_lb.calibrate.design import allowed_counts
 from precice_lb.calibrate.launchers import Launcher, place
 from precice_lb.calibrate.sections import (
     VARIABLE,
     BudgetSection,
     CaseSection,
     ChainSection,
-    MachineSection,
     MeshSection,
     ParticipantSection,
     RecommendSection,
     RunsSection,
-    Section,
 )
 from precice_lb.calibrate.state import FAILURES, RunRecord, Settings
 from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
+from precice_lb.case.machine import Constraints, MachineSection
+from precice_lb.case.tables import Section
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices
 from precice_lb.plural import plural, span
 from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
-from precice_lb.recommend.limits import Limits
-from precice_lb.split import Constraints
+from precice_lb.recommend.limits import Limits, limits_of
+from precice_lb.split.admissible import layouts_within
 
 
 class Study(Section):
@@ -199,18 +198,27 @@ class Study(Section):
     @cached_property
     def allow(self) -> dict[str, list[int]]:
         """Counts that machine and threads allow, within the bounds; empty where all of them are."""
-        _, constraints = constraints_of(self)
+        budget, constraints = constraints_of(self)
         if constraints == Constraints():
             return {}
         constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
+        rows = layouts_within(constraints, budget, dict.fromkeys(self.names, ("",)), *self._ends()).rows
+        counts = {name: own[0].counts.tolist() for name, own in rows.items()}
+        if (needed := sum(own[0] for own in counts.values())) > self.budget.ranks:
+            raise InfeasibleError(
+                f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found "
+                f"{self.budget.ranks}"
+            )
+        return counts
+
+    def _ends(self) -> tuple[dict[str, int], dict[str, int]]:
         low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
-        return allowed_counts(constraints, self.names, self.budget.ranks, low, high)
+        return low, high
 
     @property
     def limits(self) -> Limits:
         """What bounds a split: budget, bounds and allowed counts."""
-        low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
-        return Limits(self.budget.ranks, low, high, Constraints(allow=self.allow))
+        return limits_of(self.names, self.budget.ranks, *self._ends(), Constraints(allow=self.allow))
 
     def require_split(self, split: Mapping[str, int]) -> None:
         """Refuse a split that this study does not allow.

@@ -6,17 +6,19 @@ A study whose versions are chosen is one like any other, so that whatever prepar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import VERSION_VARIABLE
-from precice_lb.calibrate.sections import KindSection, MachineSection, ParticipantSection, VersionSection
+from precice_lb.calibrate.sections import ParticipantSection, VersionSection
+from precice_lb.case.machine import Constraints, MachineSection, NodeKind
 from precice_lb.exceptions import StudyError
 from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
-from precice_lb.split import Constraints, optimize_split
+from precice_lb.split import optimize_split
 
 if TYPE_CHECKING:
     from precice_lb.calibrate.study import Study
@@ -44,7 +46,7 @@ def chosen(study: Study, versions: Mapping[str, str]) -> Study:
     """
     if not versions and not study.budget.kinds:
         return study
-    gpus = dict(study.machine.gpus_per_rank or {})
+    gpus = dict(study.machine.gpus_per_rank)
     participants = []
     for each in study.participants:
         if (wanted := versions.get(each.name, each.version)) != each.version:
@@ -52,12 +54,11 @@ def chosen(study: Study, versions: Mapping[str, str]) -> Study:
             gpus[each.name] = version.gpus_per_rank
             each = _as_version(each, version)
         participants.append(_with_options(study, each, gpus.get(each.name, 0)))
-    machine = {"gpus_per_rank": {name: count for name, count in gpus.items() if count} or None}
-    kinds = tuple(each.model_copy(update={"options": ()}) for each in study.budget.kinds)
+    kinds = tuple(replace(each, options=()) for each in study.budget.kinds)
     one = study.model_copy(
         update={
             "participants": tuple(participants),
-            "machine": study.machine.model_copy(update=machine),
+            "machine": replace(study.machine, gpus_per_rank={name: count for name, count in gpus.items() if count}),
             "budget": study.budget.model_copy(update={"kinds": kinds}),
         }
     )
@@ -97,7 +98,7 @@ def _with_options(study: Study, participant: ParticipantSection, gpus: int) -> P
     return participant.model_copy(update={"options": options})
 
 
-def kind_of(study: Study, name: str | None) -> KindSection | None:
+def kind_of(study: Study, name: str | None) -> NodeKind | None:
     """Kind of nodes of that name, the first one where none is named; None where there are no kinds."""
     kinds = study.budget.kinds
     return next((each for each in kinds if each.name == name), next(iter(kinds), None))
@@ -112,7 +113,7 @@ def ranks_per_node(study: Study, participant: ParticipantSection, threads: int =
     if kind is None:
         return participant.ranks_per_node or study.ranks_per_node
     fit = kind.cores_per_node // threads
-    if gpus := (study.machine.gpus_per_rank or {}).get(participant.name):
+    if gpus := study.machine.gpus_per_rank.get(participant.name):
         fit = min(fit, kind.gpus_per_node // gpus)
     return max(min(fit, participant.ranks_per_node or fit), 1)
 
@@ -156,12 +157,12 @@ def machine_of(study: Study) -> MachineSection | None:
             for key, entries in said.items():
                 if value := getattr(version, key, None):
                     entries[f"{each.name}:{version.name}"] = value
-    update: dict[str, object] = {
-        key: {**(getattr(study.machine, key) or {}), **entries} for key, entries in said.items() if entries
+    update: dict[str, Any] = {
+        key: {**getattr(study.machine, key), **entries} for key, entries in said.items() if entries
     }
     if study.budget.kinds:
         update["kinds"] = study.budget.kinds
-    machine = study.machine.model_copy(update=update)
+    machine = replace(study.machine, **update)
     return None if machine == MachineSection() else machine
 
 

@@ -1,1 +1,1 @@
-"""The case: who is coupled, how each participant starts, and where it may run."""
+"""What is coupled and where it may run: machine and tables of a study, the same in files, options and Python."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.design import allowed_counts
 from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
@@ -26,7 +25,7 @@ from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
 from precice_lb.recommend import recommend
-from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.limits import limits_of
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
@@ -138,8 +137,9 @@ class _Limits:
     @classmethod
     def of(cls, question: Question) -> _Limits:
         names = question.schedule.participants
-        bounds = question.budget, question.lowest, question.highest
-        counts = allowed_counts(Constraints(allow=question.allow), names, *bounds)
+        allow = Constraints(allow=question.allow)
+        limits = limits_of(names, question.budget, question.lowest, question.highest, allow)
+        counts = {name: own.tolist() for name, own in limits.counts.items()}
         return cls(names, question.budget, counts, question.failed, question.layouts)
 
     def problem(self, split: Mapping[str, int]) -> str:
@@ -157,10 +157,11 @@ def _without_curves(present: Split, unknown: Sequence[str], limits: _Limits) -> 
     why = f"the compute time of {', '.join(unknown)} is not known"
     if not (problem := limits.problem(present)):
         return Decision(present, "stay", f"stay at {limits.text(present)}: {why}")
-    lowest, highest = ({name: counts[at] for name, counts in limits.counts.items()} for at in (0, -1))
     constraints = Constraints(allow=limits.counts, excluded=limits.failed)
     try:
-        even = Limits(limits.budget, lowest, highest, constraints).in_proportion(dict.fromkeys(limits.names, 1.0))
+        even = limits_of(limits.names, limits.budget, 1, None, constraints).in_proportion(
+            dict.fromkeys(limits.names, 1.0)
+        )
     except InfeasibleError as error:
         raise _nothing_left(limits) from error
     return Decision(even[1], "move", f"move to {limits.text(even[1])}, an even split: {problem}, and {why}")

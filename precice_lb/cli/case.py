@@ -160,8 +160,7 @@ def recommend_case(
         name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
     }
     layouts = ({} if settings is None else settings.layouts) | layouts
-    demands = question.machine.machine()
-    demands = dataclasses.replace(demands, grid={**demands.grid, **grids}, layouts=layouts)
+    demands = question.machine.machine(grid={**question.machine.grid, **grids}, layouts=layouts)
     demands = without_unmeasured(demands, measurements)
     total = case.ranks
     if total is None and demands.cores is None and demands.nodes is None and not demands.kinds:
@@ -214,7 +213,7 @@ def study_tables(settings: StudySettings, measurements: Measurements) -> dict[st
             bounds.setdefault(name, {})[key] = count
     recommend = {} if settings.recommend is None else settings.recommend.model_dump(exclude_none=True)
     return {
-        "machine": {} if settings.machine is None else settings.machine.model_dump(exclude_none=True),
+        "machine": {} if settings.machine is None else dataclasses.asdict(settings.machine),
         "participants": bounds,
         "parameter": {key: value for key, value in settings.parameters.items() if key in columns},
         "recommend": recommend | ({} if settings.learner is None else {"learner": settings.learner}),

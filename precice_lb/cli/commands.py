@@ -50,7 +50,7 @@ def init(directory: Path = Path()) -> None:
     directory
         The case: where precice-config.xml lies; by default the current directory.
     """
-    from precice_lb.case.init import write_study
+    from precice_lb.calibrate.init import write_study
 
     path, marks = write_study(directory)
     name_files([path])

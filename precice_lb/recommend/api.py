@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from precice_lb.case.machine import whole_number
 from precice_lb.dataset.records import Measurements, load_imbalance
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
@@ -46,7 +47,6 @@ from precice_lb.recommend.versions import between_versions
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Constraints, Machine
-from precice_lb.split.constraints import whole_number
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
@@ -187,12 +187,12 @@ def recommend_split(
     seed = whole_number(before.get("seed", seed), "seed", 0)
     if not 0 < level < 1:
         raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
-    limits, reach = limits_of(names, total, minimum_ranks, maximum_ranks, constraints)
+    limits = limits_of(names, total, minimum_ranks, maximum_ranks, constraints)
     prototype = new_learner(learner, learner_parameters)
     case = case_of(measurements, names, before.get("parameter", parameter), prototype)
     samples = check_participants(case.measurements, names)
     limits = known_bounds(unwanted, samples, limits)
-    decision = decide(schedule, case, limits, reach, prototype, seed=seed, level=level, prefer=prefer, within=within)
+    decision = decide(schedule, case, limits, prototype, seed=seed, level=level, prefer=prefer, within=within)
     problem, split, window = decision.problem, decision.split, decision.window
     compute_seconds = problem.expected.mean_seconds(split)
     # What windows were measured to take leaves no room for more work than that.

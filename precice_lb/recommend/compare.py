@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from precice_lb.plural import plural
 from precice_lb.recommend.limits import Limits, outside
 from precice_lb.recommend.plan import Alternative, FailedSplit
 from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean
+from precice_lb.split.admissible import layouts_within
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -67,10 +67,10 @@ def in_turns(problem: SplitProblem, most: Mapping[str, int]) -> dict[str, Refere
     if len(problem.times) < 2 or not problem.expected.schedule.is_sum or constraints.shared or constraints.kinds:
         return {}
     split = {}
-    every = {name: most.get(name, limits.cores // limits.threads(name)) for name in problem.times}
-    limits = dataclasses.replace(limits, highest=every)
+    choices = layouts_within(constraints, limits.budget, dict.fromkeys(problem.times, ("",)), limits.lowest, most)
     for name, times in problem.times.items():
-        counts = limits.counts(name)
+        alone = choices.rows[name][0].within(choices.machine.capacity)
+        counts = limits.counts[name] if alone is None else alone.counts
         known, last = counts[counts <= len(times)], counts[-1:]
         # Beyond what a split leaves to one alone, only the most is looked at.
         chosen = np.union1d(known[[np.argmin(times[known - 1])]], last)
@@ -126,7 +126,7 @@ def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float
     intervals = {}
     for name in split:
         others = [other for other in split if other != name]
-        counts = _looked_at(limits.counts(name), split[name], max(LOOKED_AT // len(split), LEAST_LOOKED_AT))
+        counts = _looked_at(limits.counts[name], split[name], max(LOOKED_AT // len(split), LEAST_LOOKED_AT))
         counts = counts[counts <= max(budget - sum(limits.lowest[other] for other in others), split[name])]
         costs, all_parts = {name: least[name](counts)}, sum(parts[other] for other in others)
         for other in others:

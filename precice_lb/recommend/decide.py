@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,14 +47,14 @@ class Decision:
 
 
 def decide(
-    schedule: Schedule, case: Case, limits: Limits, reach: Mapping[str, int], prototype: Any,
+    schedule: Schedule, case: Case, limits: Limits, prototype: Any,
     *, seed: int, level: float, prefer: Prefer | None, within: float | None,
 ) -> Decision:  # fmt: skip
-    """Find the split with the least expected loss; of each participant a curve has to be known as far as its reach."""
+    """Find the split with the least expected loss; of each participant a curve is asked as far as its counts go."""
     names = schedule.participants
     models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
     curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
-    means = {name: _mean(curves[name], reach[name]) for name in names}
+    means = {name: _mean(curves[name], limits.highest[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -12,12 +13,11 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, count_text, split_text
-from precice_lb.plural import plural
+from precice_lb.plural import counts_text, plural
 from precice_lb.precice_xml import accepted_ranks, parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
-from precice_lb.split.candidates import candidates_of, lower_bounds, proportional_split, upper_bounds
-from precice_lb.split.constraints import whole_number
+from precice_lb.split.admissible import layouts_within
 from precice_lb.split.decomposition import grid_text
 
 Integers = NDArray[np.int64]
@@ -29,11 +29,20 @@ class Limits:
 
     # In the unit of the constraints; ranks without.
     budget: int
-    # Fewest and most ranks of each participant, in the coupling's order.
-    lowest: Mapping[str, int]
-    highest: Mapping[str, int]
+    # Rank counts that each participant may have, rising, in the coupling's order.
+    counts: Mapping[str, Integers]
     # What the machine demands beside that.
     constraints: Constraints
+
+    @property
+    def lowest(self) -> dict[str, int]:
+        """Fewest ranks of each participant."""
+        return {name: int(counts[0]) for name, counts in self.counts.items()}
+
+    @property
+    def highest(self) -> dict[str, int]:
+        """Most ranks of each participant."""
+        return {name: int(counts[-1]) for name, counts in self.counts.items()}
 
     @property
     def cores(self) -> int:
@@ -59,18 +68,16 @@ class Limits:
         """Write a split."""
         return split_text(split, self.layouts)
 
-    def counts(self, name: str) -> Integers:
-        """Give the rank counts that a participant may have, rising, whatever the others get."""
-        low, high = self.lowest[name], self.highest[name]
-        return candidates_of(name, "", self.constraints, low, high, None).up_to(high)
-
     def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
         """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""
         constraints = self.constraints
         # Cores that are given out together.
         part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
-        parts, ends = self.cores // part, {name: self.counts(name)[[0, -1]].tolist() for name in weights}
-        least, most = ({n: -(-ends[n][side] * self.threads(n) // part) for n in weights} for side in (0, 1))
+        parts = self.cores // part
+        least, most = (
+            {name: -(-ends[name] * self.threads(name) // part) for name in weights}
+            for ends in (self.lowest, self.highest)
+        )
         meant, bounded = (
             {name: count * part // self.threads(name) for name, count in given.items()}
             for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
@@ -146,7 +153,7 @@ def grid_remarks(split: Mapping[str, int], limits: Limits) -> list[str]:
     """Say which counts near to a split's cut grids evenly, too."""
     found = []
     for name, count in split.items():
-        grid, counts = limits.constraints.of("grid", name), limits.counts(name)
+        grid, counts = limits.constraints.of("grid", name), limits.counts[name]
         if grid is not None and len(counts) > 1:
             at = int(np.searchsorted(counts, count))
             near = ", ".join(str(each) for each in counts[max(at - 2, 0) : at + 3] if each != count)
@@ -175,26 +182,10 @@ def limits_of(
     minimum: int | Mapping[str, int],
     maximum: Mapping[str, int] | None,
     constraints: Constraints,
-) -> tuple[Limits, dict[str, int]]:
-    """Find the bounds of each participant's ranks, and up to which count its curve has to be known."""
-    limits = Limits(budget, {}, {}, constraints)
-    if constraints == Constraints():
-        lowest, highest = rank_bounds(names, budget, minimum, maximum)
-        spare = budget - sum(lowest.values())
-        most = {name: lowest[name] + spare for name in names}
-        return dataclasses.replace(limits, lowest=lowest, highest=highest), most
-    most = {name: max(limits.cores // limits.threads(name), 1) for name in names}
-    # Only what is asked for is checked here: the optimiser knows what the machine demands.
-    asked = minimum.values() if isinstance(minimum, Mapping) else [minimum] * len(names)
-    enough = sum(most.values()) + sum(each for each in asked if isinstance(each, int))
-    lowest, highest = rank_bounds(names, enough, minimum, maximum)
-    for name in names:
-        # Refuses bounds that clash.
-        candidates_of(name, "", constraints, lowest[name], (maximum or {}).get(name), None)
-    needed = {name: max(lower_bounds(constraints, name).values()) for name in names}
-    lowest = {name: min(max(lowest[name], needed[name]), most[name]) for name in names}
-    highest = {n: max(min(highest[n], most[n], *upper_bounds(constraints, n).values()), lowest[n]) for n in names}
-    return dataclasses.replace(limits, lowest=lowest, highest=highest), most
+) -> Limits:
+    """Find the counts that each participant may have while the others get the least."""
+    choices = layouts_within(constraints, budget, dict.fromkeys(names, ("",)), minimum, maximum)
+    return Limits(budget, {name: rows[0].counts for name, rows in choices.admitted().items()}, constraints)
 
 
 def known_bounds(
@@ -203,43 +194,21 @@ def known_bounds(
     limits: Limits,
 ) -> Limits:
     """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
-    low, high = dict(limits.lowest), dict(limits.highest)
+    counts = dict(limits.counts)
     for split in failed:
-        if len(split) != 1:
+        if len(split) != 1 or (name := next(iter(split))) not in samples:
             continue
-        ((name, ranks),) = split.items()
-        if name in samples and samples[name][:, 0].max() < ranks:
-            high[name] = min(high[name], ranks - 1)
-        elif name in samples and samples[name][:, 0].min() > ranks:
-            low[name] = max(low[name], ranks + 1)
-    return dataclasses.replace(limits, lowest=low, highest=high)
-
-
-def rank_bounds(
-    names: tuple[str, ...], budget: int, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Lowest and highest ranks of each participant within the budget."""
-    given = minimum if isinstance(minimum, Mapping) else dict.fromkeys(names, minimum)
-    for unknown in [*given, *(maximum or {})]:
-        if unknown not in names:
-            raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown!r}")
-    lowest = {name: whole_number(given.get(name, 1), f"minimum ranks of {name}", 1) for name in names}
-    needed = sum(lowest.values())
-    if budget < needed:
-        raise InfeasibleError(
-            f"expected at least {plural(needed, 'rank')} for {len(names)} participants and their minima, found "
-            f"{budget}; give {needed} or more"
-        )
-    highest = {}
-    for name in names:
-        room = budget - needed + lowest[name]
-        highest[name] = min(room, whole_number((maximum or {}).get(name, room), f"maximum ranks of {name}", 1))
-        if highest[name] < lowest[name]:
+        ranks, worked = split[name], samples[name][:, 0]
+        if worked.max() < ranks:
+            counts[name] = counts[name][counts[name] < ranks]
+        elif worked.min() > ranks:
+            counts[name] = counts[name][counts[name] > ranks]
+        if not len(counts[name]):
             raise InfeasibleError(
-                f"expected a maximum of at least {plural(lowest[name], 'rank')} for {name}, its minimum, found "
-                f"{highest[name]}"
+                f"expected ranks of {name} on the side of {ranks}, with which it failed, where it worked, found none "
+                "within the bounds; widen them, or measure there"
             )
-    return lowest, highest
+    return dataclasses.replace(limits, counts=counts)
 
 
 def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
@@ -251,3 +220,47 @@ def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
 
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
     return 1.0 + np.abs(np.log(np.maximum(ranks, 1) / max(wanted, 1)))
+
+
+def proportional_split(
+    weights: Mapping[str, float],
+    budget: int,
+    minimum: int | Mapping[str, int] = 1,
+    maximum: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
+    wrong = [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]
+    if wrong or not weights:
+        found = f'{weights[wrong[0]]} for "{wrong[0]}"' if wrong else "no participants"
+        raise InfeasibleError(f"expected positive weights, found {found}")
+    minima = {name: minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum for name in weights}
+    if budget < (needed := sum(minima.values())):
+        raise InfeasibleError(
+            f"expected a budget of at least {needed} ranks for {len(minima)} participants "
+            f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
+        )
+    maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
+    if clash := [name for name in weights if maxima[name] < minima[name]]:
+        name = clash[0]
+        raise InfeasibleError(f'expected at most {minima[name]} ranks as minimum of "{name}", found {maxima[name]}')
+    free, left = dict(weights), budget
+    split = {}
+    while free:
+        shares = {name: weight / sum(free.values()) * left for name, weight in free.items()}
+        bound = {name: min(max(share, minima[name]), maxima[name]) for name, share in shares.items()}
+        # Whoever is bound on the side that weighs more leaves the sharing, which may bring the next to a bound.
+        more = sum(bound.values()) - left
+        leaving = [n for n in free if bound[n] > shares[n]] if more >= 0 else []
+        leaving = leaving or [n for n in free if bound[n] < shares[n]]
+        if not leaving:
+            break
+        for name in leaving:
+            split[name] = int(bound[name])
+            left -= split[name]
+            del free[name]
+    if free:
+        split |= {name: math.floor(shares[name]) for name in free}
+        by_remainder = sorted(free, key=lambda name: math.floor(shares[name]) - shares[name])
+        for name in by_remainder[: left - sum(split[name] for name in free)]:
+            split[name] += 1
+    return {name: split[name] for name in weights}

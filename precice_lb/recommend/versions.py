@@ -22,8 +22,6 @@ from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.recommend.sources import measurements_given
 from precice_lb.split import Machine
-from precice_lb.split.constraints import check_names
-from precice_lb.split.nodes import check_gpus
 
 P = ParamSpec("P")
 # Beyond what was measured a combination wins if it is faster with this probability.
@@ -68,10 +66,7 @@ def _best(
     if demands is None:
         demands = Machine(**{word: given.pop(word) for word in _MACHINE if word in given})
     known = {name: set(measurements.versions.get(name, ())) for name in measurements.samples}
-    check_names(demands, known)
-    for name, own in known.items():
-        for version in own or {""}:
-            check_gpus(demands, name, version)
+    demands.require_names(known)
     combinations = combinations_of(measurements)
     for name, count in (given.get("present") or {}).items():
         if isinstance(count, str) and name in measurements.versions:

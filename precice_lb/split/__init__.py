@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.split.constraints import Constraints, Machine, SharedCores
-from precice_lb.split.nodes import NodeKind
+from precice_lb.case.machine import Constraints, Machine, NodeKind, SharedCores
 from precice_lb.split.optimize import SplitResult, near_optimal_splits, optimize_split
 from precice_lb.split.tradeoff import TradeoffCurve, TradeoffPoint, tradeoff_curve
 

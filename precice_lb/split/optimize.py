@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import Coupling
-from precice_lb.split.constraints import Constraints
 from precice_lb.split.problem import Problem, Split, Times, problem_of, split_of, without_excluded
 from precice_lb.split.solve import Solver
 
@@ -134,7 +134,8 @@ def result_of(problem: Problem, split: Split, seconds: float, gap: float, proof:
     own = {name: float(o.seconds[0, at]) for name, (o, at) in chosen.items()}
     fastest = {name: int(np.argmin(o.seconds[0])) for name, (o, _) in chosen.items()}
     total = problem.layout.total(np.stack([o.uses[at] for o, at in chosen.values()]))
-    ranks = sum(problem.machine.ranks_of(count, name, version) for name, (version, count) in split.items())
+    layouts = {name: problem.constraints.of("layouts", name, version) for name, (version, _) in split.items()}
+    ranks = sum(count if layouts[n] is None else layouts[n].of(count).ranks for n, (_, count) in split.items())
     used = {"ranks": ranks, **problem.machine.used(total)}
     return SplitResult(
         split={name: ranks for name, (_, ranks) in split.items()},

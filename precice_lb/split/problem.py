@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import Coupling, schedule_of
-from precice_lb.split.candidates import admitted_counts, candidates_of, minima_of
-from precice_lb.split.constraints import Constraints, check_names
-from precice_lb.split.nodes import check_gpus
-from precice_lb.split.resources import Layout, Resources, require_turns, resources_of
+from precice_lb.split.admissible import layouts_within
+from precice_lb.split.resources import Layout, Resources, require_turns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -179,9 +178,6 @@ def problem_of(
         )
     if isinstance(budget, bool) or not float(budget).is_integer():
         raise InfeasibleError(f"expected a whole number as budget, found {budget!r}")
-    for bounds in (minimum_ranks, maximum_ranks):
-        if isinstance(bounds, Mapping) and (unknown := [name for name in bounds if name not in names]):
-            raise InfeasibleError(f"expected bounds of {', '.join(names)}, found one of {unknown[0]!r}")
     constraints = constraints or Constraints()
     if schedule.accepted_ranks and not constraints.accepted_ranks:
         constraints = replace(constraints, accepted_ranks=schedule.accepted_ranks)
@@ -191,48 +187,32 @@ def problem_of(
             f"expected the budget once, found {budget} and {unit} in the constraints; say "
             f'unit="{unit}" instead of these'
         )
-    given = {name: times[name] for name in names}
-    versions = {name: dict(v) if isinstance(v, Mapping) else {"": v} for name, v in given.items()}
-    check_names(constraints, versions)
-    require_turns(constraints, schedule)
-    pairs = [(name, version) for name in names for version in versions[name]]
-    machine = resources_of(constraints, int(budget), pairs)
-    minima = minima_of(names, minimum_ranks, 10**18)
-    candidates = {}
+    versions: dict[str, dict[str, Times]] = {}
+    lengths: dict[tuple[str, str], int] = {}
     for name in names:
-        own, problems = [], []
-        for version, values in versions[name].items():
-            length = None if callable(values) or not np.ndim(values) else int(np.shape(values)[-1])
-            try:
-                check_gpus(constraints, name, version)
-                if not machine.fits_on_node(name, version):
-                    raise InfeasibleError(f'expected a rank of "{name}" to fit on one node, found that it needs more')
-                if length is not None and length < minima[name]:
-                    _refuse(name, minima[name], np.shape(np.asarray(values)))
-                own.append(
-                    candidates_of(name, version, constraints, minima[name], (maximum_ranks or {}).get(name), length)
+        value = times[name]
+        versions[name] = dict(value) if isinstance(value, Mapping) else {"": value}
+        known = {v: int(np.shape(s)[-1]) for v, s in versions[name].items() if not callable(s) and np.ndim(s)}
+        lengths |= {(name, version): length for version, length in known.items()}
+    rows = layouts_within(constraints, int(budget), versions, minimum_ranks, maximum_ranks, lengths)
+    require_turns(constraints, schedule)
+    options: dict[str, tuple[Options, ...]] = {}
+    for name, own in rows.admitted().items():
+        for one in own:
+            if falls := np.flatnonzero((np.diff(one.takes, axis=0) < 0).any(axis=1)).tolist():
+                raise InfeasibleError(
+                    f"expected pairs of {name} that never take fewer nodes or GPUs with more cores, found such with "
+                    f"{one.counts[falls[0]]} and {one.counts[falls[0] + 1]} cores; leave one out"
                 )
-            except InfeasibleError as problem:
-                problems.append(problem)
-        if not own:
-            raise problems[0]
-        candidates[name] = own
-    layout = Layout(names, constraints.shared, machine.capacity)
-    counts = admitted_counts(candidates, machine, layout)
-    options: dict[str, tuple[Options, ...]] = dict.fromkeys(names, ())
-    for (name, version), ranks in counts.items():
-        seconds = _seconds(name, versions[name][version], ranks) * (1.0 + constraints.overhead(name))
-        uses = machine.uses(ranks, name, version)
-        if falls := np.flatnonzero((np.diff(uses, axis=0) < 0).any(axis=1)).tolist():
-            raise InfeasibleError(
-                f"expected pairs of {name} that never take fewer nodes or GPUs with more cores, found such with "
-                f"{ranks[falls[0]]} and {ranks[falls[0] + 1]} cores; leave one out"
-            )
-        options[name] += (Options(name, version, ranks, uses, seconds),)
+        options[name] = tuple(
+            Options(name, one.version, one.counts, one.takes,
+                    _seconds(name, versions[name][one.version], one.counts) * (1.0 + constraints.overhead(name)))
+            for one in own
+        )  # fmt: skip
     samples = {len(o.seconds) for own in options.values() for o in own} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
-    return Problem(schedule, constraints, machine, layout, options, max(samples, default=1))
+    return Problem(schedule, constraints, rows.machine, rows.layout, options, max(samples, default=1))
 
 
 def _refuse(name: str, low: int, shape: tuple[int, ...]) -> None:

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precice_lb.calibrate.design import spread_splits
-from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.split import Constraints
 
 
 def limits(bounds: dict[str, tuple[int, int]], budget: int) -> Limits:
     """Bounds and a budget of ranks alone."""
     low, high = ({name: pair[end] for name, pair in bounds.items()} for end in (0, 1))
-    return Limits(budget, low, high, Constraints())
+    return limits_of(tuple(bounds), budget, low, high, Constraints())
 
 
 def splits_of(bounds: Limits, count: int, nodes: dict[str, int] | None = None) -> list[dict[str, int]]:

@@ -52,16 +52,16 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
         shared = [{ turns = [["Left"], ["Right"]], overhead = 0.05 }]
     """
     study = read_study(write_study(tmp_path, extra=machine))
-    shared = [SharedCores((("Left",), ("Right",)), 0.05)]
+    shared = [SharedCores([["Left"], ["Right"]], 0.05)]
     nodes, constraints = study.settings().constraints()
     assert (nodes, constraints) == (
         2,
         Constraints(
             unit="nodes",
             cores_per_node=4,
-            whole_nodes=("Left",),
+            whole_nodes=["Left"],
             multiple={"Left": 2},
-            allow={"Right": (1, 2, 8)},
+            allow={"Right": [1, 2, 8]},
             shared=shared,
         ),
     )

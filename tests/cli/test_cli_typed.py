@@ -23,7 +23,7 @@ CONFIGURATION = Path(__file__).parents[1] / "data" / "configurations" / "two-lev
         ("--ranks 4 --present Flow=2", "expected --present of Flow, Shell, found one of Flow"),
         ("--nodes 2", "expected --cores-per-node for a budget in nodes or whole nodes, found none; say how many cores"),
         ("--nodes 2 --cores-per-node 0", "machine.cores_per_node: expected greater than or equal to 1, found 0"),
-        ("--ranks 4 --set machine.memory.Flow=1", "expected memory_per_rank beside memory, found none"),
+        ("--ranks 4 --set machine.memory.Flow=1", "machine: expected memory_per_rank beside memory, found none"),
         ("--ranks 4 --set machine.memry.Flow=1", "machine.memry: unknown key; did you mean 'memory'?"),
     ],
 )

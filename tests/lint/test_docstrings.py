@@ -205,6 +205,8 @@ def _class_problems(name: Name) -> list[str]:
         wanted = {field.name for field in dataclasses.fields(cls) if not field.name.startswith("_")}
         # What an estimator learns stands beside its parameters.
         found = set(_described(parsed, "param") or _described(parsed, "attribute"))
+        for base in filter(dataclasses.is_dataclass, cls.__mro__[1:]):
+            found.update(_described(docstring_parser.parse(base.__doc__ or ""), "attribute"))
     elif inspect.isfunction(vars(cls).get("__init__")) and not getattr(cls, "_is_protocol", False):
         wanted = set(_parameters(cls.__init__, method=True))
         found = set(_described(parsed, "param"))

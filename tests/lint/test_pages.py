@@ -140,8 +140,8 @@ def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
     definitions = Study.model_json_schema()["$defs"]
     tables = dict(re.findall(r"^## `\[+([\w.]+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
     sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
-    sections |= {"budget.kinds": "Kind", "participants.versions": "Version"}
-    named = {table: f"{name}Section" for table, name in sections.items()}
+    sections |= {"participants.versions": "Version"}
+    named = {table: f"{name}Section" for table, name in sections.items()} | {"budget.kinds": "NodeKind"}
     compared = 0
     for table, name in named.items():
         properties = definitions[name]["properties"]

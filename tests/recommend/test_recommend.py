@@ -465,11 +465,11 @@ def test_a_serial_coupling_and_a_configuration_are_understood(tmp_path: Path) ->
         ({"measurements": {"A": [[8.5, 1.0]]}}, DataError, "whole number of ranks from 1, found 8.5"),
         ({"measurements": {"A": [[0, 1.0]]}}, DataError, "whole number of ranks from 1, found 0"),
         ({"measurements": {"A": [[math.inf, 1.0]]}}, DataError, "whole number of ranks from 1, found inf"),
-        ({"total_ranks": 1}, InfeasibleError, "give 2 or more"),
+        ({"total_ranks": 1}, InfeasibleError, "give 2 ranks or more"),
         ({"total_ranks": 0}, InfeasibleError, "budget as a whole number"),
         ({"total_ranks": 64.5}, InfeasibleError, "budget as a whole number"),
         ({"total_ranks": True}, InfeasibleError, "budget as a whole number"),
-        ({"minimum_ranks": 40}, InfeasibleError, "give 80 or more"),
+        ({"minimum_ranks": 40}, InfeasibleError, "give 80 ranks or more"),
         ({"minimum_ranks": 0}, InfeasibleError, "minimum ranks of Fluid"),
         ({"minimum_ranks": {"Gas": 3}}, InfeasibleError, "found one of 'Gas'"),
         ({"coupling": "paralel"}, ScheduleError, "found 'paralel'"),
@@ -495,7 +495,7 @@ def test_bounds_are_kept_or_refused() -> None:
     found = recommend(measurements(CASE), 64, schedule=schedule, maximum_ranks={"Fluid": 20})
     assert found.split["Fluid"] == 20
     assert not any("is valid" in warning for warning in found.warnings)
-    with pytest.raises(InfeasibleError, match="maximum of at least 30 ranks for Fluid"):
+    with pytest.raises(InfeasibleError, match='at least 30 ranks, the minimum, as maximum of "Fluid", found 20'):
         recommend(measurements(CASE), 64, schedule=schedule, minimum_ranks={"Fluid": 30}, maximum_ranks={"Fluid": 20})
 
 

@@ -15,13 +15,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.limits import Limits
+from precice_lb.recommend.limits import Limits, limits_of, proportional_split
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page.decision import next_runs
 from precice_lb.report.view import comparison_table
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
-from precice_lb.split.candidates import proportional_split
 
 NAMES = ("Fluid", "Solid", "Heat")
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
@@ -80,7 +79,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
     assert allowed(found.split, limits)
     assert allowed(found.alternatives["equal"].split, limits)
     for name, (low, high) in found.rank_intervals.items():
-        assert {low, high} <= {*limits.counts(name).tolist()}
+        assert {low, high} <= {*limits.counts[name].tolist()}
         assert low <= found.split[name] <= high
     prospects = next_runs(found)
     assert all(allowed(run.split, limits) for run in prospects.runs)
@@ -134,18 +133,26 @@ def test_the_nearest_split_is_the_nearest_of_all(
 ) -> None:
     names = NAMES[: len(wanted)]
     constraints = Constraints(multiple={names[0]: multiple}, allow={names[1]: sorted(listed)})
-    limits = Limits(budget, dict.fromkeys(names, 1), {**dict.fromkeys(names, budget), names[0]: most}, constraints)
     target = dict(zip(names, wanted, strict=True))
 
     def distance(split: Mapping[str, int]) -> float:
         return sum(abs(math.log(split[name] / target[name])) for name in names)
 
     every = (dict(zip(names, each, strict=True)) for each in itertools.product(range(1, budget + 1), repeat=len(names)))
-    possible = [split for split in every if allowed(split, limits)]
+    bounds = names, budget, 1, {names[0]: most}, constraints
+    possible = [
+        split
+        for split in every
+        if sum(split.values()) <= budget
+        and split[names[0]] <= most
+        and split[names[0]] % multiple == 0
+        and split[names[1]] in listed
+    ]
     if not possible:
         with pytest.raises(InfeasibleError):
-            limits.nearest(target)
+            limits_of(*bounds)
         return
+    limits = limits_of(*bounds)
     found = limits.nearest(target)
     assert allowed(found, limits)
     assert distance(found) == pytest.approx(min(map(distance, possible)))

@@ -93,7 +93,7 @@ def test_sharing_cores_costs_what_was_said() -> None:
         ({}, r"one of ranks, cores or nodes \(--ranks, --cores, --nodes\), found none"),
         ({"total_ranks": 4, "nodes": 2}, "found ranks and nodes"),
         ({"nodes": 2}, "cores_per_node"),
-        ({"nodes": 0, "cores_per_node": 4}, "nodes as a whole number of at least 1"),
+        ({"nodes": 0, "cores_per_node": 4}, "nodes: expected greater than or equal to 1"),
         ({"total_ranks": 8, "threads": 2}, "cores or nodes beside threads"),
         ({"nodes": 1, "cores_per_node": 48, "whole_nodes": True}, "2"),
         ({"cores": 64, "multiple": {"Gas": 2}}, "'Gas'"),
@@ -111,9 +111,9 @@ def test_demands_that_cannot_be_met_are_one_error(words: dict[str, Any], message
 
 def test_words_become_constraints() -> None:
     assert Machine().constraints(64) == (64, Constraints())
-    earlier = Constraints(multiples=4, allowed={"Fluid": [8]})
-    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (64, earlier)
-    assert earlier.constraints(64) == (64, earlier)
+    demands = Constraints(multiple=4, allow={"Fluid": [8]})
+    assert Machine(multiple=4, allow={"Fluid": [8]}).constraints(64) == (64, demands)
+    assert demands.constraints(64) == (64, demands)
     nodes = Machine(nodes=3, cores_per_node=8, whole_nodes=("Fluid",), threads=None)
     assert nodes.constraints() == (3, Constraints(unit="nodes", cores_per_node=8, whole_nodes=("Fluid",)))
 
@@ -274,7 +274,7 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--cores", "64", "--set", "machine.allow.Inner=[0, 8]"], "machine.allow.Inner[1]: expected"),
         (["--cores", "64", "--set", "machine.allow.Iner=[8]"], "'Iner'"),
         (["--cores", "64", "--set", "machine.fixed.Inner=80"], "64"),
-        (["--cores", "64", "--set", "machine.shared=Inner"], "expected two or more turns"),
+        (["--cores", "64", "--set", "machine.shared=Inner"], "machine.shared: expected to have at least 2 items"),
         (["--cores", "64", "--set", "machine.shared=Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
         (["--ranks", "64", "--set", "recommend.within=-3"], "recommend.within: expected greater than or equal to 0"),
@@ -305,7 +305,7 @@ def test_settings_reach_the_machine() -> None:
     assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, threads=2, multiple=multiple)
     listed = machine("allow.Inner=[8, 16]", 'allow."Outer"=[4, 2]', "shared=Inner/Outer")
     assert listed.allow == {"Inner": (8, 16), "Outer": (4, 2)}
-    assert listed.shared == [SharedCores((("Inner",), ("Outer",)), 0.0)]
+    assert listed.shared == (SharedCores([["Inner"], ["Outer"]], 0.0),)
     assert machine() == Constraints()
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):
         machine("nodes=2").constraints(24)

@@ -105,8 +105,8 @@ def test_cores_in_turns() -> None:
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}}, "fit on one node"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 3}}, "without gaps .* found 3 of A"),
         (9, {"nodes": 9, "cores_per_node": 8}, 'expected the budget once, found 9 and nodes .* say unit="nodes"'),
-        (9, {"maximum": {"C": 3}}, "maximum of A, B, found some of 'C'"),
-        (9, {"whole_nodes": ["C"], "cores_per_node": 4}, "found some of 'C'"),
+        (9, {"maximum": {"C": 3}}, "maximum of A, B, found one of 'C'"),
+        (9, {"whole_nodes": ["C"], "cores_per_node": 4}, "found one of 'C'"),
         (9, {"shared": [SharedCores((("A",), ("C",)))]}, "found C though it is not in the coupling"),
         (9, {"shared": [SharedCores((("A",), ("A",)))]}, "found A twice"),
     ],
@@ -130,9 +130,9 @@ def test_what_clashes_is_said(budget: int, constraints: dict[str, Any], message:
         {"memory": {"A": 1.0}},
         {"memory": {"A": -1.0}, "memory_per_rank": 1.0},
         {"elements": {"A": 1.0}, "elements_per_rank": {"A": float("nan")}},
-        {"shared": [SharedCores((("A", "B"),))]},
-        {"shared": [SharedCores(("A", "B"))]},
-        {"shared": [SharedCores((("A",), ("B",)), overhead=-0.1)]},
+        {"shared": [{"turns": [["A", "B"]]}]},
+        {"shared": [{"turns": [["A"], []]}]},
+        {"shared": [{"turns": [["A"], ["B"]], "overhead": -0.1}]},
     ],
 )
 def test_nonsense_is_refused(constraints: dict[str, Any]) -> None:

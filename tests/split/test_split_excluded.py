@@ -109,7 +109,8 @@ def test_a_hundred_thousand_ranks_without_some() -> None:
 
 
 @pytest.mark.parametrize(
-    ("excluded", "expected"), [({"D": 2}, "found one of 'D', not in the coupling"), ({"A": 0}, "at least 1, found 0")]
+    ("excluded", "expected"),
+    [({"D": 2}, "found one of 'D', not in the coupling"), ({"A": 0}, "expected greater than or equal to 1, found 0")],
 )
 def test_nonsense_is_refused(excluded: dict[str, int], expected: str) -> None:
     times = {"A": np.ones(4), "B": np.ones(4)}

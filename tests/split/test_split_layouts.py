@@ -105,7 +105,7 @@ def test_budgets_in_nodes(
     try:
         found = optimize_split(times, nodes, constraints=constraints)
     except InfeasibleError:
-        # Parts of nodes that leave no gaps may be larger than the threads.
+        # Shared nodes are refused where ranks may leave gaps on them.
         assert best is None or not whole
         return
     assert best is not None
@@ -116,15 +116,17 @@ def test_budgets_in_nodes(
         assert found.window_seconds == best[0]
 
 
-def test_threads_on_shared_nodes_take_parts_that_leave_no_gaps() -> None:
+def test_who_has_threads_as_the_split_says_has_whole_nodes() -> None:
     times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
     machine = {"unit": "nodes", "cores_per_node": 16}
+    # Its rank with all cores of a node, or with eight of them, leaves no room for A's ranks.
     found = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, None)}))
-    assert found.split == {"A": 24, "B": 8}
-    # Five threads take eight of sixteen cores, so that the rest is sure to hold A's ranks.
-    five = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, 5)}))
-    assert five.split == {"A": 24, "B": 5}
-    assert five.used == {"ranks": 25, "cores": 32, "nodes": 2}
+    assert found.split == {"A": 16, "B": 16}
+    # As many threads of each rank share nodes where they fill them.
+    four = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(None, 4)}))
+    assert four.split == {"A": 24, "B": 8}
+    with pytest.raises(InfeasibleError, match=r"without gaps .* found 5 of B"):
+        optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, 5)}))
     # A rank's threads lie on one node.
     alone = optimize_split(times, 4, constraints=Constraints(**machine, layouts={"A": Layouts(1, None)}))
     assert alone.split == {"A": 16, "B": 48}
@@ -154,18 +156,12 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
     ("budget", "given", "message"),
     [
         (9, {"threads": {"B": 2}, "layouts": {"B": Layouts(1, None)}, "unit": "cores"}, "threads of B once, found 2"),
-        (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found some of 'C'"),
+        (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
         (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
         (9, {"layouts": {"B": Layouts(None, 4)}, "fixed": {"B": 6}}, "number of cores of \"B\".*a multiple of 4 cores"),
-        (2, {"layouts": {"B": Layouts(1, 9)}, "unit": "nodes", "cores_per_node": 8}, 'number of cores of "B"'),
+        (2, {"layouts": {"B": Layouts(1, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
         (2, {"layouts": {"B": Layouts(None, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
-        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "3 ranks .* 1 at most"),
-        (
-            2,
-            {"layouts": {"B": Layouts(1, None)}, "unit": "nodes", "cores_per_node": 8, "gpus_per_node": 1,
-             "gpus_per_rank": {"B": 1}},
-            "whole nodes for B",
-        ),
+        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),
         (
             9,
             {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus": 9, "gpus_per_rank": {"B": 1}},

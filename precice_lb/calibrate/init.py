@@ -16,7 +16,7 @@ from precice_lb.calibrate import read_study
 from precice_lb.calibrate.launchers.local import available_cores
 from precice_lb.calibrate.launchers.slurm import allocated_cores
 from precice_lb.calibrate.sections import RunsSection
-from precice_lb.case.starts import Start, find_starts
+from precice_lb.calibrate.starts import Start, find_starts
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.names import visible
 from precice_lb.plural import plural

@@ -1,0 +1,226 @@
+"""Which layouts each participant may have, and what each takes: bounds, lists and machine, or what of them clashes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.case.machine import Constraints, whole_number
+from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.layout import Layouts
+from precice_lb.names import key_of
+from precice_lb.plural import plural
+from precice_lb.precice_xml import AcceptedRanks
+from precice_lb.precice_xml.ranks import UNBOUND
+from precice_lb.split.decomposition import good_counts, grid_text
+from precice_lb.split.resources import Layout, Resources
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Admissible:
+    """The layouts that one version of a participant may have: at least one, whatever the budget."""
+
+    name: str
+    version: str
+    #: Ranks, or cores where it is split by these: rising numbers, as a split counts them.
+    counts: Integers
+    #: Resources that each takes, shape (layouts, kinds).
+    takes: Integers
+    #: What the least count comes from.
+    why: str
+
+    def within(self, room: Integers) -> Admissible | None:
+        """Keep those that take no more than that, shape (kinds,); None where nothing is left."""
+        kept = (self.takes <= room).all(axis=1)
+        return (
+            Admissible(self.name, self.version, self.counts[kept], self.takes[kept], self.why) if kept.any() else None
+        )
+
+
+def admissible(
+    constraints: Constraints, machine: Resources, name: str, version: str, minimum: int, maximum: Mapping[str, int]
+) -> Admissible:
+    """List the layouts of one version of a participant; ``maximum`` are counts at most by what they come from."""
+    layouts: Layouts | None = constraints.of("layouts", name, version)
+    accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
+    # Of ranks; of who is split by these they bound the counts.
+    needed = {accepted.least.why: accepted.least.ranks} if accepted.least.ranks > 1 else {}
+    for key in ("memory", "elements"):
+        total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
+        if total is not None and limit is not None:
+            # Whole quotients must not become one more by rounding.
+            needed[key] = math.ceil(total / limit * (1 - 1e-12))
+    most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
+    threads = 1 if layouts is None else layouts.constant_threads or 1
+    lowest = {"minimum": max(int(constraints.of("minimum", name, version) or 1), minimum)}
+    lowest |= {key: ranks * threads for key, ranks in needed.items()}
+    highest = dict(maximum) | (most_ranks if layouts is None else {})
+    if (bound := constraints.of("maximum", name, version)) is not None:
+        highest["maximum of the constraints"] = int(bound)
+    # Of the same bounds the one that says more.
+    why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
+    limit = min(highest, key=lambda key: highest[key]) if highest else ""
+    low, high = lowest[why], highest[limit] if highest else None
+    counted = "rank" if layouts is None else "core"
+    if high is not None and high < low:
+        asked = "the minimum" if why == "minimum" else f"needed for {why}"
+        remedies = [f", or {bound.remedy}" for bound in (accepted.least, accepted.most) if bound.why in (why, limit)]
+        raise InfeasibleError(
+            f'expected at least {plural(low, counted)}, {asked}, as maximum of "{name}", found {high} '
+            f"({limit}); correct the bounds{''.join(remedies)}"
+        )
+    multiple = int(constraints.of("multiple", name, version) or 1)
+    fixed, allowed, grid = (constraints.of(key, name, version) for key in ("fixed", "allow", "grid"))
+    step = math.lcm(multiple, 1 if layouts is None else layouts.step or 1)
+    # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
+    last = max(machine.cores_in_all, 2 * low if grid else low + step, fixed or 0, *(allowed or (0,)))
+    last = last if high is None else min(last, high)
+    counts, ranks, of_rank = (layouts or Layouts()).rows(low, last)
+    if layouts is None:
+        of_rank = np.full(len(counts), machine.threads_per_rank(name, version), dtype=np.int64)
+    kept = _on_node(constraints, machine, name, version, of_rank)
+    rules: list[tuple[str, str, NDArray[np.bool_]]] = []
+    if multiple > 1:
+        rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
+    if layouts is not None:
+        node = constraints.node(name, version)[0]
+        on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
+        enough = kept & (ranks >= max(needed.values(), default=1)) & (ranks <= accepted.most.ranks)
+        rules.append((why, f"{layouts} cores for its threads{on_node}", enough))
+        rules += [(key, f"{plural(least, 'rank')} or more ({key})", ranks >= least) for key, least in needed.items()]
+    if allowed is not None:
+        rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
+    if fixed is not None:
+        rules.append(("fixed", f"fixed at {fixed}", counts == fixed))
+    if grid is not None:
+        good = np.isin(ranks, good_counts(tuple(grid), last))
+        rules.append(("grid", f"counts that cut its grid of {grid_text(grid)} evenly", good))
+    for _, _, mask in rules:
+        kept = kept & mask
+    if not kept.any():
+        texts = [f"{low} at least ({why})", *([f"{high} at most ({limit})"] if high is not None else [])]
+        raise InfeasibleError(
+            f'expected a number of {counted}s of "{key_of(name, version)}" that satisfies all of its constraints, '
+            f"found that these clash whatever the budget: {'; '.join([*texts, *(text for _, text, _ in rules)])}"
+        )
+    first = int(kept.argmax())
+    if fixed is not None:
+        why = "fixed"
+    elif counts[first] > low:
+        why = next((rule for rule, _, mask in rules if first and not mask[:first].any()), f"multiples of {step}")
+    takes = machine.takes(ranks[kept], of_rank[kept], name, version)
+    return Admissible(name, version, counts[kept], takes, why)
+
+
+def _on_node(
+    constraints: Constraints, machine: Resources, name: str, version: str, threads: Integers
+) -> NDArray[np.bool_]:
+    """Whether a node holds a rank with so many threads, where that is known, shape (layouts,)."""
+    (cores, gpus), needed = constraints.node(name, version), machine.gpus_per_rank(name, version)
+    who = f'expected a rank of "{key_of(name, version)}" to fit on one node'
+    node = f"a node of kind {constraints.kind_of(name, version).name!r}" if constraints.kinds else "a node"
+    if needed > gpus and (gpus or constraints.unit == "nodes"):
+        raise InfeasibleError(
+            f"{who}, found that it needs {plural(needed, 'GPU')} and {node} has {gpus}; change gpus_per_rank or kind"
+        )
+    if cores is None or not len(threads):
+        return np.ones(len(threads), dtype=np.bool_)
+    if threads.min() == threads.max() > cores:
+        raise InfeasibleError(f"{who}, found that it has {plural(int(threads[0]), 'core')} and {node} {cores}")
+    fit, wanted = int(machine.per_node(threads, name, version).max()), constraints.of("ranks_per_node", name, version)
+    if constraints.kinds and (wanted or 0) > fit:
+        raise InfeasibleError(
+            f"expected at most {fit} ranks of {key_of(name, version)} on {node} ({cores} cores, {gpus} GPUs), found "
+            f"{wanted}"
+        )
+    return threads <= cores
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The layouts of all participants, whatever the others get, and what there is of the machine."""
+
+    machine: Resources
+    layout: Layout
+    #: By participant, one entry for each version that can be had.
+    rows: dict[str, list[Admissible]]
+
+    def admitted(self) -> dict[str, list[Admissible]]:
+        """List the layouts of each version that the budget admits while everyone else gets the least."""
+        self._require_budget()
+        # Of each resource the least over the versions: at most what anybody really takes.
+        lowest = np.stack([np.min([each.takes[0] for each in own], axis=0) for own in self.rows.values()])
+        room = dict(zip(self.rows, self.layout.allowance(lowest), strict=True))
+        return {name: [kept for each in own if (kept := each.within(room[name]))] for name, own in self.rows.items()}
+
+    def _require_budget(self) -> None:
+        best: tuple[int, tuple[Admissible, ...]] | None = None
+        for chosen in product(*self.rows.values()):
+            uses = np.stack([each.takes[0] for each in chosen])
+            if self.layout.fits(uses):
+                return
+            needed = self.machine.budget_for(self.layout.total(uses))
+            if needed is not None and (best is None or needed < best[0]):
+                best = needed, chosen
+        if best is None:
+            least = [np.stack([each.takes[0] for each in own]) for own in self.rows.values()]
+            raise InfeasibleError(f"{self.machine.want(least)} or let a participant choose a version without")
+        needed, chosen = best
+        minima = ", ".join(f"{each.name} {each.counts[0]}{_reasons(each, self.machine)}" for each in chosen)
+        unit = self.machine.unit
+        raise InfeasibleError(
+            f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: {minima}), "
+            f"found {self.machine.budget}; give {needed} {unit} or more"
+        )
+
+
+def layouts_within(
+    constraints: Constraints,
+    budget: int,
+    versions: Mapping[str, Collection[str]],
+    minimum: int | Mapping[str, int] = 1,
+    maximum: Mapping[str, int] | None = None,
+    lengths: Mapping[tuple[str, str], int] | None = None,
+) -> Choices:
+    """List the layouts of each version of each participant; of some only a number of times is known."""
+    constraints.require_names(versions)
+    bounds = dict(minimum) if isinstance(minimum, Mapping) else dict.fromkeys(versions, minimum)
+    if unknown := [name for name in [*bounds, *(maximum or {})] if name not in versions]:
+        raise InfeasibleError(f"expected bounds of {', '.join(versions)}, found one of {unknown[0]!r}")
+    machine = Resources(constraints, budget, [(name, version) for name in versions for version in versions[name]])
+    rows: dict[str, list[Admissible]] = {}
+    for name in versions:
+        problems = []
+        least = whole_number(bounds.get(name, 1), f"minimum ranks of {name}", 1)
+        most = {} if maximum is None or name not in maximum else {"maximum": maximum[name]}
+        most = {key: whole_number(count, f"maximum ranks of {name}", 1) for key, count in most.items()}
+        rows[name] = []
+        for version in versions[name]:
+            known = (lengths or {}).get((name, version))
+            if known is not None and known < least:
+                raise ModelError(
+                    f'expected one time for each number of ranks from {least} for "{name}", found {known} of them'
+                )
+            highest = most if known is None else most | {"times known": known}
+            try:
+                rows[name].append(admissible(constraints, machine, name, version, least, highest))
+            except InfeasibleError as problem:
+                problems.append(problem)
+        if not rows[name]:
+            raise problems[0]
+    return Choices(machine, Layout(list(versions), constraints.shared, machine.capacity), rows)
+
+
+def _reasons(least: Admissible, machine: Resources) -> str:
+    """Say what makes the least count so large, and the nodes it takes if nobody else may use them."""
+    reasons = [] if least.why == "minimum" else [least.why]
+    if nodes := machine.whole_nodes_of(least.takes[0], least.name, least.version):
+        reasons.append(plural(nodes, "whole node"))
+    return f" ({', '.join(reasons)})" if reasons else ""
