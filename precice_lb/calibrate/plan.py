@@ -30,6 +30,8 @@ RUN_VARIABLES = (
 )
 # Options of the Python interpreter that take their value as the next token.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+#: Placeholders for where in a chain a run is; in a campaign every run is like a first segment.
+FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
 # Not the shell's own ${name}.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 
@@ -56,6 +58,8 @@ class Task:
         Of the batch system, for this participant alone.
     variables : mapping of str to str
         Environment variables of this participant alone, on top of the run's.
+    segment : mapping of str to object
+        Placeholders for where in a chain the run is.
     """
 
     participant: str
@@ -67,6 +71,20 @@ class Task:
     options: tuple[str, ...] = ()
     threads: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
+    segment: Mapping[str, object] = field(default_factory=lambda: FIRST_SEGMENT)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What commands, templates and variables of the study may have as placeholders."""
+        return {
+            "cores": self.cores,
+            "nodes": self.nodes or 1,
+            "participant": self.participant,
+            "ranks": self.ranks,
+            "ranks_per_node": self.ranks_on_node,
+            "threads": self.threads,
+            **self.segment,
+        }
 
     @property
     def cores(self) -> int:
