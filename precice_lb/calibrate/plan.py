@@ -238,20 +238,17 @@ def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
 
     None for other commands.
     """
-    rest = list(tokens[1:])
-    if tokens[0] == sys.executable:
-        while rest and rest[0].startswith("-") and rest[0] not in {"-m", "-c", "-"}:
-            del rest[: 2 if rest[0] in _VALUED else 1]
-        if rest[:1] != ["-m"]:
-            return (rest[0] if rest and rest[0] not in {"-c", "-"} else None), False
-        if rest[:2] != ["-m", "precice_lb"]:
-            return None, False
-        rest = rest[2:]
-    elif Path(tokens[0]).name != "precice-lb":
+    words = list(tokens)
+    if words[0] == sys.executable:
+        del words[0]
+        while words and words[0].startswith("-") and words[0] not in {"-m", "-c", "-"}:
+            del words[: 2 if words[0] in _VALUED else 1]
+        if words[:2] != ["-m", "precice_lb"]:
+            return next((word for word in words[:1] if word not in {"-m", "-c", "-"}), None), False
+        words[:2] = ["precice-lb"]
+    if Path(words[0]).name != "precice-lb" or words[1:2] != ["run"]:
         return None, False
-    if rest[:1] != ["run"]:
-        return None, False
-    return (rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None), True
+    return next((word for word in words[2:3] if not word.startswith("-")), None), True
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:

@@ -118,12 +118,14 @@ def _entries(
                 waiting.append(inside)
 
 
-def copied_sizes(study: Study, directory: Path) -> list[int]:
-    """Return the bytes of each file that a run gets a copy of."""
-    entries = _entries(study.case_directory, study.case.link, directory, LEFT_OUT)
-    return [
-        entry.stat().st_size for _, entry, is_link in entries if not is_link and entry.is_file(follow_symlinks=False)
-    ]
+def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.DirEntry[str]]:
+    """Find the files that a run of the campaign in ``directory`` gets a copy of, by where they lie in it."""
+    found = {}
+    for source in filter(None, (study.case_directory, study.restart_path)):
+        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, *left_out)):
+            if entry.is_file(follow_symlinks=False) and not linked:
+                found[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
+    return found
 
 
 def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
@@ -131,24 +133,20 @@ def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -
 
     Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
     """
-    entries: dict[str, os.DirEntry[str]] = {}
-    for source in filter(None, (study.case_directory, study.restart_path)):
-        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, "*.log")):
-            is_file = entry.is_file(follow_symlinks=False) and not linked
-            if is_file and Path(entry.path) not in (study.path, study.configuration_path):
-                entries[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
-    found = {}
-    for name, entry in entries.items():
+    stamps = {}
+    for name, entry in copied_files(study, directory, "*.log").items():
+        if Path(entry.path) in (study.path, study.configuration_path):
+            continue
         status = entry.stat()
         stamp = f"{status.st_size} {status.st_mtime_ns} "
-        found[name] = (known or {}).get(name, "")
-        if not found[name].startswith(stamp):
+        stamps[name] = (known or {}).get(name, "")
+        if not stamps[name].startswith(stamp):
             digest = hashlib.sha256()
             with open(entry.path, "rb") as file:
                 while block := file.read(_BLOCK):
                     digest.update(block)
-            found[name] = stamp + digest.hexdigest()
-    return found
+            stamps[name] = stamp + digest.hexdigest()
+    return stamps
 
 
 def _clear(path: Path) -> None:

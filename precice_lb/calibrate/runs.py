@@ -48,11 +48,7 @@ class CampaignRuns:
         if study.splits is not None:
             done = [run.split for run in self.state.finished]
             largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
-        self._require_room(largest)
-
-    def _require_room(self, largest: int) -> None:
-        # A launcher that gives no threads need not know of cores.
-        self.launcher.check_ranks(largest, *([self.study.unit] if self.study.layouts else []))
+        self.launcher.check_cores(largest)
 
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""

@@ -6,6 +6,7 @@ A study whose versions are chosen is one like any other, so that whatever prepar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,7 +200,9 @@ def started(study: Study, given: Mapping[str, int | str]) -> tuple[Study, dict[s
 
 def constraints_of(study: Study) -> tuple[int, Constraints]:
     """Give the budget, and what else bounds a split of the versions that are chosen."""
-    budget, constraints = study.settings().constraints()
+    machine = replace((machine_of(study) or MachineSection()).machine(), layouts=study.layouts)
+    is_said = machine.cores is not None or machine.nodes is not None or machine.kinds
+    budget, constraints = machine.constraints(None if is_said else study.budget.ranks)
     return budget, constraints.of_versions({p.name: p.version for p in study.participants if p.versions or p.version})
 
 
