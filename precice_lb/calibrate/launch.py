@@ -124,32 +124,8 @@ def start_split(
 ) -> Outcome:
     """Run the case of a study once, in place, with each participant's log, begun anew, in it; leave nothing running.
 
-    Parameters
-    ----------
-    study
-        Of `study_of_case`, or read from a file.
-    split
-        Ranks of each participant, cores where it has threads.
-    directory
-        For the launcher's files.
-    tell
-        Gets the line that starts each participant.
-    warn
-        Gets what makes the run doubtful.
-
-    Returns
-    -------
-    Outcome
-        How it ended.
-
-    Raises
-    ------
-    CalibrationError
-        The ranks do not fit where they are to run.
-    StudyError
-        Sockets on loopback, and several nodes.
-    KeyboardInterrupt
-        On an interrupt, a hang-up or a termination signal, after all ranks have been stopped.
+    ``directory`` is for the launcher's files; ``tell`` gets the line that starts each participant, ``warn`` what makes
+    the run doubtful.
     """
     launcher = study.launcher.ready(directory)
     case = study.case_directory
