@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -14,23 +14,23 @@ from typing import Any, Literal
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.prepare import case_files
+from precice_lb.calibrate.launchers.slurm import SlurmLauncher
+from precice_lb.calibrate.prepare import case_files, copied_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
-from precice_lb.calibrate.result import CampaignResult
+from precice_lb.calibrate.result import CampaignResult, first_splits
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
+from precice_lb.calibrate.versions import chosen
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
-from precice_lb.layout import Layouts, counted_text
+from precice_lb.layout import Layouts, counted_text, split_text
 from precice_lb.names import say, with_versions
-from precice_lb.plural import plural
+from precice_lb.plural import plural, span
 
 LOG_FILE = "campaign.log"
 
 
-def run_campaign(
-    study: Study, directory: Path, *, report: Report | None = None, learner: str | None = None
-) -> CampaignResult:
+def run_campaign(study: Study, directory: Path, *, report: Report | None = None) -> CampaignResult:
     """Run, or go on with, the campaign of a study.
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
@@ -45,8 +45,6 @@ def run_campaign(
         Where the campaign lives: ``campaign.json``, ``campaign.log`` and one directory per run under ``runs/``.
     report
         Called with each event; plain lines on standard error by default.
-    learner
-        Who is to learn from the runs, kept for those who read the campaign again.
 
     Returns
     -------
@@ -61,7 +59,6 @@ def run_campaign(
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
     """
-    began = time.monotonic()
     with opened(study, directory, study.identity()) as (state, launcher, _):
         directory = launcher.directory
         tell = logged(report or print_event, directory)
@@ -70,7 +67,7 @@ def run_campaign(
         failed: list[RunRecord] = []
         runs.reserve()
         cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
-        design = _designed(runs, learner)
+        design = _designed(runs)
         state.save(directory)
         outdated = sum(run.outcome == "outdated" for run in state.runs)
         tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
@@ -88,7 +85,7 @@ def run_campaign(
                 refused = bool(failed) and not run.seconds and run.error == failed[-1].error
                 failed.append(run)
                 if run.serial:
-                    design = _designed(runs, learner)
+                    design = _designed(runs)
                 if study.runs.on_failure == "stop":
                     raise CalibrationError(
                         f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
@@ -102,13 +99,13 @@ def run_campaign(
         state.save(directory)
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
-    return CampaignResult(directory, tuple(state.runs), time.monotonic() - began, state.settings)
+    return CampaignResult(directory, tuple(state.runs), state.asked)
 
 
-def _designed(runs: CampaignRuns, learner: str | None) -> StudyDesign:
+def _designed(runs: CampaignRuns) -> StudyDesign:
     """Make the design anew, without what runs have shown to be impossible."""
     runs.study = runs.study.narrowed(runs.state.runs)
-    runs.state.settings = runs.study.settings(learner)
+    runs.state.asked = runs.study.asked()
     return StudyDesign(runs.study, runs.directory)
 
 
@@ -266,3 +263,58 @@ def logged(report: Report, directory: Path) -> Report:
 def print_event(event: Event) -> None:
     """Print an event as one plain line on standard error, so that standard output stays free for results."""
     say(str(event), sys.stderr)
+
+
+def dry_run(study: Study, directory: Path) -> Iterator[str]:
+    """Tell in lines what the campaign of a study would run next, without starting or writing anything."""
+    directory = Path(directory).expanduser().resolve()
+    launcher = study.launcher.ready(directory)
+    state = CampaignState.load(directory) or CampaignState(study.identity())
+    if state.finished:
+        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
+    study = study.narrowed(state.runs)
+    runs, design = CampaignRuns(study, launcher, state, directory), StudyDesign(study, directory)
+    tried = [with_versions(run.split, run.versions) for run in state.finished]
+    proposal = design.ask(tried)
+    yield f"nothing is started; this is what calibrate would do in {directory}"
+    if proposal is None:
+        yield f"nothing is left to run: {design.conclusion or 'each split of the study was measured'}"
+        return
+    runs.check_room()
+    runs.reserve()
+    sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
+    yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
+    bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
+    yield f"bounds: {', '.join(bounds)}, {plural(study.budget.ranks, study.unit)} in all"
+    if isinstance(launcher, SlurmLauncher) and (held := launcher.holder()):
+        yield from ("one job holds the nodes of all runs:", *_indented(held))
+    only = study.splits is None and len(first_splits(study)) == 1
+    left = 1 if only else design.total - len(tried)
+    record = runs.record(proposal)
+    plan = runs.plan(record)
+    launcher.check(plan.tasks)
+    total = left + len(tried)
+    yield f"run {len(tried) + 1} of at most {total}: {_counted(record, study.layouts)} ({record.reason})"
+    for participant in chosen(study, record.versions).participants:
+        yield from (f"  {participant.name}, before: {command}" for command in participant.prepare)
+    if launcher.scheduler is None:
+        yield from (f"  {task.participant}: {shlex.join(task.command)}" for task in launcher.starts(plan))
+    for path, content in launcher.files(plan).items():
+        yield from (f"  {path}:", *_indented(content))
+    if only:
+        yield "only one split is possible: that run says what it takes"
+    elif study.splits is None:
+        yield "then: the split whose measurement is worth most by what was measured, until another run is not worth it"
+    for split in study.splits or ():
+        if split not in (record.split, *tried):
+            yield f"then: {split_text(split, study.layouts)}"
+    limits, largest = study.runs, min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
+    count = left * (1 + limits.retries)
+    most = f"{count * largest * limits.time_limit_seconds / 3600:.3g} core-hours"
+    most += f"; none begins after {limits.core_hours:g} core-hours (runs.core_hours)" if limits.core_hours else ""
+    what = f"{plural(count, 'run')} of {limits.time_limit_seconds:g} s on {plural(largest, study.unit)}"
+    yield f"at most {what}: {most}"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]

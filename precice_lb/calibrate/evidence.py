@@ -40,8 +40,7 @@ _SAID = re.compile(
     r"|Floating point exception(?! trapping)"
     r"|exited on signal (?!15\b)\d+|EXIT STRING: .*signal (?!15\b)\d+|^srun: error: .*(?:Killed|core dumped)"
 )
-# Said by what started the solver: of the solver itself, its last words are kept with it.
-_BY_LAUNCHER = re.compile(r"exited on signal \d+|EXIT STRING: |^srun: error: ")
+# Of a solver of which only its launcher tells, its last words are kept, too.
 _LAST_WORDS = 2
 # An announcement whose message stands in the lines below it.
 _HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
@@ -56,7 +55,7 @@ _LOST = re.compile(
 # What launchers add to a log when a rank fails: it stands last and hides the solver's own words.
 _BANNER = re.compile(
     r"^(=|-{10,}|YOUR APPLICATION TERMINATED|This typically refers to a problem|Please see the FAQ"
-    r"|Primary job +terminated|a non-zero exit code|mpi(exec|run)\S* (detected|noticed) that"
+    r"|Primary job +terminated|a non-zero exit code|(mpi(exec|run)|prterun)\S* (detected|noticed) that"
     r"|the job to be terminated\. The first process|\s+Process name:|\s+Exit code:"
     r"|srun: (error: \S+ tasks? \S+: |Terminating|Job step aborted|launch/slurm: )|slurmstepd: error: \*\*\*)"
 )
@@ -207,7 +206,7 @@ def reasons(path: Path) -> list[str]:
                 found += [each for each in following if each and not _RULER.match(each)][:_AFTER_HEADING]
         at += 1
     found = list(dict.fromkeys(found))[:_KEPT]
-    if found and all(_BY_LAUNCHER.search(line) for line in found):
+    if found and all(_BANNER.match(line) for line in found):
         own = [line.strip() for line in lines if line.strip() and not _BANNER.match(line) and line.strip() not in found]
         found = [*own[-_LAST_WORDS:], *found][:_KEPT]
     return [line.rpartition("EXIT STRING: ")[2] for line in found]

@@ -124,32 +124,8 @@ def start_split(
 ) -> Outcome:
     """Run the case of a study once, in place, with each participant's log, begun anew, in it; leave nothing running.
 
-    Parameters
-    ----------
-    study
-        Of `study_of_case`, or read from a file.
-    split
-        Ranks of each participant, cores where it has threads.
-    directory
-        For the launcher's files.
-    tell
-        Gets the line that starts each participant.
-    warn
-        Gets what makes the run doubtful.
-
-    Returns
-    -------
-    Outcome
-        How it ended.
-
-    Raises
-    ------
-    CalibrationError
-        The ranks do not fit where they are to run.
-    StudyError
-        Sockets on loopback, and several nodes.
-    KeyboardInterrupt
-        On an interrupt, a hang-up or a termination signal, after all ranks have been stopped.
+    ``directory`` is for the launcher's files; ``tell`` gets the line that starts each participant, ``warn`` what makes
+    the run doubtful.
     """
     launcher = study.launcher.ready(directory)
     case = study.case_directory
@@ -177,19 +153,12 @@ def start_split(
 
 
 def _require_room(launcher: Launcher, plan: RunPlan) -> None:
-    """Refuse what would share cores, or start in a part of the allocation alone."""
-    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None:
-        if any(task.nodes for task in plan.tasks):
-            raise CalibrationError(
-                "expected an allocation of Slurm or a host file for participants on nodes of their own, found this "
-                "machine alone"
-            )
-        if plan.cores > (cores := len(launcher.cores)) and not launcher.oversubscribe:
-            unit = "rank" if plan.cores == plan.ranks else "thread"
-            raise CalibrationError(
-                f"expected at most {plural(cores, unit)}, one for each core that may be used here, found "
-                f"{plan.cores}; start fewer, use a larger machine, or let them share cores by --oversubscribe"
-            )
+    """Refuse what would start on one node, or in a part of the allocation, alone."""
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and any(task.nodes for task in plan.tasks):
+        raise CalibrationError(
+            "expected an allocation of Slurm or a host file for participants on nodes of their own, found this machine "
+            "alone"
+        )
     components = int(os.environ.get("SLURM_HET_SIZE", "1"))
     if isinstance(launcher, SrunLauncher) and components > 1 and not is_heterogeneous(plan.tasks):
         raise CalibrationError(

@@ -30,6 +30,8 @@ RUN_VARIABLES = (
 )
 # Options of the Python interpreter that take their value as the next token.
 _VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+#: Placeholders for where in a chain a run is; in a campaign every run is like a first segment.
+FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
 # Not the shell's own ${name}.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 
@@ -56,6 +58,8 @@ class Task:
         Of the batch system, for this participant alone.
     variables : mapping of str to str
         Environment variables of this participant alone, on top of the run's.
+    segment : mapping of str to object
+        Placeholders for where in a chain the run is.
     """
 
     participant: str
@@ -67,6 +71,20 @@ class Task:
     options: tuple[str, ...] = ()
     threads: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
+    segment: Mapping[str, object] = field(default_factory=lambda: FIRST_SEGMENT)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What commands, templates and variables of the study may have as placeholders."""
+        return {
+            "cores": self.cores,
+            "nodes": self.nodes or 1,
+            "participant": self.participant,
+            "ranks": self.ranks,
+            "ranks_per_node": self.ranks_on_node,
+            "threads": self.threads,
+            **self.segment,
+        }
 
     @property
     def cores(self) -> int:
@@ -220,20 +238,17 @@ def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
 
     None for other commands.
     """
-    rest = list(tokens[1:])
-    if tokens[0] == sys.executable:
-        while rest and rest[0].startswith("-") and rest[0] not in {"-m", "-c", "-"}:
-            del rest[: 2 if rest[0] in _VALUED else 1]
-        if rest[:1] != ["-m"]:
-            return (rest[0] if rest and rest[0] not in {"-c", "-"} else None), False
-        if rest[:2] != ["-m", "precice_lb"]:
-            return None, False
-        rest = rest[2:]
-    elif Path(tokens[0]).name != "precice-lb":
+    words = list(tokens)
+    if words[0] == sys.executable:
+        del words[0]
+        while words and words[0].startswith("-") and words[0] not in {"-m", "-c", "-"}:
+            del words[: 2 if words[0] in _VALUED else 1]
+        if words[:2] != ["-m", "precice_lb"]:
+            return next((word for word in words[:1] if word not in {"-m", "-c", "-"}), None), False
+        words[:2] = ["precice-lb"]
+    if Path(words[0]).name != "precice-lb" or words[1:2] != ["run"]:
         return None, False
-    if rest[:1] != ["run"]:
-        return None, False
-    return (rest[1] if len(rest) > 1 and not rest[1].startswith("-") else None), True
+    return next((word for word in words[2:3] if not word.startswith("-")), None), True
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:

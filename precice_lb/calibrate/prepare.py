@@ -17,13 +17,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from precice_lb.calibrate.plan import THREADS_VARIABLE, Task, command_tokens, file_name, fill
+from precice_lb.calibrate.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
 from precice_lb.calibrate.processes import log_tail, run_processes
 from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED, STATE_FILE
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import ranks_per_node
 from precice_lb.exceptions import CalibrationError
+from precice_lb.layout import Layout
 from precice_lb.plural import plural
 
 # Left behind: what runs write and would only mislead or slow down the next one.
@@ -117,12 +118,14 @@ def _entries(
                 waiting.append(inside)
 
 
-def copied_sizes(study: Study, directory: Path) -> list[int]:
-    """Return the bytes of each file that a run gets a copy of."""
-    entries = _entries(study.case_directory, study.case.link, directory, LEFT_OUT)
-    return [
-        entry.stat().st_size for _, entry, is_link in entries if not is_link and entry.is_file(follow_symlinks=False)
-    ]
+def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.DirEntry[str]]:
+    """Find the files that a run of the campaign in ``directory`` gets a copy of, by where they lie in it."""
+    found = {}
+    for source in filter(None, (study.case_directory, study.restart_path)):
+        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, *left_out)):
+            if entry.is_file(follow_symlinks=False) and not linked:
+                found[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
+    return found
 
 
 def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
@@ -130,24 +133,20 @@ def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -
 
     Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
     """
-    entries: dict[str, os.DirEntry[str]] = {}
-    for source in filter(None, (study.case_directory, study.restart_path)):
-        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, "*.log")):
-            is_file = entry.is_file(follow_symlinks=False) and not linked
-            if is_file and Path(entry.path) not in (study.path, study.configuration_path):
-                entries[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
-    found = {}
-    for name, entry in entries.items():
+    stamps = {}
+    for name, entry in copied_files(study, directory, "*.log").items():
+        if Path(entry.path) in (study.path, study.configuration_path):
+            continue
         status = entry.stat()
         stamp = f"{status.st_size} {status.st_mtime_ns} "
-        found[name] = (known or {}).get(name, "")
-        if not found[name].startswith(stamp):
+        stamps[name] = (known or {}).get(name, "")
+        if not stamps[name].startswith(stamp):
             digest = hashlib.sha256()
             with open(entry.path, "rb") as file:
                 while block := file.read(_BLOCK):
                     digest.update(block)
-            found[name] = stamp + digest.hexdigest()
-    return found
+            stamps[name] = stamp + digest.hexdigest()
+    return stamps
 
 
 def _clear(path: Path) -> None:
@@ -164,47 +163,22 @@ def _led(entry: os.DirEntry[str], source: Path) -> str:
     return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led
 
 
-FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
-"""Placeholders for where in a chain a run is; in a campaign every run is like a first segment."""
-PLACEHOLDERS = frozenset({"cores", "nodes", "participant", "ranks", "ranks_per_node", "threads", *FIRST_SEGMENT})
+PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
 """What may stand in a participant's command, its prepare and collect commands, templates and environment."""
 
 _NOTE = "prepared.json"
 _TREE = "case"
 
 
-def placeholders(
+def tokens_of(study: Study, participant: ParticipantSection, task: Task, command: str | None = None) -> tuple[str, ...]:
+    """Return a command of a participant, by default the one that each rank of its task runs, as tokens."""
+    text = participant.command_at(task.ranks) if command is None else command
+    return command_tokens(text, study.case_directory / participant.directory, study.case_directory, task.values)
+
+
+def task_of(
     study: Study, participant: ParticipantSection, cores: int, segment: Mapping[str, object] = FIRST_SEGMENT
-) -> dict[str, object]:
-    """Return the values of the placeholders for a number of cores (ranks by default), in a segment of a chain."""
-    return {**_values(task_of(study, participant, cores)), **segment}
-
-
-def _values(task: Task) -> dict[str, object]:
-    return {
-        "cores": task.cores,
-        "nodes": task.nodes or 1,
-        "participant": task.participant,
-        "ranks": task.ranks,
-        "ranks_per_node": task.ranks_on_node,
-        "threads": task.threads,
-    }
-
-
-def tokens_of(
-    study: Study,
-    participant: ParticipantSection,
-    cores: int,
-    command: str | None = None,
-    segment: Mapping[str, object] = FIRST_SEGMENT,
-) -> tuple[str, ...]:
-    """Return a command of a participant for a number of cores, by default the one that each rank runs, as tokens."""
-    text = participant.command_at(study.layout(participant.name, cores).ranks) if command is None else command
-    origin = study.case_directory / participant.directory
-    return command_tokens(text, origin, study.case_directory, placeholders(study, participant, cores, segment))
-
-
-def task_of(study: Study, participant: ParticipantSection, cores: int) -> Task:
+) -> Task:
     """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
     layout = study.layout(participant.name, cores)
     task = Task(
@@ -216,64 +190,49 @@ def task_of(study: Study, participant: ParticipantSection, cores: int) -> Task:
         ranks_per_node(study, participant, layout.threads),
         participant.options,
         layout.threads,
+        segment=segment,
     )
-    return replace(task, variables=_variables(study, participant, task))
-
-
-def _variables(study: Study, participant: ParticipantSection, task: Task) -> dict[str, str]:
-    """Return what the ranks of one participant find in their environment: its threads, and what the study says."""
     variables = {}
-    if task.participant in study.layouts:
+    if participant.name in study.layouts:
         variables = {"OMP_NUM_THREADS": str(task.threads), THREADS_VARIABLE: str(task.threads)}
         # The ranks have their cores from the launcher; bound threads of OpenMP would meet those of others on one core.
         if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.environment.keys()):
             variables["OMP_PROC_BIND"] = "false"
-    values = _values(task)
-    return variables | {name: fill(text, values) for name, text in participant.environment.items()}
+    variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
+    return replace(task, variables=variables)
 
 
 def tasks_of(
-    study: Study,
-    split: Mapping[str, int],
-    case: Path,
-    logs: Path,
-    segment: Mapping[str, object] = FIRST_SEGMENT,
+    study: Study, split: Mapping[str, int], case: Path, logs: Path, segment: Mapping[str, object] = FIRST_SEGMENT
 ) -> tuple[Task, ...]:
     """Return the tasks of a run in a copy of the case."""
+    participants = study.participants
+    tasks = [task_of(study, participant, split[participant.name], segment) for participant in participants]
     return tuple(
         replace(
-            task_of(study, each, split[each.name]),
-            command=tokens_of(study, each, split[each.name], segment=segment),
-            directory=case / each.directory,
-            log=logs / f"{file_name(each.name)}.log",
+            task,
+            command=tokens_of(study, participant, task),
+            directory=case / participant.directory,
+            log=logs / f"{file_name(participant.name)}.log",
         )
-        for each in study.participants
+        for participant, task in zip(participants, tasks, strict=True)
     )
 
 
 def prepared(
-    study: Study,
-    participant: ParticipantSection,
-    cores: int,
-    directory: Path,
-    environment: Mapping[str, str],
-    token: str,
-    mesh: int | None = None,
+    study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path, mesh: int | None = None
 ) -> Path | None:
-    """Return where the prepared files of a participant for so many cores are, made now if they are not there.
+    """Return where a campaign keeps the prepared files of a participant for a run, made now if they are not there.
 
-    None where the participant needs nothing; ``token`` marks the commands' processes.
+    None where the participant needs nothing.
     """
     if not (participant.prepare or participant.templates):
         return None
     # Names and versions may both have a hyphen.
     of_version = f"+{participant.version}" if participant.version else ""
     of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
-    place = (
-        directory
-        / PREPARED
-        / f"{file_name(participant.name)}{of_version}-{study.layout(participant.name, cores).name}{of_mesh}"
-    )
+    layout = Layout(task.ranks, task.threads)
+    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}{of_mesh}"
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between
@@ -283,7 +242,8 @@ def prepared(
     copy_of_case(study, tree, directory)
     before = _snapshot(tree)
     copied = {Path(place) for place, _, _ in os.walk(tree)}
-    prepare_in(tree, study, participant, cores, environment, token, place / "prepare.log")
+    there = replace(task, directory=tree / participant.directory, log=place / "prepare.log")
+    prepare_in(study, participant, plan, there)
     after = _snapshot(tree)
     for path in after.keys() & before.keys():
         if after[path] == before[path]:
@@ -291,54 +251,31 @@ def prepared(
     for emptied in sorted(copied - {tree}, key=lambda path: len(path.parts), reverse=True):
         if emptied.is_dir() and not os.listdir(emptied):
             emptied.rmdir()
-    note = {"removed": sorted(before.keys() - after.keys())}
     new = place / f"{_NOTE}.new"
-    new.write_text(json.dumps(note), encoding="utf-8")
+    new.write_text(json.dumps({"removed": sorted(before.keys() - after.keys())}), encoding="utf-8")
     new.replace(place / _NOTE)
     return place
 
 
-def prepare_in(
-    tree: Path,
-    study: Study,
-    participant: ParticipantSection,
-    cores: int,
-    environment: Mapping[str, str],
-    token: str,
-    log: Path,
-    segment: Mapping[str, object] = FIRST_SEGMENT,
-) -> None:
-    """Fill a participant's templates and run its prepare commands, in a copy of the case."""
-    values = placeholders(study, participant, cores, segment)
-    here = tree / participant.directory
+def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task) -> None:
+    """Fill a participant's templates and run its prepare commands where its task is, in a copy of the case."""
     for template in participant.templates:
-        text = (here / template).read_text(encoding="utf-8")
-        target = here / template.removesuffix(".in")
+        text = (task.directory / template).read_text(encoding="utf-8")
+        target = task.directory / template.removesuffix(".in")
         target.unlink(missing_ok=True)
-        target.write_text(fill(text, values), encoding="utf-8")
-    layout = study.layout(participant.name, cores)
-    what = f"prepare for {plural(layout.ranks, 'rank') if layout.threads == 1 else layout}"
+        target.write_text(fill(text, task.values), encoding="utf-8")
+    what = f"prepare for {plural(task.ranks, 'rank') if task.threads == 1 else Layout(task.ranks, task.threads)}"
     for command in participant.prepare:
-        tokens = tokens_of(study, participant, cores, command, segment)
-        run_in(tree, study, participant, tokens, environment, token, log, what)
+        run_in(study, participant, plan, task, command, what)
 
 
-def run_in(
-    tree: Path,
-    study: Study,
-    participant: ParticipantSection,
-    tokens: Sequence[str],
-    environment: Mapping[str, str],
-    token: str,
-    log: Path,
-    what: str,
-) -> None:
-    """Run one command of a participant in a copy of the case; ``what`` it does begins the message where it fails."""
-    task = Task(participant.name, tuple(tokens), 1, tree / participant.directory, log)
-    outcome = run_processes([task], environment, token, study.runs.time_limit_seconds)
+def run_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, command: str, what: str) -> None:
+    """Run one command of a participant where its task is; ``what`` it does begins the message where it fails."""
+    task = replace(task, command=tokens_of(study, participant, task, command))
+    outcome = run_processes([task], plan.environment(), plan.token, plan.time_limit_seconds)
     if outcome.error is not None:
-        tail = " | ".join(log_tail(log, lines=4)) or "it said nothing"
-        raise CalibrationError(f"{what}, {shlex.join(tokens)}: {outcome.error}: {tail}")
+        tail = " | ".join(log_tail(task.log, lines=4)) or "it said nothing"
+        raise CalibrationError(f"{what}, {shlex.join(task.command)}: {outcome.error}: {tail}")
 
 
 def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
 from precice_lb.calibrate.launchers import launcher_from
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
-from precice_lb.calibrate.prepare import PLACEHOLDERS, placeholders
+from precice_lb.calibrate.prepare import PLACEHOLDERS, task_of
 from precice_lb.calibrate.sections import ChainSection, ParticipantSection
 from precice_lb.calibrate.settings import Question, overlaid, tables_from
 from precice_lb.calibrate.study import Study
@@ -238,7 +238,7 @@ def _check_commands(study: Study, participant: ParticipantSection, key: str) -> 
     """Check a participant's command, what comes before and after it, and templates."""
     case = study.case_directory
     directory = case / participant.directory
-    values = placeholders(study, participant, study.bounds[participant.name][0])
+    values = task_of(study, participant, study.bounds[participant.name][0]).values
     single = isinstance(participant.command, str)
     commands = [
         ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()

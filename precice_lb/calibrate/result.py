@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precice_lb.calibrate.design import split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
+from precice_lb.calibrate.state import Asked, CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
@@ -31,21 +31,18 @@ class CampaignResult:
         Where it lives.
     runs : tuple of RunRecord
         Every run ever tried in it.
-    seconds : float
-        Wall time of this call.
-    settings : Settings or None
-        What its study asks for; None where the campaign was made before that was kept.
+    asked : Asked or None
+        For what its study asks; None where the campaign was made before that was kept.
     """
 
     directory: Path
     runs: tuple[RunRecord, ...]
-    seconds: float
-    settings: Settings | None = None
+    asked: Asked | None = None
 
     @property
     def existing(self) -> tuple[Path, ...]:
         """Directories of stores of runs made before."""
-        return () if self.settings is None else tuple(map(Path, self.settings.existing))
+        return () if self.asked is None else tuple(map(Path, self.asked.runs.existing))
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -154,7 +151,7 @@ def load_campaign(directory: Path) -> CampaignResult | None:
     state = CampaignState.load(directory)
     if state is None:
         return None
-    result = CampaignResult(directory, tuple(state.runs), 0.0, state.settings)
+    result = CampaignResult(directory, tuple(state.runs), state.asked)
     if not result.finished and not result.existing:
         raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
     return result

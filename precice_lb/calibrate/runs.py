@@ -17,8 +17,8 @@ from typing import Any
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import RunPlan, file_name
-from precice_lb.calibrate.prepare import FIRST_SEGMENT, copy_of_case, lay_over, prepared, task_of, tasks_of
+from precice_lb.calibrate.plan import FIRST_SEGMENT, RunPlan, file_name
+from precice_lb.calibrate.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
 from precice_lb.calibrate.processes import OtherLoad, Outcome, stop_token
 from precice_lb.calibrate.schedulers import LostError
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
@@ -48,11 +48,7 @@ class CampaignRuns:
         if study.splits is not None:
             done = [run.split for run in self.state.finished]
             largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
-        self._require_room(largest)
-
-    def _require_room(self, largest: int) -> None:
-        # A launcher that gives no threads need not know of cores.
-        self.launcher.check_ranks(largest, *([self.study.unit] if self.study.layouts else []))
+        self.launcher.check_cores(largest)
 
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
@@ -256,15 +252,10 @@ class CampaignRuns:
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
         """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
         study = chosen(self.study, record.versions)
-        environment = plan.environment()
         places = []
-        for each in study.participants:
-            cores = record.split[each.name]
-            try:
-                places.append(prepared(study, each, cores, self.directory, environment, record.token, record.mesh))
-            except CalibrationError:
-                record.blamed = [each.name]
-                raise
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            with blaming(record, participant.name):
+                places.append(prepared(study, participant, plan, task, self.directory, record.mesh))
         case = plan.directory / "case"
         plan.directory.mkdir(parents=True)
         copy_of_case(study, case, self.directory)
@@ -295,6 +286,16 @@ class CampaignRuns:
     def _lengths(self, record: RunRecord) -> tuple[int, int]:
         """Return the time windows of a run, and how many of them are warm-up."""
         return self.study.runs.windows, self.study.runs.warmup_windows
+
+
+@contextlib.contextmanager
+def blaming(record: RunRecord, name: str) -> Iterator[None]:
+    """Note whose command it was where one fails."""
+    try:
+        yield
+    except CalibrationError:
+        record.blamed = [name]
+        raise
 
 
 def _unprepared(problem: Exception) -> Outcome:

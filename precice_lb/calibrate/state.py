@@ -12,23 +12,31 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.sections import RecommendSection
-from precice_lb.case.machine import Constraints, Machine, MachineSection
+from precice_lb.calibrate.sections import BudgetSection, RunsSection
+from precice_lb.calibrate.settings import Question
 from precice_lb.exceptions import CalibrationError
-from precice_lb.layout import Layouts
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
 from precice_lb.store.files import lock
 
 Read = TypeVar("Read")
 
 
-def read_json(path: Path, kind: type[Read], format: str, version: int, what: str) -> Read | None:
+class Document(NamedTuple):
+    """What a JSON file of ours says that it is."""
+
+    format: str
+    version: int
+    what: str
+
+
+def read_json(path: Path, kind: type[Read], document: Document) -> Read | None:
     """Read what `write_json` wrote, passing over keys that the dataclass has not; None where there is no file."""
+    format, version, what = document
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -45,6 +53,11 @@ def read_json(path: Path, kind: type[Read], format: str, version: int, what: str
     drop_retired(raw, CAMPAIGN_KEYS, path)
     pass_over_turns(raw, path)
     known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if "asked" in known and raw.get("settings") is not None:
+        try:
+            raw["asked"] = _asked(raw["settings"])
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CalibrationError(f"{path}: damaged {what}: settings: {error!r}") from error
     try:
         return TypeAdapter(kind).validate_python({key: value for key, value in raw.items() if key in known})
     except ValidationError as error:
@@ -54,25 +67,23 @@ def read_json(path: Path, kind: type[Read], format: str, version: int, what: str
         raise CalibrationError(f"{path}: damaged {what}: {place}: {first['msg']}") from error
 
 
-def write_json(path: Path, content: Any, format: str, version: int, what: str) -> None:
+def write_json(path: Path, content: Any, document: Document) -> None:
     """Replace a file in one step by plain values."""
     temporary = path.with_suffix(".json.new")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump({"format": format, "format_version": version, **content}, file, indent=1)
+            json.dump({"format": document.format, "format_version": document.version, **content}, file, indent=1)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise CalibrationError(f"{path}: the {what} cannot be written: {error}") from error
+        raise CalibrationError(f"{path}: the {document.what} cannot be written: {error}") from error
 
 
-FORMAT = "precice-lb-campaign"
-FORMAT_VERSION = 1
+CAMPAIGN = Document("precice-lb-campaign", 1, "state of a campaign")
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
-_WHAT = "state of a campaign"
 PREPARED = "prepared"
 
 FAILURES = ("failed", "timeout")
@@ -147,35 +158,36 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Settings:
-    """For what a campaign's study asks, so that the campaign can be learned from again without it."""
+class Asked(Question):
+    """The tables of a study that say for what its campaign is learned from, so that this can be done without it.
 
-    total_ranks: int
-    minimum_ranks: dict[str, int]
-    #: Of those participants for whom the study has one.
-    maximum_ranks: dict[str, int]
-    parameters: dict[str, float]
-    #: Directories of stores of runs made before.
-    existing: list[str]
-    #: Who learned last; None for the default.
-    learner: str | None = None
-    #: Below this expected regret another run is not worth it; None in campaigns older than this entry.
-    target_regret: float | None = None
-    machine: MachineSection | None = None
-    recommend: RecommendSection | None = None
-    #: Ranks and threads of those participants whose numbers in a split are cores.
-    layouts: dict[str, Layouts] = field(default_factory=dict)
+    Paths in them are absolute; ``participants`` have bounds alone, and ``machine`` what versions and kinds add to it.
+    """
 
-    def demands(self) -> Machine:
-        """Return what the machine has and demands."""
-        return (self.machine or MachineSection()).machine(layouts=self.layouts)
+    budget: BudgetSection
+    runs: RunsSection = RunsSection()
 
-    def constraints(self) -> tuple[int, Constraints]:
-        """Return the budget, and what the machine demands of it."""
-        machine = self.demands()
-        given = machine.cores is None and machine.nodes is None and not machine.kinds
-        return machine.constraints(self.total_ranks if given else None)
+
+def _asked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a campaign that has settings in their place, as all had before."""
+    bounds: dict[str, dict[str, Any]] = {}
+    for key in ("minimum_ranks", "maximum_ranks"):
+        for name, count in settings[key].items():
+            bounds.setdefault(name, {})[key] = count
+    for name, layouts in settings.get("layouts", {}).items():
+        pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
+        free = {key: layouts[key] or "free" for key in ("ranks", "threads")}
+        bounds.setdefault(name, {}).update({"pairs": pairs} if pairs else free)
+    recommend = {**(settings.get("recommend") or {}), "learner": settings.get("learner")}
+    runs = {"existing": settings["existing"], "target_regret": settings.get("target_regret")}
+    return {
+        "budget": {"ranks": settings["total_ranks"]},
+        "machine": settings.get("machine") or {},
+        "participants": bounds,
+        "parameter": settings["parameters"],
+        "recommend": {key: value for key, value in recommend.items() if value is not None},
+        "runs": {key: value for key, value in runs.items() if value is not None},
+    }
 
 
 @dataclass(config=_STRICT)
@@ -184,19 +196,21 @@ class CampaignState:
 
     study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
-    settings: Settings | None = None
+    asked: Asked | None = None
     #: Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
     files: dict[str, str] | None = None
 
     @classmethod
     def load(cls, directory: Path) -> CampaignState | None:
         """Read ``campaign.json``; None where there is none yet."""
-        return read_json(directory / STATE_FILE, cls, FORMAT, FORMAT_VERSION, _WHAT)
+        return read_json(directory / STATE_FILE, cls, CAMPAIGN)
 
     def save(self, directory: Path) -> None:
         """Replace ``campaign.json`` in one step."""
-        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self)}
-        write_json(directory / STATE_FILE, content, FORMAT, FORMAT_VERSION, _WHAT)
+        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked"})}
+        if self.asked is not None:
+            content["asked"] = self.asked.model_dump(mode="json", exclude_unset=True)
+        write_json(directory / STATE_FILE, content, CAMPAIGN)
 
     def take_files(self, files: dict[str, str]) -> list[str]:
         """Note the files of the case; return which have another content, are new or gone."""

@@ -15,6 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 from precice_lb.calibrate.launchers import Launcher, place
 from precice_lb.calibrate.sections import (
     VARIABLE,
+    BoundsSection,
     BudgetSection,
     CaseSection,
     ChainSection,
@@ -23,7 +24,7 @@ from precice_lb.calibrate.sections import (
     RecommendSection,
     RunsSection,
 )
-from precice_lb.calibrate.state import FAILURES, RunRecord, Settings
+from precice_lb.calibrate.state import FAILURES, Asked, RunRecord
 from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
 from precice_lb.case.machine import Constraints, MachineSection
 from precice_lb.case.tables import Section
@@ -292,25 +293,21 @@ class Study(Section):
         """Degrees of freedom of the participants whose number is stated."""
         return {p.name: p.degrees_of_freedom for p in self.participants if p.degrees_of_freedom is not None}
 
-    def settings(self, learner: str | None = None) -> Settings:
-        """Return what a recommendation needs to know of this study.
-
-        Parameters
-        ----------
-        learner : str, optional
-            Who learns.
-        """
-        return Settings(
-            total_ranks=self.budget.ranks,
-            minimum_ranks={p.name: p.minimum_ranks for p in self.participants},
-            maximum_ranks={p.name: p.maximum_ranks for p in self.participants if p.maximum_ranks is not None},
-            parameters=dict(self.parameter),
-            machine=machine_of(self),
-            existing=[str(path) for path in self.existing_runs],
-            learner=learner or self.recommend.learner,
+    def asked(self) -> Asked:
+        """Return the tables that a recommendation needs of this study."""
+        bounds = {"minimum_ranks", "maximum_ranks"}
+        of_cores = {name: {"ranks", "threads", "pairs"} for name in self.layouts}
+        dumps = {
+            p.name: p.model_dump(include=bounds | of_cores.get(p.name, set()), exclude_unset=True)
+            for p in self.participants
+        }
+        return Asked(
+            budget=BudgetSection(ranks=self.budget.ranks),
+            machine=machine_of(self) or MachineSection(),
+            participants={name: BoundsSection(**dump) for name, dump in dumps.items()},
+            parameter=dict(self.parameter),
             recommend=self.recommend,
-            target_regret=self.runs.target_regret,
-            layouts=self.layouts,
+            runs=RunsSection(existing=tuple(map(str, self.existing_runs)), target_regret=self.runs.target_regret),
         )
 
     def identity(self) -> dict[str, Any]:

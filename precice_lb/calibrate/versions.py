@@ -200,7 +200,9 @@ def started(study: Study, given: Mapping[str, int | str]) -> tuple[Study, dict[s
 
 def constraints_of(study: Study) -> tuple[int, Constraints]:
     """Give the budget, and what else bounds a split of the versions that are chosen."""
-    budget, constraints = study.settings().constraints()
+    machine = (machine_of(study) or MachineSection()).machine(layouts=study.layouts)
+    is_said = machine.cores is not None or machine.nodes is not None or machine.kinds
+    budget, constraints = machine.constraints(None if is_said else study.budget.ranks)
     return budget, constraints.of_versions({p.name: p.version for p in study.participants if p.versions or p.version})
 
 

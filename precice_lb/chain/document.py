@@ -11,14 +11,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.state import read_json, write_json
+from precice_lb.calibrate.state import Document, read_json, write_json
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plain import plain
 
 CHAIN_FILE = "chain.json"
-FORMAT = "precice-lb-chain"
-FORMAT_VERSION = 1
-_WHAT = "record of a chain"
+_CHAIN = Document("precice-lb-chain", 1, "record of a chain")
 
 _CONFIG = ConfigDict(extra="ignore")
 Count = Annotated[int, Field(ge=0)]
@@ -134,7 +132,7 @@ class ChainDocument:
         CalibrationError
             If it cannot be written.
         """
-        write_json(directory / CHAIN_FILE, plain(self), FORMAT, FORMAT_VERSION, _WHAT)
+        write_json(directory / CHAIN_FILE, plain(self), _CHAIN)
 
 
 def read_chain(directory: Path) -> ChainDocument | None:
@@ -156,29 +154,29 @@ def read_chain(directory: Path) -> ChainDocument | None:
         If it cannot be read, is damaged, or contradicts itself.
     """
     path = directory / CHAIN_FILE
-    chain = read_json(path, ChainDocument, FORMAT, FORMAT_VERSION, _WHAT)
+    chain = read_json(path, ChainDocument, _CHAIN)
     if chain is not None:
         _check(chain, path)
     return chain
 
 
 def _check(chain: ChainDocument, path: Path) -> None:
-    names, done = set(chain.participants), 0
+    names, done, damaged = set(chain.participants), 0, f"{path}: damaged {_CHAIN.what}"
     for place, each in enumerate(chain.segments):
         found = (each.segment, each.start_window)
         if found != (place + 1, done):
             raise CalibrationError(
-                f"{path}: damaged {_WHAT}: segments.{place}: expected segment {place + 1} from window {done} on, found "
+                f"{damaged}: segments.{place}: expected segment {place + 1} from window {done} on, found "
                 f"segment {found[0]} from window {found[1]} on"
             )
         for key, values in (("split", each.split), ("seconds", each.seconds), ("wait_share", each.wait_share)):
-            _check_names(values, names, f"{path}: damaged {_WHAT}: segments.{place}.{key}")
+            _check_names(values, names, f"{damaged}: segments.{place}.{key}")
         done += each.windows
     if chain.next is not None:
-        _check_names(chain.next.split, names, f"{path}: damaged {_WHAT}: next.split")
+        _check_names(chain.next.split, names, f"{damaged}: next.split")
     if chain.windows_done != done or done > chain.total_windows:
         raise CalibrationError(
-            f"{path}: damaged {_WHAT}: expected {done} windows done, as its segments have, of at least as many, found "
+            f"{damaged}: expected {done} windows done, as its segments have, of at least as many, found "
             f"{chain.windows_done} of {chain.total_windows}"
         )
 

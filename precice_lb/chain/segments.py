@@ -11,9 +11,9 @@ from pathlib import Path
 
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in, tokens_of
+from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns
+from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
 from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.document import Segment
@@ -129,7 +129,7 @@ class SegmentRuns(CampaignRuns):
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""
         highest = sum(high for _, high in self.study.bounds.values())
-        self._require_room(min(self.study.budget.ranks, highest))
+        self.launcher.check_cores(min(self.study.budget.ranks, highest))
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
@@ -167,14 +167,9 @@ class SegmentRuns(CampaignRuns):
         if finished := self.state.finished:
             before = self.directory / finished[-1].directory / "case"
             _lay_in(before, case, self._carried(before))
-        environment = plan.environment()
-        for each in study.participants:
-            ranks, log = record.split[each.name], plan.directory / "prepare.log"
-            try:
-                prepare_in(case, study, each, ranks, environment, record.token, log, self._place(record))
-            except CalibrationError:
-                record.blamed = [each.name]
-                raise
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            with blaming(record, participant.name):
+                prepare_in(study, participant, plan, replace(task, log=plan.directory / "prepare.log"))
         # Last, so that its time tells what the solvers wrote from what they found.
         self._patch(plan, record)
         note_of(record).prepare_seconds = round(time.monotonic() - began, 3)
@@ -213,15 +208,11 @@ class SegmentRuns(CampaignRuns):
 
     def _collect(self, record: RunRecord) -> None:
         plan = self.plan(record)
-        environment, log = plan.environment(), plan.directory / "collect.log"
-        for each in self.study.participants:
-            for command in each.collect:
-                tokens = tokens_of(self.study, each, record.split[each.name], command, self._place(record))
-                try:
-                    run_in(plan.directory / "case", self.study, each, tokens, environment, record.token, log, "collect")
-                except CalibrationError:
-                    record.blamed = [each.name]
-                    raise
+        for participant, task in zip(self.study.participants, plan.tasks, strict=True):
+            for command in participant.collect:
+                with blaming(record, participant.name):
+                    collecting = replace(task, log=plan.directory / "collect.log")
+                    run_in(self.study, participant, plan, collecting, command, "collect")
 
     def _carried(self, case: Path) -> list[Path]:
         """Find what a segment leaves to the next one, relative to its case."""

@@ -222,7 +222,7 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
     """Hold a chain's directory, made where it is not there, and read the chain's state."""
     windows = ChainWindows(study)
     with opened(study, directory, chain_identity(study), "chain") as (state, launcher, changed):
-        state.settings = study.settings()
+        state.asked = study.asked()
         chain = Chain(study, launcher.directory, state, launcher, windows, decider)
         chain.changed = changed
         yield chain

@@ -20,7 +20,7 @@ from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CampaignResult
-    from precice_lb.calibrate.state import Settings as StudySettings
+    from precice_lb.calibrate.state import Asked
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import FailedSplit
@@ -87,9 +87,9 @@ class Measured:
     measurements: Measurements
     #: Recorded runs; of stores beside tables only where asked for.
     runs: Sequence[CoupledRun] = ()
-    #: Of a campaign: splits whose runs failed, and what its study asks for, where that was kept.
+    #: Of a campaign: splits whose runs failed, and for what its study asks, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
-    settings: StudySettings | None = None
+    asked: Asked | None = None
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -117,7 +117,7 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     from precice_lb.calibrate.result import measurements_of
 
     runs = result.coupled_runs(warmup)
-    return Measured(measurements_of(runs), runs, result.failed_splits, result.settings)
+    return Measured(measurements_of(runs), runs, result.failed_splits, result.asked)
 
 
 def recommend_case(
@@ -134,12 +134,12 @@ def recommend_case(
     from precice_lb.recommend.sources import measured_under
     from precice_lb.recommend.versions import without_unmeasured
 
-    measurements, settings = measured.measurements, measured.settings
+    measurements, of_study = measured.measurements, measured.asked
     names = list(measurements.samples)
     if case.study is not None:
-        settings = read_study(case.study).settings()
+        of_study = read_study(case.study).asked()
     given = overlaid(tables_from(case.settings or []), {"machine": case.machine} if case.machine else {})
-    before = {} if settings is None else study_tables(settings, measurements)
+    before = {} if of_study is None else study_tables(of_study, measurements)
     budget = given.get("machine", {}).keys() & {"cores", "nodes", "kinds"}
     if case.ranks is not None or budget:
         before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
@@ -159,12 +159,11 @@ def recommend_case(
     layouts = {
         name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
     }
-    layouts = ({} if settings is None else settings.layouts) | layouts
     demands = question.machine.machine(grid={**question.machine.grid, **grids}, layouts=layouts)
     demands = without_unmeasured(demands, measurements)
     total = case.ranks
     if total is None and demands.cores is None and demands.nodes is None and not demands.kinds:
-        total = ranks if settings is None else settings.total_ranks
+        total = ranks if of_study is None else of_study.budget.ranks
     words = {
         "present": split_values(case.present, names, option="--present") if case.present else None,
         "minimum_ranks": {n: own.minimum_ranks for n, own in bounds.items() if "minimum_ranks" in own.model_fields_set},
@@ -204,17 +203,8 @@ def _told_if_slow(text: str) -> Iterator[None]:
         timer.cancel()
 
 
-def study_tables(settings: StudySettings, measurements: Measurements) -> dict[str, Any]:
+def study_tables(of_study: Asked, measurements: Measurements) -> dict[str, Any]:
     """Return the tables of a study: machine, bounds, learner, and those parameters that were measured."""
     columns = {column for columns in measurements.parameters.values() for column in columns}
-    bounds: dict[str, dict[str, int]] = {}
-    for key, ranks in (("minimum_ranks", settings.minimum_ranks), ("maximum_ranks", settings.maximum_ranks)):
-        for name, count in ranks.items():
-            bounds.setdefault(name, {})[key] = count
-    recommend = {} if settings.recommend is None else settings.recommend.model_dump(exclude_none=True)
-    return {
-        "machine": {} if settings.machine is None else dataclasses.asdict(settings.machine),
-        "participants": bounds,
-        "parameter": {key: value for key, value in settings.parameters.items() if key in columns},
-        "recommend": recommend | ({} if settings.learner is None else {"learner": settings.learner}),
-    }
+    tables = of_study.model_dump(exclude={"budget", "runs"}, exclude_unset=True, exclude_none=True)
+    return tables | {"parameter": {key: value for key, value in of_study.parameter.items() if key in columns}}

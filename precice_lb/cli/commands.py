@@ -91,7 +91,7 @@ def calibrate(
 
     read = read_study(study, settings or ())
     if dry_run:
-        from precice_lb.calibrate.dry_run import dry_run as next_runs
+        from precice_lb.calibrate.campaign import dry_run as next_runs
 
         say("\n".join([*next_runs(read, directory or read.campaign_directory)]))
         return

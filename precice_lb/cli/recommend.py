@@ -151,7 +151,7 @@ def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
     known = _remembered(sources)
     ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
     recommendation, _ = recommend_case(found, given, ranks, known.get("parameters"))
-    target = None if found.settings is None else found.settings.target_regret
+    target = None if found.asked is None else found.asked.runs.target_regret
     launch = sources[0] / "launch"
     return Evidence(
         recommendation,

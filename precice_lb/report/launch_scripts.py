@@ -19,7 +19,7 @@ from precice_lb.calibrate.launchers.slurm import (
     total_nodes,
 )
 from precice_lb.calibrate.plan import VERSION_VARIABLE, RunPlan, fill
-from precice_lb.calibrate.prepare import placeholders, tasks_of, tokens_of
+from precice_lb.calibrate.prepare import tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
@@ -175,13 +175,12 @@ def _preparation(study: Study, plan: RunPlan) -> str:
     """Return the lines that fill templates and prepare the case for these ranks."""
     lines = ""
     for participant, task in zip(study.participants, plan.tasks, strict=True):
-        values = placeholders(study, participant, task.cores)
         origin = study.case_directory / participant.directory
         place = shlex.quote(participant.directory)
         for template in participant.templates:
-            text = fill((origin / template).read_text(encoding="utf-8"), values)
+            text = fill((origin / template).read_text(encoding="utf-8"), task.values)
             target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
             lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
         for command in participant.prepare:
-            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task.cores, command))}) || exit\n"
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task, command))}) || exit\n"
     return lines

@@ -140,7 +140,7 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
     cores = tuple(sorted(os.sched_getaffinity(0)))
     monkeypatch.setattr("precice_lb.calibrate.launchers.local.available_cores", lambda: cores[:2])
     for runs in ("", TWO_SPLITS):
-        expected = r"^4 ranks on [12] cores?: .*lower budget\.ranks.*launcher\.oversubscribe = true"
+        expected = r"^expected at most [12] cores? for .* found 4: .*lower the budget.*let mpiexec oversubscribe"
         with pytest.raises(CalibrationError, match=expected):
             run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
         assert not (campaign / "runs").exists()

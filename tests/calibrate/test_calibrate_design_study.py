@@ -101,7 +101,7 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
     assert all("expected regret" in proposal.reason for proposal in asked[1:])
     assert design.conclusion
     state = state_of(tmp_path / "campaign")
-    measurements = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0).measurements()
+    measurements = CampaignResult(tmp_path / "campaign", tuple(state.runs)).measurements()
     assert all(len(rows) == len(asked) for rows in measurements.samples.values())
     assert lost(study, measurements) <= 0.02
 
@@ -109,7 +109,7 @@ def test_a_campaign_measures_few_runs_and_finds_the_best_split(tmp_path: Path) -
 def test_a_run_that_lacks_a_rank_is_left_out_and_said(tmp_path: Path) -> None:
     play(study_of(tmp_path), tmp_path / "campaign")
     state = state_of(tmp_path / "campaign")
-    result = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0)
+    result = CampaignResult(tmp_path / "campaign", tuple(state.runs))
     before = result.measurements()
     stores = sorted((result.stores[0]).rglob("Left-*.h5"))
     assert len(stores) > 1
@@ -188,7 +188,7 @@ def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Pat
     assert asked[0].split != asked[1].split
     assert all(proposal.mesh is None for proposal in asked[2:])
     state = state_of(tmp_path / "campaign")
-    measurements = CampaignResult(tmp_path / "campaign", tuple(state.runs), 0.0).measurements()
+    measurements = CampaignResult(tmp_path / "campaign", tuple(state.runs)).measurements()
     for name in LAWS:
         sizes = measurements.parameters[name]["elements"]
         per_element = measurements.samples[name][:, 1] / sizes

@@ -172,10 +172,10 @@ def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
     assert told[1].endswith("Right ended with exit code 1 | Right: --> FOAM FATAL ERROR: no decomposition")
     # Also of a campaign that was made before its study's settings were kept.
     state = tmp_path / "campaign" / "campaign.json"
-    state.write_text(json.dumps({**json.loads(state.read_text()), "settings": None}))
+    state.write_text(json.dumps({**json.loads(state.read_text()), "asked": None}))
     campaign = load_campaign(tmp_path / "campaign")
     assert campaign is not None
-    assert (campaign.failed_splits, campaign.settings) == (result.failed_splits, None)
+    assert (campaign.failed_splits, campaign.asked) == (result.failed_splits, None)
 
 
 @pytest.mark.mpi

@@ -52,6 +52,13 @@ def made(label: str = "lb", **options: object) -> SlurmLauncher:
     return found
 
 
+def held(largest: list[Task], cores: int, **options: object) -> str:
+    """The script of the job that holds a campaign's allocation."""
+    launcher = made(allocation="campaign", **options)  # type: ignore[arg-type]
+    launcher.reserve(largest, cores)
+    return launcher.holder()
+
+
 def sbatch_lines(script: str) -> list[str]:
     return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
 
@@ -141,7 +148,7 @@ def test_the_user_s_own_size_of_a_job_is_completed(
     options = tuple(re.split(" (?=-)", own))
     script = made(options=options).job_script(plan_of(tmp_path, *tasks))
     assert sbatch_lines(script)[4:] == [*options, *completed]
-    holder = made(options=options, allocation="campaign").holder(tasks, 96)
+    holder = held(tasks, 96, options=options)
     assert sbatch_lines(holder)[3:] == [*options, *completed]
     # As options of a participant, in place of the study's.
     alone = [task(tmp_path, "A", 80), task(tmp_path, "B", 96, per_node=per_node and 24, options=options)]
@@ -183,13 +190,13 @@ def test_a_size_that_does_not_fit_is_refused(
 
 def test_the_allocation_for_all_runs_has_room_for_every_split(tmp_path: Path, slurm: Path) -> None:
     largest = [task(tmp_path, "A", 15), task(tmp_path, "B", 15)]
-    holder = made(allocation="campaign", label="lb-1", options=("--time=60",)).holder(largest, 16)
+    holder = held(largest, 16, label="lb-1", options=("--time=60",))
     assert sbatch_lines(holder)[1:] == [
         *("--output=/dev/null", "--no-requeue", "--time=60", "--ntasks=16", *SHARED[1:])
     ]
     assert holder.endswith("\nexec sleep infinity\n")
     largest = [task(tmp_path, name, 15, per_node=4) for name in "AB"]
-    holder = made(allocation="campaign").holder(largest, 16)
+    holder = held(largest, 16)
     assert sbatch_lines(holder)[3:] == ["--nodes=5", "--ntasks-per-node=4", *SHARED[1:]]
     launcher = made(allocation="campaign")
     launcher.job = "7"

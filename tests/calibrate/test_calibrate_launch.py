@@ -121,10 +121,10 @@ def test_intel_mpi_pins_by_a_variable(tmp_path: Path) -> None:
 )
 def test_more_ranks_than_cores_only_where_asked_for(tmp_path: Path, version: str, tokens: list[str]) -> None:
     program = fake_program(tmp_path, version)
-    with pytest.raises(CalibrationError, match=r"5 ranks on 4 cores: .*launcher\.oversubscribe = true"):
+    with pytest.raises(CalibrationError, match=r"at most 4 cores for .* found 5: .*let mpiexec oversubscribe"):
         commands(program, tmp_path, cores=(0, 1, 2, 3))
     found = commands(program, tmp_path, cores=(0, 1, 2, 3), oversubscribe=True)
-    launcher_of("mpiexec", program=program, oversubscribe=True).check_ranks(10**6)
+    launcher_of("mpiexec", program=program, oversubscribe=True).check_cores(10**6)
     assert found == ({key: [program, *tokens] for key in "AB"}, {})
 
 
@@ -145,9 +145,9 @@ def test_every_participant_gets_hosts_of_its_own(tmp_path: Path) -> None:
     assert lines["A"] == [program, "--hostfile", str(tmp_path / "A.hosts"), "--bind-to", "core", "-x", "SEEN"]
     assert files == {"A.hosts": "n0 slots=2\nn1 slots=1\n", "B.hosts": "n2 slots=2\n"}
     launcher = launcher_of("mpiexec", program=program, hostfile=hosts)
-    launcher.check_ranks(11)
-    with pytest.raises(CalibrationError, match=r"12 ranks, but the hosts of launcher\.hostfile have 11 slots"):
-        launcher.check_ranks(12)
+    launcher.check_cores(11)
+    with pytest.raises(CalibrationError, match="at most 11 cores for all ranks and their threads, found 12"):
+        launcher.check_cores(12)
     with pytest.raises(CalibrationError, match=r"the 4 hosts of .* too few: B lacks 1 of its 2 ranks"):
         commands(program, tmp_path, hostfile=hosts, per_node=1)
 
@@ -395,11 +395,11 @@ def test_a_run_that_does_not_fit_into_the_allocation(tmp_path: Path, monkeypatch
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
     tasks = plan_of(tmp_path, A=9, B=4).tasks
-    with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
+    with pytest.raises(CalibrationError, match="at most 12 cores for all ranks and their threads, found 13"):
         launcher_of("srun").check(tasks)
-    launcher_of("srun").check_ranks(12)
-    with pytest.raises(CalibrationError, match=r"13 ranks need as many cores; the allocation has 12"):
-        launcher_of("srun").check_ranks(13)
+    launcher_of("srun").check_cores(12)
+    with pytest.raises(CalibrationError, match="at most 12 cores for all ranks and their threads, found 13"):
+        launcher_of("srun").check_cores(13)
     with pytest.raises(CalibrationError, match=r"3 nodes are needed.*the allocation has 2"):
         launcher_of("srun").check(plan_of(tmp_path, 8, A=9, B=4).tasks)
     with pytest.raises(CalibrationError, match=r"heterogeneous allocation of as many components, this one has 1"):

@@ -17,6 +17,7 @@ from precice_lb.calibrate.launchers.local import MPIFamily, available_cores, dis
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher, holder_options, resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate.versions import constraints_of
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
@@ -48,11 +49,11 @@ def study_of(directory: Path, right: str = FREE, **more: str) -> Study:
 def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layouts | None) -> None:
     study = study_of(tmp_path, right)
     assert study.layouts == ({} if layouts is None else {"Right": layouts})
-    settings = study.settings()
-    state = CampaignState(study.identity(), settings=settings)
-    state.save(tmp_path)
-    assert state_of(tmp_path).settings == settings
-    assert settings.demands().layouts == settings.constraints()[1].layouts == study.layouts
+    asked = study.asked()
+    CampaignState(study.identity(), asked=asked).save(tmp_path)
+    assert state_of(tmp_path).asked == asked
+    read = {name: own.layouts for name, own in asked.participants.items() if own.layouts != Layouts()}
+    assert read == constraints_of(study)[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
 
 
@@ -201,10 +202,10 @@ def test_every_rank_is_pinned_to_the_cores_of_its_threads(
         found = [" ".join([Path(words[0]).name, *words[1:3]])] if "taskset" in words[0] else words[1 : 1 + len(wanted)]
         assert found == wanted
         assert words[-3:] == ["-n", str(task.ranks), "solve"]
-    with pytest.raises(CalibrationError, match="ranks and threads for 9 cores on 8 cores"):
+    with pytest.raises(CalibrationError, match="at most 8 cores for all ranks and their threads, found 9"):
         launcher.check(tasks((3, 1), (2, 3)))
-    with pytest.raises(CalibrationError, match=r"ranks and threads for 9 cores on 8 cores.*lower budget\.cores"):
-        launcher.check_ranks(9, "core")
+    with pytest.raises(CalibrationError, match=r"at most 8 cores .* found 9: .*lower the budget"):
+        launcher.check_cores(9)
 
 
 def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
@@ -226,10 +227,8 @@ def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
         launcher.family, launcher.major = family, 4
         plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3), variables={"OMP_NUM_THREADS": "3"}))
         assert " ".join(wide) in " ".join(launcher.command(plan, plan.tasks[1]))
-        with pytest.raises(
-            CalibrationError, match=r"budget\.cores: 13 cores, but the hosts of launcher.hostfile have 12"
-        ):
-            launcher.check_ranks(13, "core")
+        with pytest.raises(CalibrationError, match="at most 12 cores for all ranks and their threads, found 13"):
+            launcher.check_cores(13)
 
 
 def test_slurm_is_asked_for_cores_of_threads() -> None:
@@ -247,7 +246,7 @@ def test_slurm_is_asked_for_cores_of_threads() -> None:
     assert holder_options(tasks((3, 1), (1, 2)), 5, ()) == [["--ntasks=3", "--cpus-per-task=2"]]
     both = tasks((24, 1), (1, 8))
     assert "--nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 --cpus-per-task=8 " in " ".join(
-        SlurmLauncher().step(both, both[1])
+        SlurmLauncher().command(RunPlan("run", Path(), both), both[1])
     )
 
 
@@ -267,6 +266,13 @@ def test_only_participants_with_threads_find_them_in_their_environment(
     (_, solid) = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
     assert "OMP_PROC_BIND" not in solid.variables
     assert solid.setting[:2] == ("env", "OMP_NUM_THREADS=3")
+
+
+def test_variables_say_where_in_a_chain_a_run_is(tmp_path: Path) -> None:
+    study = study_of(tmp_path, 'environment = { FROM = "{segment}: {start_time}" }')
+    split = {"Left": 1, "Right": 1}
+    for segment, text in (({}, "1: 0"), ({"segment": {"segment": 3, "start_time": "0.5"}}, "3: 0.5")):
+        assert tasks_of(study, split, tmp_path, tmp_path, **segment)[1].variables["FROM"] == text
 
 
 def test_mpi_is_to_see_ranks_not_cores(tmp_path: Path) -> None:

@@ -120,6 +120,13 @@ YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
             "mpirun noticed that process rank 1 with PID 0 on node n0 exited on signal 11 (Segmentation fault).\n",
             ["mpirun noticed that process rank 1 with PID 0 on node n0 exited on signal 11 (Segmentation fault)."],
         ),
+        (
+            "the mesh is inside out\nprterun noticed that process rank 1 exited on signal 11 (Segmentation fault).\n",
+            [
+                "the mesh is inside out",
+                "prterun noticed that process rank 1 exited on signal 11 (Segmentation fault).",
+            ],
+        ),
         ("====\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Aborted (signal 6)\n", ["Aborted (signal 6)"]),
         ("srun: error: n0: task 3: Killed\n", ["srun: error: n0: task 3: Killed"]),
         (

@@ -13,6 +13,7 @@ from calibrate_helpers import changed, state_of, write_case, write_study
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.plan import command_tokens
 from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate.versions import constraints_of
 from precice_lb.exceptions import StudyError
 from precice_lb.split import Constraints, SharedCores
 
@@ -53,7 +54,7 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     """
     study = read_study(write_study(tmp_path, extra=machine))
     shared = [SharedCores([["Left"], ["Right"]], 0.05)]
-    nodes, constraints = study.settings().constraints()
+    nodes, constraints = constraints_of(study)
     assert (nodes, constraints) == (
         2,
         Constraints(
@@ -66,11 +67,12 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
         ),
     )
     assert study.allow == {"Left": [2, 4], "Right": [1, 2]}
-    state = CampaignState(study.identity(), settings=study.settings("pmnf"))
+    state = CampaignState(study.identity(), asked=study.asked())
     state.save(tmp_path)
     read = state_of(tmp_path)
-    assert read.settings == study.settings("pmnf")
-    assert read.settings.constraints() == (2, constraints)
+    assert read.asked == study.asked()
+    assert read.asked is not None
+    assert read.asked.machine.machine().constraints(None) == (2, constraints)
 
 
 def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from calibrate_helpers import quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from test_calibrate_coupled import SOLVER as COUPLED
 
-from precice_lb.calibrate import load_campaign, read_study, run_campaign
+from precice_lb.calibrate import RunPlan, load_campaign, read_study, run_campaign
 from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.launchers.slurm import StepLauncher, resource_options
@@ -186,9 +186,9 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
         ["--partition=cpu", "--nodes=1", "--ntasks-per-node=1", "--cpus-per-task=1"],
     ]  # fmt: skip
     assert isinstance(one.launcher, StepLauncher)
-    assert "--gpus-per-task=1" in one.launcher.step((left, right), left)
+    assert "--gpus-per-task=1" in one.launcher.command(RunPlan("run", tmp_path, (left, right)), left)
     # What counts for the split and the recommendation.
-    budget, constraints = study.settings().constraints()
+    budget, constraints = study.asked().machine.machine().constraints(None)
     assert (budget, constraints.of("gpus_per_rank", "Left", "gpu"), constraints.kind_of("Left", "gpu").nodes) == (
         5,
         1,

@@ -310,7 +310,7 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
         ("--split Left=1,Right=1 --directory Lift=. -- true : true", "--directory: expected one of the participants "),
         (
             "--split Left=500,Right=500 -- true : true",
-            "expected at most {cores}, one for each core that may be used here, found 1000; ",
+            "expected at most {cores} for all ranks and their threads, found 1000: ",
         ),
         ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm or a host file "),
         (
@@ -341,7 +341,7 @@ def test_wrong_input_is_refused_in_one_line(
     # Whether or not this machine has a Slurm.
     monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
     (case / "hosts").write_text("a:2\nb:2\n")
-    expected = message.format(case=case, cores=plural(len(CORES), "rank"))
+    expected = message.format(case=case, cores=plural(len(CORES), "core"))
     assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
     assert not list(case.glob("*.log"))
 

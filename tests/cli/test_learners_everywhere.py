@@ -18,8 +18,8 @@ from report_helpers import write_csv
 from store_helpers import START, row, write_store
 
 import precice_lb.calibrate
-from precice_lb.calibrate import read_study
-from precice_lb.calibrate.state import CampaignState
+from precice_lb.calibrate import Study, read_study
+from precice_lb.calibrate.state import Asked, CampaignState
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs, measurements_from_runs
@@ -124,6 +124,11 @@ def test_recommend_and_report(learner: str, names: str, tmp_path: Path, capsys: 
     assert ("draws no curves" in page.replace("\xa0", " ")) == (learner != "bayes")
 
 
+def asking(study: Study, **tables: object) -> Asked:
+    """What a study asks for, with other tables."""
+    return Asked.model_validate({**study.asked().model_dump(exclude_unset=True), **tables})
+
+
 def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, learner: str | None = None) -> None:
     """Recommend as a campaign does, of runs made before."""
     runs = load_runs([campaign / "stores"])
@@ -134,7 +139,7 @@ def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, 
         existing=(),
         failed_splits=(),
         require_runs=lambda study: None,
-        settings=study.settings(learner),
+        asked=study.asked() if learner is None else asking(study, recommend={"learner": learner}),
     )
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
     run_and_recommend(study, None)
@@ -168,8 +173,8 @@ def test_calibrate_decides_and_reports(
 
 def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tmp_path: Path) -> None:
     study = read_study(campaign / "study.toml")
-    settings = dataclasses.replace(study.settings(), existing=[str(campaign / "stores")])
-    CampaignState(study.identity(), [], settings).save(tmp_path)
+    runs = {"existing": [str(campaign / "stores")], "target_regret": study.runs.target_regret}
+    CampaignState(study.identity(), [], asking(study, runs=runs)).save(tmp_path)
     assert main(["report", str(tmp_path), "--output", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.html").read_text().replace("\xa0", " ")
     assert "less than the 50.0 % below which" in page

@@ -9,7 +9,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.calibrate import load_campaign, read_study
-from precice_lb.calibrate.state import CampaignState, RunRecord, Settings
+from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.cli import main
 
 
@@ -98,10 +98,22 @@ def test_stored_runs_in_turns_are_named_and_passed_over(tmp_path: Path, capsys: 
 
 
 def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    CampaignState({}, settings=Settings(4, {}, {}, {}, [], learner="shape")).save(tmp_path)
+    CampaignState({}).save(tmp_path)
+    path = tmp_path / "campaign.json"
+    settings = {"total_ranks": 4, "minimum_ranks": {"A": 2}, "maximum_ranks": {}, "parameters": {}, "existing": []}
+    pairs = [{"ranks": 1, "threads": 2}, {"ranks": 2, "threads": 2}]
+    layouts = {
+        "B": {"ranks": None, "threads": 2, "pairs": []},
+        "C": {"ranks": None, "threads": None, "pairs": pairs},
+    }
+    settings |= {"learner": "shape", "layouts": layouts, "machine": {"multiple": 2, "nodes": None}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "settings": settings}))
     state = CampaignState.load(tmp_path)
     assert state is not None
-    assert state.settings is not None
-    assert state.settings.learner is None
+    assert state.asked is not None
+    assert (state.asked.budget.ranks, state.asked.machine.multiple, state.asked.recommend.learner) == (4, 2, None)
+    assert state.asked.participants["A"].minimum_ranks == 2
+    read = {name: str(own.layouts) for name, own in state.asked.participants.items()}
+    assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}
     ignored = "settings.learner=shape: retired, and so ignored"
-    assert capsys.readouterr().err == f"precice-lb: {tmp_path / 'campaign.json'}: {ignored}\n"
+    assert capsys.readouterr().err == f"precice-lb: {path}: {ignored}\n"

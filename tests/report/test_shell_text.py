@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import TemplateLauncher
 from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import prepare_in, tasks_of, tokens_of
+from precice_lb.calibrate.prepare import prepare_in, task_of, tasks_of, tokens_of
 from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.calibrate.study import Study
@@ -80,8 +80,9 @@ def test_names_and_templates_are_never_executed(one: str, other: str, template: 
         case, filled = case_in(place, template), place / "filled"
         study, split = study_of(place, (one, other)), {one: 1, other: 1}
         shutil.copytree(case, filled)
-        for participant in study.participants:
-            prepare_in(filled, study, participant, 1, {}, "", place / "prepare.log")
+        plan = RunPlan("filled", place, tasks_of(study, split, filled, place))
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            prepare_in(study, participant, plan, task)
         write_scripts(study, split, place / "launch")
         done = ran(place / "launch" / ("job.sbatch" if scheduled else "run.sh"), place)
         assert (done.returncode, done.stderr) == (0, "")
@@ -166,5 +167,6 @@ def test_a_job_of_a_campaign_executes_no_name_and_tells_how_each_ended(name: str
 def test_a_name_is_one_word_of_a_command(tmp_path: Path, name: str) -> None:
     case_in(tmp_path, "")
     study = study_of(tmp_path, (name, "Other"))
-    tokens = tokens_of(study, study.participants[0], 1, "echo -n={participant} {ranks}")
+    participant = study.participants[0]
+    tokens = tokens_of(study, participant, task_of(study, participant, 1), "echo -n={participant} {ranks}")
     assert tokens[1:] == (f"-n={name}", "1")

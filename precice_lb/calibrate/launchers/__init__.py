@@ -24,9 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import LOG_PART, Outcome, run_processes, strays
 from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
-from precice_lb.exceptions import StudyError
+from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.names import say
 from precice_lb.plugins import LAUNCHERS, close_match
+from precice_lb.plural import plural
 
 __all__ = ["Launcher", "OneOrMore", "Text", "Texts", "keys_of", "launcher_from"]
 
@@ -172,21 +173,29 @@ class Launcher:
             Naming what is too small.
         """
 
-    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
-        """Refuse a campaign whose largest run cannot be placed, before anything of it runs.
+    def room(self) -> int | None:
+        """Return how many cores there are for all ranks and their threads; None where any number may be asked for."""
+        return None
+
+    def check_cores(self, cores: int) -> None:
+        """Refuse more ranks and threads than there are cores: a run's, or those of a campaign's largest one.
 
         Parameters
         ----------
-        ranks : int
+        cores : int
             Of all participants together.
-        unit : {"rank", "core"}
-            What is counted: cores where ranks have threads.
 
         Raises
         ------
         CalibrationError
-            Naming what is too small.
+            There are fewer.
         """
+        if (room := self.room()) is not None and cores > room:
+            raise CalibrationError(
+                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: ranks that "
+                "share a core measure each other; lower the budget, take more cores, or, where the load is emulated, "
+                "let mpiexec oversubscribe"
+            )
 
     def reserve(self, largest: Sequence[Task], ranks: int) -> None:
         """Get what all runs share.

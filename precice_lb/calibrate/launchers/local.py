@@ -42,21 +42,8 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
     return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
 
 
-def require_cores(ranks: int, cores: int, unit: str = "rank") -> None:
-    """Refuse more ranks, or cores for their threads, than there are cores."""
-    if ranks > cores:
-        wanted = plural(ranks, "rank") if unit == "rank" else f"ranks and threads for {plural(ranks, unit)}"
-        raise CalibrationError(
-            f"{wanted} on {plural(cores, 'core')}: ranks that share a core measure each other; lower "
-            f"budget.{unit}s, calibrate on a larger machine, or set launcher.oversubscribe = true where the load is "
-            "emulated"
-        )
-
-
 def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
     """Give every rank of every participant as many cores as it has threads, one after the other."""
-    unit = "core" if any(task.threads > 1 for task in tasks) else "rank"
-    require_cores(sum(task.cores for task in tasks), len(cores), unit)
     rest = iter(cores)
     return {task.participant: [tuple(islice(rest, task.threads)) for _ in range(task.ranks)] for task in tasks}
 
@@ -155,19 +142,13 @@ class MpiexecLauncher(ProgramLauncher):
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
-        elif not self.oversubscribe:
-            cores_of_ranks(tasks, self.cores)
+        self.check_cores(sum(task.cores for task in tasks))
 
-    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
-        """Refuse more ranks than cores, or than the hosts have slots."""
+    def room(self) -> int | None:
+        """Return the cores that may be used here, or the hosts' slots."""
         if self.hosts is not None:
-            if ranks > (slots := sum(count for _, count in self.hosts)):
-                raise CalibrationError(
-                    f"budget.{unit}s: {plural(ranks, unit)}, but the hosts of launcher.hostfile have "
-                    f"{plural(slots, 'slot')}: lower budget.{unit}s or name more hosts"
-                )
-        elif not self.oversubscribe:
-            require_cores(ranks, len(self.cores), unit)
+            return sum(count for _, count in self.hosts)
+        return None if self.oversubscribe else len(self.cores)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return host files, or Open MPI's rankfiles."""

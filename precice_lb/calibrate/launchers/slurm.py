@@ -171,21 +171,17 @@ class StepLauncher(ProgramLauncher):
 
     mpi: Text | None = None
     srun: str = field(default="srun", init=False)
+    #: The allocation of the steps, outside of it.
+    job: str | None = field(default=None, init=False)
+    #: Whether the allocation has no components of several kinds.
+    of_one: bool = field(default=False, init=False)
     many_nodes = gives_threads = True
 
     def locate(self) -> None:
         """Look for ``srun``."""
         self.srun = find_slurm("srun", self.program)
 
-    def step(
-        self,
-        tasks: Sequence[Task],
-        task: Task,
-        *,
-        job: str | None = None,
-        name: str | None = None,
-        of_one: bool = False,
-    ) -> list[str]:
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the ``srun`` line of a participant, such that no core gets two ranks and every thread has one.
 
         With ranks per node, each participant has nodes of its own, counted from the allocation's first
@@ -195,14 +191,15 @@ class StepLauncher(ProgramLauncher):
         and without ``--mem=0``, since it takes all memory. ``--overlap``, which lets steps share cores, is never used.
         A step that waits all the same ends by itself (``--immediate``), so that its partners do not wait for it until
         the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
-        allocation ``of_one`` kind, options for GPUs are the step's alone. Outside of the allocation ``job`` is its
-        number; ``name`` finds a step again.
+        allocation of one kind, options for GPUs are the step's alone.
         """
-        has_groups = is_heterogeneous(tasks, of_one=of_one)
+        tasks = plan.tasks
+        has_groups = is_heterogeneous(tasks, of_one=self.of_one)
         place = tasks.index(task)
         line = [self.srun]
-        line += [] if job is None else [f"--jobid={job}"]
-        line += [] if name is None else [f"--job-name={name}"]
+        line += [] if self.job is None else [f"--jobid={self.job}"]
+        # By which a step is found again; a job is found by its own name.
+        line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
         line += [f"--het-group={place}"] if has_groups else []
         if task.nodes is not None:
             line.append(f"--nodes={task.nodes}")
@@ -217,14 +214,8 @@ class StepLauncher(ProgramLauncher):
             line.append(f"--distribution=plane={task.ranks_on_node}")
         # With --exact, a step gets no GPU that it does not ask for.
         line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
-        line += [
-            f"--cpus-per-task={task.threads}",
-            "--threads-per-core=1",
-            "--mem=0",
-            "--exact",
-            "--kill-on-bad-exit=1",
-        ]
-        line += ["--export=ALL", f"--immediate={_LONGEST_WAIT}"]
+        line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact"]
+        line += ["--kill-on-bad-exit=1", "--export=ALL", f"--immediate={_LONGEST_WAIT}"]
         line += ["--cpu-bind=cores"] if self.pin else []
         line += [] if self.mpi is None else [f"--mpi={self.mpi}"]
         return [*unless_said(line, self.arguments), *self.arguments, *task.command]
@@ -257,8 +248,6 @@ class SlurmLauncher(StepLauncher):
     setup: Texts = ()
     submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
-    #: The campaign's allocation.
-    job: str | None = field(default=None, init=False)
     _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
 
     def __post_init__(self) -> None:
@@ -273,11 +262,6 @@ class SlurmLauncher(StepLauncher):
         super().locate()
         self.slurm = SlurmScheduler(self.submit_retry_seconds, self._warn_once)
         self.scheduler = self.slurm if self.allocation == "run" else None
-
-    def command(self, plan: RunPlan, task: Task) -> list[str]:
-        """Return the ``srun`` line of a participant."""
-        name = None if self.scheduler is not None else plan.token or None
-        return self.step(plan.tasks, task, job=self.job, name=name)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
@@ -294,15 +278,12 @@ class SlurmLauncher(StepLauncher):
         components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
         return f"{job_header(components, common)}\n{UNSET_OPTIONS}"
 
-    def holder(self, largest: Sequence[Task], ranks: int) -> str:
-        """Return the script of the job that holds an allocation for runs of up to ``ranks`` ranks, or cores."""
+    def holder(self) -> str:
+        """Return the script of the job that holds the allocation for all runs; empty where each run is a job."""
+        if self.scheduler is not None:
+            return ""
         common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
-        return f"{job_header(holder_options(largest, ranks, self.options), common)}\nexec sleep infinity\n"
-
-    @property
-    def holding(self) -> str:
-        """The script of the job that holds the allocation for all runs; empty where each run is a job."""
-        return "" if self.scheduler is not None else self.holder(*self._largest)
+        return f"{job_header(holder_options(*self._largest, self.options), common)}\nexec sleep infinity\n"
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse options of the job in which a split has no room."""
@@ -346,7 +327,7 @@ class SlurmLauncher(StepLauncher):
         self.job = self.slurm.find(self.label)
         if self.job is None:
             script = self.directory / f"{self.label}.sh"
-            script.write_text(self.holding, encoding="utf-8")
+            script.write_text(self.holder(), encoding="utf-8")
             self.job = self.slurm.submit_script(script)
         while "RUNNING" not in (states := self._states()):
             if self.slurm.usable.isdisjoint(states):
@@ -373,10 +354,9 @@ class SrunLauncher(StepLauncher):
     def locate(self) -> None:
         """Look for ``srun``, and for the allocation."""
         super().locate()
-        self.job = os.environ.get("SLURM_JOB_ID", "")
-        #: Whether the allocation has no components of several kinds.
+        self.surrounding = os.environ.get("SLURM_JOB_ID", "")
         self.of_one = "SLURM_HET_SIZE" not in os.environ
-        if not self.job:
+        if not self.surrounding:
             raise CalibrationError(
                 "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
                 "script or under salloc, or use the launcher slurm, which makes jobs"
@@ -398,19 +378,11 @@ class SrunLauncher(StepLauncher):
             raise CalibrationError(
                 f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
             )
-        unit = "core" if any(task.threads > 1 for task in tasks) else "rank"
-        self.check_ranks(sum(task.cores for task in tasks), unit)
+        self.check_cores(sum(task.cores for task in tasks))
 
-    def check_ranks(self, ranks: int, unit: str = "rank") -> None:
-        """Refuse more ranks, or cores for their threads, than the allocation has cores."""
-        cores = sum(allocated_cores())
-        if 0 < cores < ranks and "SLURM_HET_SIZE" not in os.environ:
-            raise CalibrationError(f"{ranks} {unit}s need as many cores; the allocation has {cores}")
-
-    def command(self, plan: RunPlan, task: Task) -> list[str]:
-        """Return the ``srun`` line of a participant."""
-        name = plan.token or None
-        return self.step(plan.tasks, task, name=name, of_one=self.of_one)
+    def room(self) -> int | None:
+        """Return the cores of the allocation, where it is of one kind and says them."""
+        return sum(allocated_cores()) or None if self.of_one else None
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
@@ -418,7 +390,7 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(refused=self._warn_once).cancel_steps(self.job, token)
+        SlurmScheduler(refused=self._warn_once).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:

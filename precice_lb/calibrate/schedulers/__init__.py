@@ -191,24 +191,21 @@ class Exits:
 def read_exits(path: Path) -> Exits:
     """Read the file; what is not there, or only begun, counts as not ended."""
     codes: dict[str, int] = {}
-    begin = end = stopped = None
+    words: dict[str, str] = {}
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError:
         lines = []
     for line in lines[:-1]:  # behind the last line break may be a part of a line
         kind, _, rest = line.partition(" ")
-        if kind == "begin":
-            begin = float(rest)
-        elif kind == "end":
-            end = float(rest)
-        elif kind == "stopped" and end is None:
-            stopped = rest
-        elif kind == "exit":
+        if kind == "exit":
             code, _, name = rest.partition(" ")
             codes[name] = int(code)
-    seconds = None if end is None else max(0.0, end - (end if begin is None else begin))
-    return Exits(codes, begin is not None, seconds, stopped)
+        elif kind != "stopped" or "end" not in words:
+            words[kind] = rest
+    end = words.get("end")
+    seconds = None if end is None else max(0.0, float(end) - float(words.get("begin", end)))
+    return Exits(codes, "begin" in words, seconds, words.get("stopped"))
 
 
 def follow(
@@ -223,16 +220,12 @@ def follow(
     asked = heard = time.monotonic() - pause
     running_since: float | None = None
     number: str | None = None
-
-    def tell_number() -> None:
-        nonlocal number
+    while True:
+        exits, now = read_exits(path), time.monotonic()
         if number is None and (number := scheduler.number(job)) is not None:
             note(number)
-
-    tell_number()
-    while not (exits := read_exits(path)).ended:
-        tell_number()
-        now = time.monotonic()
+        if exits.ended:
+            break
         if now - asked >= pause:
             asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
             answer = scheduler.poll(job)
@@ -253,7 +246,6 @@ def follow(
             text += _cancelled(scheduler, plan, job)
             return Outcome(now - running_since, text, blame, timed_out=True, lost=lost)
         time.sleep(_FILE_POLL_SECONDS)
-    tell_number()
     # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
     # loss of a node.
     end = time.monotonic() + _SETTLE_SECONDS
