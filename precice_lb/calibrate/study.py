@@ -303,7 +303,7 @@ class Study(Section):
         }
         return Asked(
             budget=BudgetSection(ranks=self.budget.ranks),
-            machine=machine_of(self) or MachineSection(),
+            machine=machine_of(self),
             participants={name: BoundsSection(**dump) for name, dump in dumps.items()},
             parameter=dict(self.parameter),
             recommend=self.recommend,

@@ -143,8 +143,8 @@ def _nodes(study: Study, participant: ParticipantSection) -> dict[str, Any]:
     return {} if kind is None else {"kind": [kind.name, kind.cores_per_node, kind.gpus_per_node]}
 
 
-def machine_of(study: Study) -> MachineSection | None:
-    """Return ``[machine]`` with what versions and kinds of nodes add to it; None where there is nothing."""
+def machine_of(study: Study) -> MachineSection:
+    """Return ``[machine]`` with what versions and kinds of nodes add to it."""
     said: dict[str, dict[str, object]] = {"gpus_per_rank": {}, "ranks_per_node": {}, "kind": {}, "grid": {}}
     for each in study.participants:
         if each.cut:
@@ -162,8 +162,7 @@ def machine_of(study: Study) -> MachineSection | None:
     }
     if study.budget.kinds:
         update["kinds"] = study.budget.kinds
-    machine = replace(study.machine, **update)
-    return None if machine == MachineSection() else machine
+    return replace(study.machine, **update)
 
 
 def _without_versions(study: Study, given: Mapping[str, int | str]) -> tuple[dict[str, int | str], dict[str, str]]:
@@ -200,7 +199,7 @@ def started(study: Study, given: Mapping[str, int | str]) -> tuple[Study, dict[s
 
 def constraints_of(study: Study) -> tuple[int, Constraints]:
     """Give the budget, and what else bounds a split of the versions that are chosen."""
-    machine = (machine_of(study) or MachineSection()).machine(layouts=study.layouts)
+    machine = machine_of(study).machine(layouts=study.layouts)
     is_said = machine.cores is not None or machine.nodes is not None or machine.kinds
     budget, constraints = machine.constraints(None if is_said else study.budget.ranks)
     return budget, constraints.of_versions({p.name: p.version for p in study.participants if p.versions or p.version})
