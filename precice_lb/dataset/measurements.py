@@ -113,21 +113,34 @@ _COLUMNS = tuple(column.name for column in fields(Samples) if column.name != "pa
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """What a coupled run measured at its split, cores by participant, which are ranks where those have one thread."""
+    """What a coupled run measured at its split.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    split : dict of str to int
+        Cores by participant, which are ranks where those have one thread.
+    window_seconds, standard_errors : dict of str to float
+        By participant: mean wall seconds of its windows after warm-up without outliers, with as many iterations per
+        window as all runs have in the mean, and the standard error of that.
+    compute_seconds : dict of str to float
+        By participant, its sample: compute seconds per window, from the median per iteration.
+    parameters : dict of str to dict
+        Of the case, by participant.
+    crowding : str
+        Where more ranks ran than there were cores for them, in words.
+    versions : dict of str to str
+        By participant, the version that ran; of those that said which.
+    """
 
     name: str
     split: dict[str, int]
-    # By participant: mean wall seconds of its windows after warm-up without outliers, with as many iterations per
-    # window as all runs have in the mean, and the standard error of that.
     window_seconds: dict[str, float]
     standard_errors: dict[str, float]
-    # By participant, its sample: compute seconds per window, from the median per iteration.
     compute_seconds: dict[str, float]
-    # Of the case, by participant.
     parameters: dict[str, dict[str, Any]]
-    # Where more ranks ran than there were cores for them, in words.
     crowding: str = ""
-    # By participant, the version that ran; of those that said which.
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -165,6 +178,9 @@ class Measurements:
         Runs of which ranks are missing, with these, in words; empty where none is.
     node_ranks : dict of str to float
         Ranks (cores, where those are counted) on a full node, where several nodes were in use or it was said.
+    layouts : dict of str to Layouts
+        Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
+        versions by ``name:version``. They follow from the frames.
 
     Raises
     ------
@@ -186,8 +202,6 @@ class Measurements:
     incomplete: str = ""
     node_ranks: dict[str, float] = field(default_factory=dict)
     layouts: dict[str, Layouts] = field(init=False)
-    """Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
-    versions by ``name:version``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layouts", dict(_layouts(self.frames)))
