@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.case.machine import whole_number
-from precice_lb.dataset import Measurements
-from precice_lb.dataset.records import MeasuredRun
+from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
@@ -173,12 +172,13 @@ class CalibrationDesign:
         self.reason = ""
         #: Whether a split may be asked for, beside what bounds say: by default any.
         self.admits: Callable[[Split], bool] = bool
-        # Of each participant's runs: ranks, seconds, standard error, and the parameters.
-        self._rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
+        # Of each participant's runs, with the parameters of the case alone.
+        none = Samples([], [], parameters=dict.fromkeys(self.parameter, np.empty(0)))
+        self._frames = dict.fromkeys(self.names, none)
         self._spent = 0.0
         self._skipped: list[Split] = []
         # What runs say beside that, such as their windows.
-        self._recorded = Measurements({}, {}, None, {}, {}, (), {})
+        self._recorded = Measurements({})
         # What follows from what was told.
         self._answer: tuple[Split | None, ...] = ()
         self._found: Recommendation | None = None
@@ -187,12 +187,14 @@ class CalibrationDesign:
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._rows[self.names[0]])
+        return len(self._frames[self.names[0]])
 
     @property
     def own_runs(self) -> int:
         """Runs told so far that were of the case itself, with its own parameters."""
-        return sum(row[3:] == self._values(self.parameter) for row in self._rows[self.names[0]])
+        frame = self._frames[self.names[0]]
+        own = [frame.parameters[key] == float(value) for key, value in self.parameter.items()]
+        return int(np.all([np.ones(len(frame), dtype=np.bool_), *own], axis=0).sum())
 
     @property
     def expected_regret(self) -> float:
@@ -248,8 +250,7 @@ class CalibrationDesign:
         own = {name: float(seconds[name]) for name in self.names}
         window, windows = float(self.schedule.window_seconds(own)), self.schedule.windows
         for name, row in rows.items():
-            error = float(errors.get(name, math.nan))
-            self._rows[name].append((*map(float, row[0]), error, *self._values(stated)))
+            self._append(name, Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan)), stated)
         run = MeasuredRun(
             name=f"run {self.runs}",
             split={name: int(split[name]) for name in self.names},
@@ -271,12 +272,15 @@ class CalibrationDesign:
             Of all of them. Parameters that they do not state are those of the case.
         """
         self._recorded = dataclasses.replace(measurements, runs=(*self._recorded.runs, *measurements.runs))
-        for name, rows in measurements.samples.items():
-            columns = measurements.parameters.get(name, {})
-            values = [columns.get(key, np.full(len(rows), value)) for key, value in self.parameter.items()]
-            table = np.column_stack([rows[:, :2], measurements.errors(name), *values])
-            self._rows[name] += [tuple(map(float, row)) for row in table]
+        for name, frame in measurements.frames.items():
+            self._append(name, frame, self.parameter)
         self._forget()
+
+    def _append(self, name: str, frame: Samples, case: Mapping[str, float]) -> None:
+        """Add rows of a participant, with the parameters of the case alone; what they do not state is as given here."""
+        stated = {key: frame.parameters.get(key, np.full(len(frame), float(case[key]))) for key in self.parameter}
+        whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=stated)])
+        self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in stated})
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
@@ -329,15 +333,11 @@ class CalibrationDesign:
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
         # Sorted, so that the order of runs never matters.
-        tables = {name: np.array(sorted(rows), dtype=np.float64) for name, rows in self._rows.items()}
-        return dataclasses.replace(
-            self._recorded,
-            samples={name: rows[:, :2] for name, rows in tables.items()},
-            standard_errors={name: rows[:, 2] for name, rows in tables.items()},
-            parameters={
-                n: {key: rows[:, 3 + at] for at, key in enumerate(self.parameter)} for n, rows in tables.items()
-            },
-        )
+        orders = {
+            name: np.lexsort((*reversed(frame.parameters.values()), frame.standard_error, frame.seconds, frame.cores))
+            for name, frame in self._frames.items()
+        }
+        return dataclasses.replace(self._recorded, frames=self._frames).rows(orders)
 
     def _choose(self) -> Split | None:
         if self.runs >= self.maximum_runs:
@@ -391,12 +391,8 @@ class CalibrationDesign:
 
     def _value(self, key: str) -> float | None:
         """Give a parameter of the case; None where all runs were of another one: then these are what there is."""
-        at = 3 + list(self.parameter).index(key)
-        known = {row[at] for rows in self._rows.values() for row in rows}
+        known = {value for frame in self._frames.values() for value in frame.parameters[key].tolist()}
         return None if len(known) == 1 and self.parameter[key] not in known else self.parameter[key]
-
-    def _values(self, parameter: Mapping[str, float]) -> tuple[float, ...]:
-        return tuple(float(parameter[key]) for key in self.parameter)
 
     def _forget(self) -> None:
         self._answer, self._found, self._posterior_of_runs = (), None, None

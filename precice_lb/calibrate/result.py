@@ -182,8 +182,8 @@ def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] 
     whole = [run for run in runs if not run.incomplete] or runs
     lacking = [f"Run {run.name} is not used: {run.not_compared}." for run in runs if run not in whole]
     table = measurements_from_runs(whole, iterations)
-    numbers = {
-        name: {key: values for key, values in columns.items() if values.dtype.kind == "f"}
-        for name, columns in table.parameters.items()
+    frames = {
+        name: dataclasses.replace(frame, parameters={k: v for k, v in frame.parameters.items() if v.dtype.kind == "f"})
+        for name, frame in table.frames.items()
     }
-    return dataclasses.replace(table, parameters=numbers, remarks=(*table.remarks, *lacking))
+    return dataclasses.replace(table, frames=frames, remarks=(*table.remarks, *lacking))

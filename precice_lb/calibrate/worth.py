@@ -57,7 +57,7 @@ class PosteriorSplits:
         # Relative standard deviation of the seconds that a run would tell.
         self.noise = {n: _noise(found, n, None if within is None else within[n]) for n in self.names}
         self._measured = {
-            name: set(found.measurements.samples[name][found.measured_here(name), 0].tolist()) for name in self.names
+            name: set(found.measurements.frames[name].cores[found.measured_here(name)].tolist()) for name in self.names
         }
         nodes = {name: node_ranks(found.measurements, name, found.limits) for name in self.names}
         self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
@@ -150,7 +150,8 @@ class PosteriorSplits:
 def _noise(found: Recommendation, name: str, within: float | None) -> float:
     """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
     if within is None:
-        errors = found.measurements.errors(name) / np.asarray(found.measurements.samples[name])[:, 1]
+        frame = found.measurements.frames[name]
+        errors = frame.standard_error / frame.seconds
         within = float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0
     return math.hypot(getattr(found.models[name], "noise_", USUAL_NOISE), within)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
@@ -197,14 +197,13 @@ class _Choice:
         self.next = min(max(question.segment_windows, 1), self.left)
         self.border = change_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
-        tables = {name: each.rows for name, each in brought.items()}
-        measured = Measurements(
-            {name: rows[:, :2] for name, rows in tables.items()}, {name: rows[:, 2] for name, rows in tables.items()},
-            None, {}, {}, (), {},
-        )  # fmt: skip
+        frames = {
+            name: Samples(each.rows[:, 0], each.rows[:, 1], standard_error=each.rows[:, 2])
+            for name, each in brought.items()
+        }
         try:
             found = recommend(
-                measured, question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
+                Measurements(frames), question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
                 maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
             )  # fmt: skip
         except InfeasibleError as error:

@@ -281,5 +281,5 @@ def earlier_samples(runs: Sequence[CoupledRun], iterations: Mapping[str, float])
     """Return ranks, seconds and standard errors of runs made before, by participant, shape (n, 3) each."""
     if not runs:
         return {}
-    measured = measurements_of(runs, iterations)
-    return {name: np.column_stack([rows, measured.errors(name)]) for name, rows in measured.samples.items()}
+    frames = measurements_of(runs, iterations).frames
+    return {name: np.column_stack([each.cores, each.seconds, each.standard_error]) for name, each in frames.items()}

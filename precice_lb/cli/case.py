@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.options import Settings, Warmup, coupling_from, preference, required
 from precice_lb.exceptions import DataError
-from precice_lb.names import say
+from precice_lb.names import key_of, say
 from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
@@ -128,7 +128,6 @@ def recommend_case(
     from precice_lb.calibrate.read import question_from
     from precice_lb.calibrate.settings import overlaid, tables_from
     from precice_lb.cli.recommend import split_values
-    from precice_lb.dataset.versions import version_names
     from precice_lb.inside.balanced import balanced, read_gains
     from precice_lb.recommend import recommend
     from precice_lb.recommend.sources import measured_under
@@ -144,7 +143,8 @@ def recommend_case(
     if case.ranks is not None or budget:
         before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
     question = question_from(overlaid(before, given))
-    known = version_names(measurements)
+    versions = measurements.versions
+    known = [*names, *(key_of(name, version) for name in names for version in versions.get(name, ()) if version)]
     if unknown := [name for name in question.participants if name not in known]:
         raise DataError(
             f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"

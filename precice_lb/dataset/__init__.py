@@ -7,8 +7,18 @@ solving; so the wait is taken from the ranks that receive data and subtracted fr
 
 from __future__ import annotations
 
-from precice_lb.dataset.records import CoupledRun, Measurements, ParticipantRun
+from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples
+from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import load_runs
 from precice_lb.dataset.samples import load_measurements, measurements_from_runs
 
-__all__ = ["CoupledRun", "Measurements", "ParticipantRun", "load_measurements", "load_runs", "measurements_from_runs"]
+__all__ = [
+    "CoupledRun",
+    "MeasuredRun",
+    "Measurements",
+    "ParticipantRun",
+    "Samples",
+    "load_measurements",
+    "load_runs",
+    "measurements_from_runs",
+]

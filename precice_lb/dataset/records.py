@@ -1,4 +1,4 @@
-"""The records of coupled runs and of samples for performance models."""
+"""The records of coupled runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
-from precice_lb.layout import Layout, Layouts
+from precice_lb.layout import Layout
 from precice_lb.plural import numbered, plural
 from precice_lb.store.records import RankFile
 
@@ -25,6 +24,33 @@ Places: TypeAlias = Mapping[str, tuple[int, int]]
 
 # A participant whose compute time is less than this share of its windows sets nothing.
 NEGLIGIBLE = 0.01
+
+
+WINDOW = "time window"
+
+
+@dataclass(frozen=True)
+class CoupledTime:
+    """In which unit participants are compared: per period of coupled time, not window by window.
+
+    A period is the shortest coupled (simulated) time at whose end the windows of all schemes end together: one window
+    where all are equally long.
+    """
+
+    # Windows of each participant in it; 1 of those that are not named.
+    windows: Mapping[str, int] = field(default_factory=dict)
+    # In words, after "per".
+    unit: str = WINDOW
+    # Why participants cannot be compared, and the remedy; empty where they can.
+    problem: str = ""
+
+    def of(self, participant: str) -> int:
+        """Time windows of a participant in one period."""
+        return self.windows.get(participant, 1)
+
+    def periods(self, participant: str, windows: int) -> int:
+        """Periods that so many of its first windows lie in."""
+        return -(-windows // self.of(participant))
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,145 +356,6 @@ class CoupledRun:
             for name, part in self.participants.items()
         ]
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.not_compared else math.nan
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredRun:
-    """What a coupled run measured at its split, cores by participant, which are ranks where those have one thread."""
-
-    name: str
-    split: dict[str, int]
-    # By participant: mean wall seconds of its windows after warm-up without outliers, with as many iterations per
-    # window as all runs have in the mean, and the standard error of that.
-    window_seconds: dict[str, float]
-    standard_errors: dict[str, float]
-    # By participant, its sample: compute seconds per window, from the median per iteration.
-    compute_seconds: dict[str, float]
-    # Of the case, by participant.
-    parameters: dict[str, dict[str, Any]]
-    # Where more ranks ran than there were cores for them, in words.
-    crowding: str = ""
-    # By participant, the version that ran; of those that said which.
-    versions: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Measurements:
-    """Samples for performance models.
-
-    Attributes
-    ----------
-    samples : dict of str to ndarray, shape (n, 2)
-        By participant: cores (which are ranks where each has one thread) and compute seconds per time window, one row
-        per run. For recorded runs the median seconds per coupling iteration times ``iterations``.
-    standard_errors : dict of str to ndarray, shape (n,)
-        Standard error of each row's seconds; NaN where unknown.
-    configuration : str or None
-        Text of ``precice-config.xml``, if known.
-    degrees_of_freedom : dict of str to float
-        Unknowns by participant, where given.
-    iterations : dict of str to float
-        Mean coupling iterations per window by participant, where known.
-    sources : tuple of str
-        Where the samples come from.
-    parameters : dict of str to dict of str to ndarray, shape (n,)
-        By participant, further parameters of each row, by column.
-    recorded : tuple of dict of str to ndarray, shape (W,)
-        For each coupled run that was recorded, what every participant's windows after warm-up cost over its sample: 1
-        where a window is as long as its sample says.
-    runs : tuple of MeasuredRun
-        What recorded runs measured as a whole, to compare predictions with.
-    overhead : dict of str to float
-        Where measured, the part of its compute seconds that a participant spends in ``advance`` without mapping: where
-        it accelerates, most of it is acceleration.
-    core_hours : float
-        What the recorded runs took, from the start of each participant to its end, one core per thread; NaN if unknown.
-    remarks : tuple of str
-        What has to be said of the recorded runs: those that were killed or are not used, participants without stores.
-    communication : dict of str to ndarray, shape (n,)
-        Where known, the seconds of each row that even the busiest rank spends in MPI; NaN where unknown.
-    versions : dict of str to ndarray of str, shape (n,)
-        Of participants that said which version of them ran, that of each row; empty texts where one did not. Rows of
-        two versions are never learned from together: see `precice_lb.dataset.versions.of_versions`.
-    recorded_versions : tuple of dict of str to str
-        The versions of each entry of ``recorded``, by participant.
-    layouts : dict of str to Layouts
-        Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
-        versions by ``name:version``.
-    origins : dict of str to ndarray of str, shape (n,)
-        Where known, what each row was read from: a file and its line, or a run.
-    incomplete : str
-        Runs of which ranks are missing, with these, in words; empty where none is.
-    node_ranks : dict of str to float
-        Ranks (cores, where those are counted) on a full node, where several nodes were in use or it was said.
-    """
-
-    samples: dict[str, NDArray[np.float64]]
-    standard_errors: dict[str, NDArray[np.float64]]
-    configuration: str | None
-    degrees_of_freedom: dict[str, float]
-    iterations: dict[str, float]
-    sources: tuple[str, ...]
-    parameters: dict[str, dict[str, NDArray[Any]]] = field(default_factory=dict)
-    recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
-    runs: tuple[MeasuredRun, ...] = ()
-    overhead: dict[str, float] = field(default_factory=dict)
-    core_hours: float = math.nan
-    remarks: tuple[str, ...] = ()
-    communication: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    versions: dict[str, NDArray[np.str_]] = field(default_factory=dict)
-    recorded_versions: tuple[dict[str, str], ...] = ()
-    layouts: dict[str, Layouts] = field(default_factory=dict)
-    incomplete: str = ""
-    origins: dict[str, NDArray[np.str_]] = field(default_factory=dict)
-    node_ranks: dict[str, float] = field(default_factory=dict)
-
-    def origin(self, name: str, row: int) -> str:
-        """Say where a row of a participant's samples is from.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-        row : int
-            From 0.
-
-        Returns
-        -------
-        str
-        """
-        return str(self.origins[name][row]) if name in self.origins else f"measurements of {name}, row {row + 1}"
-
-    def errors(self, name: str) -> NDArray[np.float64]:
-        """Return the standard errors of a participant's samples, NaN where nothing is known of any.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-        """
-        return np.asarray(self.standard_errors.get(name, self._unknown(name)), dtype=np.float64)
-
-    def communicating(self, name: str) -> NDArray[np.float64]:
-        """Return the seconds of a participant's samples that are communication, NaN where unknown.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-        """
-        return np.asarray(self.communication.get(name, self._unknown(name)), dtype=np.float64)
-
-    def _unknown(self, name: str) -> NDArray[np.float64]:
-        return np.full(len(self.samples[name]), np.nan)
 
 
 def load_imbalance(costs: NDArray[np.float64]) -> float:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import CoupledRun, MeasuredRun, Measurements, ParticipantRun
+from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples, convergence_remarks
+from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import load_runs, remarks
-from precice_lb.dataset.series import mean_of, spread_of, without_outliers
-from precice_lb.dataset.versions import convergence_remarks, measured_layouts
+from precice_lb.dataset.series import OUTLIER_DEVIATIONS, Array, mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
-from precice_lb.layout import Layout
-from precice_lb.names import key_of
+from precice_lb.plural import plural
 from precice_lb.store.records import Complete
 
 
@@ -82,8 +82,9 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if run.time.problem:
             raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    rows: dict[str, list[tuple[float, float, float, float, Mapping[str, Any], str, str]]] = {}
-    layouts: dict[str, list[Layout]] = {}
+    # In the order of the columns of `Samples`, with the parameters apart.
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    stated: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
@@ -94,50 +95,37 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             if not len(each):
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             seconds = float(np.median(each)) * iterations[name]
-            case = part.metadata.get("parameters") or {}
+            error = spread_of(each).error * seconds
             sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
-            row = (
-                float(part.cores),
-                seconds,
-                spread_of(each).error * seconds,
-                sent if sent < seconds else math.nan,
-                case,
-                part.version,
-                f"run {run.name}",
-            )
+            sent = sent if sent < seconds else math.nan
+            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}")
             rows.setdefault(name, []).append(row)
-            layouts.setdefault(key_of(name, part.version), []).append(part.layout)
+            stated.setdefault(name, []).append(part.metadata.get("parameters") or {})
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
             "record more windows or leave out fewer"
         )
-    rows = {name: sorted(entries, key=lambda entry: entry[:3]) for name, entries in sorted(rows.items())}
-    table = {name: np.array([entry[:4] for entry in entries]) for name, entries in rows.items()}
+    frames = {}
+    for name, entries in sorted(rows.items()):
+        frame = Samples(*zip(*entries, strict=True), parameters=_columns(stated[name]))
+        frames[name] = frame[np.lexsort((frame.standard_error, frame.seconds, frame.cores))]
     degrees: dict[str, float] = {}
     for run in runs:
         degrees.update(run.degrees_of_freedom)
     recorded = [(windows, run.versions) for run in runs if (windows := recorded_windows(run))]
     return Measurements(
-        samples={name: data[:, :2] for name, data in table.items()},
-        standard_errors={name: data[:, 2] for name, data in table.items()},
+        frames=frames,
         configuration=runs[0].configuration,
         degrees_of_freedom=degrees,
-        iterations={name: iterations[name] for name in rows},
+        iterations={name: iterations[name] for name in frames},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
-        parameters={name: _columns([entry[4] for entry in entries]) for name, entries in rows.items()},
         recorded=tuple(windows for windows, _ in recorded),
         runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
         remarks=(*remarks(runs), *_guess_remarks(runs), *convergence_remarks(_iterations_by_versions(runs))),
-        communication={name: data[:, 3] for name, data in table.items() if np.isfinite(data[:, 3]).any()},
-        versions={
-            n: np.array([row[5] for row in entries]) for n, entries in rows.items() if any(r[5] for r in entries)
-        },
         recorded_versions=tuple(versions for _, versions in recorded),
-        layouts=measured_layouts(layouts),
-        origins={name: np.array([row[6] for row in entries]) for name, entries in rows.items()},
         incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
         node_ranks=_node_ranks(runs),
     )
@@ -306,48 +294,81 @@ def _origin(run: CoupledRun) -> str:
     return str(metadata.get("configuration_path", f"case {run.case[:12]}"))
 
 
-def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
-    """Return the rows, rising, that no other source says again.
+# Of logarithms: what a reading differs by from the median of several at least, and from a single other one.
+_FAR, _FAR_OF_TWO = 0.3, 0.4
+# Seconds over ranks: slopes of their logarithms, and what they scatter around a line through others.
+_STEEPEST, _FLATTEST, _SCATTER = -1.1, 0.0, 0.15
+# So much farther from what other ranks say than the other of two is the one that is off.
+_CLEARLY = 0.25
 
-    A row is its source, what was measured (participant, ranks, seconds, parameters) and its standard error in seconds;
-    NaN where unknown, as in a table without that column. Rows of one source are readings of their own, however alike.
-    Of different sources those are the same that agree in all, where one may lack the standard error: as many of them
-    count as one source has.
+
+def without_stragglers(measurements: Measurements) -> Measurements:
+    """Leave out readings that are far from others at the same layout, and name them.
+
+    Of three or more that is told by their median and by how far others are from it; of two by the other rank counts, if
+    these tell it. Two that disagree and of which nothing tells which is off stay, and are named.
     """
-    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
-    for position, (source, measured, _) in enumerate(rows):
-        groups.setdefault(measured, {}).setdefault(source, []).append(position)
-    kept: list[int] = []
-    for by_source in groups.values():
-        known: list[int] = []
-        for positions in by_source.values():
-            free = list(known)
-            # Those that are the same to all digits find each other first.
-            for lacking in (False, True):
-                positions = [at for at in positions if not _matched(at, free, known, rows, lacking=lacking)]
-            known += positions
-        kept += known
-    return sorted(kept)
+    kept, remarks, gone = {}, [], set()
+    for name, frame in measurements.frames.items():
+        stays = kept[name] = np.ones(len(frame), dtype=np.bool_)
+        # What is refused behind here has no logarithm.
+        if not (frame.seconds > 0).all():
+            continue
+        cases, logs = frame.cases, np.log(frame.seconds)
+        errors = np.nan_to_num(frame.standard_error / frame.seconds)
+        origins = [text or f"measurements of {name}, row {at}" for at, text in enumerate(frame.origin.tolist(), 1)]
+        for repeats in _groups(cases):
+            if len(repeats) > 2:
+                far = _far_of_many(logs[repeats], errors[repeats])
+            elif len(repeats) == 2 and np.ptp(logs[repeats]) > max(_FAR_OF_TWO, 3 * np.hypot(*errors[repeats])):
+                case = cases[repeats[0]]
+                others = np.array([other[0] != case[0] and other[1:] == case[1:] for other in cases]) & stays
+                far = _far_of_two(logs[repeats], frame.cores[repeats[0]], frame[others])
+            else:
+                continue
+            where = f"{name} on {frame.layouts[repeats[0]].words}"
+            left = np.median(frame.seconds[repeats[~far]])
+            for row in repeats[far].tolist():
+                gone.add(origins[row])
+                remarks.append(
+                    f"{origins[row]}: {frame.seconds[row]:.4g} s of {where} is left out, far from "
+                    f"{plural(int((~far).sum()), 'other reading')} there (median {left:.4g} s); correct it, or measure "
+                    "there again."
+                )
+            if len(repeats) == 2 and not far.any():
+                both = " and ".join(f"{frame.seconds[row]:.4g} s ({origins[row]})" for row in repeats.tolist())
+                remarks.append(
+                    f"{where}: readings of {both} disagree, and nothing tells which is off; measure there again."
+                )
+            stays[repeats[far]] = False
+    if not remarks:
+        return measurements
+    runs = tuple(run for run in measurements.runs if f"run {run.name}" not in gone)
+    return replace(measurements.rows(kept), runs=runs, remarks=(*measurements.remarks, *remarks))
 
 
-def _matched(
-    at: int, free: list[int], known: list[int], rows: Sequence[tuple[Hashable, Hashable, float]], *, lacking: bool
-) -> bool:
-    """Whether one of the free rows is the same as another; the one with a standard error stays in what is known."""
-    error = rows[at][2]
-    for other in free:
-        without = math.isnan(error), math.isnan(rows[other][2])
-        if any(without) if lacking else without == (True, True) or error == rows[other][2]:
-            free.remove(other)
-            if without == (False, True):
-                known[known.index(other)] = at
-            return True
-    return False
+def _groups(cases: Sequence[Hashable]) -> list[NDArray[np.intp]]:
+    groups: dict[Hashable, list[int]] = {}
+    for row, case in enumerate(cases):
+        groups.setdefault(case, []).append(row)
+    return [np.array(rows) for rows in groups.values()]
 
 
-def said_again(name: str, count: int) -> list[str]:
-    """Say how many rows of a participant several sources have, and count once."""
-    if not count:
-        return []
-    rows = "1 row is" if count == 1 else f"{count} rows are"
-    return [f"{rows} in more than one source of {name} and counted once."]
+def _far_of_many(logs: Array, errors: Array) -> NDArray[np.bool_]:
+    gaps = np.abs(logs - np.median(logs))
+    # Few lie closer to their own median than to the true one, as in `precice_lb.dataset.series.spread_of`.
+    deviation = 1.4826 * float(np.median(gaps)) * len(logs) / (len(logs) - 0.8)
+    return np.asarray(gaps > np.maximum(max(_FAR, OUTLIER_DEVIATIONS * deviation), 3 * errors))
+
+
+def _far_of_two(logs: Array, cores: float, others: Samples) -> NDArray[np.bool_]:
+    """Tell by the readings at other core counts which of two is off; none if they do not tell it."""
+    if not len(others):
+        return np.zeros(2, dtype=np.bool_)
+    counts = np.unique(others.cores)
+    seconds = np.log([np.median(others.seconds[others.cores == count]) for count in counts])
+    # Each of them tells a range; in the middle of all these one that is off itself decides nothing.
+    ends = np.sort(seconds - np.log(counts / cores) * np.array([[_STEEPEST], [_FLATTEST]]), axis=0)
+    low, high = np.median(ends, axis=1)
+    misses = np.maximum(np.maximum(low - _SCATTER - logs, logs - high - _SCATTER), 0.0)
+    return np.asarray((misses == misses.max()) & (misses.max() > _CLEARLY) & (misses.min() == 0))

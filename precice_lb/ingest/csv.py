@@ -7,7 +7,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements
-from precice_lb.dataset.samples import distinct, said_again
-from precice_lb.dataset.versions import convergence_remarks, measured_layouts, row_layouts
+from precice_lb.dataset import Measurements, Samples
+from precice_lb.dataset.measurements import convergence_remarks, once, said_again
 from precice_lb.exceptions import DataError
-from precice_lb.layout import Layout, Layouts
-from precice_lb.names import checked_name, key_of
+from precice_lb.names import checked_name
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
@@ -70,11 +68,6 @@ class Sample:
     version: str = ""
     where: str = ""
 
-    @property
-    def layout(self) -> Layout:
-        """Ranks and their threads."""
-        return Layout(self.ranks, self.threads or 1)
-
 
 def join(samples: Iterable[Sample]) -> Measurements:
     """Make one table of the rows, sorted by cores; what another source says again counts once (`distinct`)."""
@@ -85,40 +78,32 @@ def join(samples: Iterable[Sample]) -> Measurements:
         sources.setdefault(sample.source)
     if not rows:
         raise DataError("expected at least one measurement, found none")
-    tables, spread, parameters, iterations, versions, origins = {}, {}, {}, {}, {}, {}
+    frames: dict[str, Samples] = {}
+    iterations: dict[str, float] = {}
     remarks: list[str] = []
     for name, entries in rows.items():
         _check_parameters(name, entries)
-        entries.sort(key=lambda entry: (entry.layout.cores, entry.seconds))
-        kept = distinct([(entry.source, _measured(entry), entry.error) for entry in entries])
-        remarks += said_again(name, len(entries) - len(kept))
-        entries = [entries[at] for at in kept]
-        tables[name] = np.array([(entry.layout.cores, entry.seconds) for entry in entries], dtype=np.float64)
-        spread[name] = np.array([entry.error for entry in entries], dtype=np.float64)
-        origins[name] = np.array([entry.where or entry.source for entry in entries])
-        if any(entry.version for entry in entries):
-            versions[name] = np.array([entry.version for entry in entries])
         columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
-        parameters[name] = {key: values for key, values in columns.items() if values is not None}
-        known = [entry.iterations for entry in entries if not math.isnan(entry.iterations)]
-        if known:
-            iterations[name] = float(np.mean(known))
-        by_version = {
-            f"{name} {version}": [
-                e.iterations for e in entries if e.version == version and not math.isnan(e.iterations)
-            ]
-            for version in sorted({entry.version for entry in entries})
-        }
-        remarks += convergence_remarks({words: float(np.mean(each)) for words, each in by_version.items() if each})
-    layouts: dict[str, list[Layout]] = {}
-    for name, entries in rows.items():
-        if any(entry.threads is not None for entry in entries):
-            for entry in entries:
-                layouts.setdefault(key_of(name, entry.version), []).append(entry.layout)
-    return Measurements(
-        tables, spread, None, {}, iterations, tuple(sources), parameters,
-        versions=versions, remarks=tuple(remarks), layouts=measured_layouts(layouts), origins=origins,
-    )  # fmt: skip
+        whole = Samples(
+            [entry.ranks for entry in entries],
+            [entry.seconds for entry in entries],
+            [entry.threads for entry in entries],
+            [entry.error for entry in entries],
+            version=[entry.version for entry in entries],
+            origin=[entry.where or entry.source for entry in entries],
+            parameters={key: values for key, values in columns.items() if values is not None},
+        )
+        kept = once(whole, [entry.source for entry in entries])
+        frames[name] = frame = whole[kept]
+        remarks += said_again(name, len(whole) - len(frame))
+        counts = np.array([entry.iterations for entry in entries])[kept]
+        if (known := np.isfinite(counts)).any():
+            iterations[name] = float(np.mean(counts[known]))
+        by_version = {version: counts[known & (frame.version == version)] for version in sorted(set(frame.version))}
+        remarks += convergence_remarks(
+            {f"{name} {version}": float(np.mean(each)) for version, each in by_version.items() if len(each)}
+        )
+    return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
 
 
 def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
@@ -135,12 +120,6 @@ def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
                 f"expected runs of one case, found {name} with the parameters {_listed(first)} in {first.source} and "
                 f"{_listed(entry)} in {entry.source}; give the same parameters for every run, or one case at a time"
             )
-
-
-def _measured(sample: Sample) -> Hashable:
-    iterations = None if math.isnan(sample.iterations) else sample.iterations
-    cases = tuple(map(str, sample.parameters.values()))
-    return sample.layout, sample.seconds, sample.version, iterations, cases
 
 
 def _listed(sample: Sample) -> str:
@@ -213,27 +192,31 @@ def import_files(paths: Sequence[Path]) -> Measurements:
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
     """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
-    tables, names = measurements.samples, list(measurements.samples)
-    spread = {name: measurements.errors(name) for name in names}
-    keys = list(dict.fromkeys(key for name in names for key in measurements.parameters.get(name, {})))
-    optional = [any(map(math.isfinite, (error for name in names for error in spread[name])))]
-    optional += [
-        bool(measurements.iterations),
-        any(each != Layouts() for each in measurements.layouts.values()),
-        bool(measurements.versions),
+    frames = measurements.frames
+    keys = dict.fromkeys(key for frame in frames.values() for key in frame.parameters)
+    tables: list[dict[str, list[Any]]] = []
+    for name, frame in frames.items():
+        empty, layouts = [""] * len(frame), frame.layouts
+        tables.append(
+            {
+                "participant": [name] * len(frame),
+                "ranks": [layout.ranks for layout in layouts],
+                "seconds": frame.seconds.tolist(),
+                "standard_error": [_cell(error) for error in frame.standard_error.tolist()],
+                "iterations": [_cell(measurements.iterations.get(name, math.nan))] * len(frame),
+                "threads": [layout.threads for layout in layouts],
+                "version": frame.version.tolist(),
+                **{key: [_cell(each) for each in frame.parameters.get(key, empty)] for key in keys},
+            }
+        )
+    usual = {"standard_error": "", "iterations": "", "threads": 1, "version": ""}
+    # What nothing is known of is left out.
+    header = [
+        column
+        for column in (*COLUMNS, *OPTIONAL_COLUMNS, *keys)
+        if column not in usual or any(each != usual[column] for table in tables for each in table[column])
     ]
-    header = [*COLUMNS, *(column for column, known in zip(OPTIONAL_COLUMNS, optional, strict=True) if known), *keys]
-    rows: list[list[object]] = []
-    for name in names:
-        columns = measurements.parameters.get(name, {})
-        for index, (_, layout) in enumerate(row_layouts(measurements, name)):
-            row: list[object] = [name, layout.ranks, float(tables[name][index, 1])]
-            row += [_cell(float(spread[name][index]))] if optional[0] else []
-            row += [_cell(measurements.iterations.get(name, math.nan))] if optional[1] else []
-            row += [layout.threads] if optional[2] else []
-            ran = measurements.versions.get(name)
-            row += ["" if ran is None else str(ran[index])] if optional[3] else []
-            rows.append(row + [_cell(columns[key][index]) if key in columns else "" for key in keys])
+    rows = [row for table in tables for row in zip(*(table[column] for column in header), strict=True)]
     try:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([header, *rows])

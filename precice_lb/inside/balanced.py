@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.versions import row_layouts
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import FORMAT, FORMAT_VERSION
 
@@ -124,39 +123,34 @@ def balanced(measurements: Measurements, balances: Sequence[Gains]) -> Measureme
         If a participant is unknown or named twice, what its ranks held is not known of all samples, or a gain is larger
         than what it would be taken from.
     """
-    samples, remarks = dict(measurements.samples), list(measurements.remarks)
+    frames, remarks = dict(measurements.frames), list(measurements.remarks)
     for number, balance in enumerate(balances):
         name = balance.participant
-        if name not in samples or name in [other.participant for other in balances[:number]]:
+        if name not in frames or name in [other.participant for other in balances[:number]]:
             raise DataError(
-                f"{balance.source}: expected one file for each of {', '.join(samples)}, found one for {name}; give one "
+                f"{balance.source}: expected one file for each of {', '.join(frames)}, found one for {name}; give one "
                 "for each participant that will run in balance"
             )
-        rows = np.array(samples[name])
-        ran = row_layouts(measurements, name)
+        frame, layouts = frames[name], frames[name].layouts
+        ran = set(zip(frame.version.tolist(), layouts, strict=True))
         # What ranks held is known by their number alone.
-        alike = {layout.ranks: (key, layout) for key, layout in ran}
-        if any(alike[layout.ranks] != (key, layout) for key, layout in ran):
+        if len({layout.ranks for _, layout in ran}) < len(ran):
             raise DataError(
                 f"{balance.source}: expected one version of {name} with as many threads on each number of ranks, found "
                 "several; give the runs of one version and one number of threads"
             )
-        gains = np.array([balance.gain(layout.ranks) for _, layout in ran])
-        if (bad := gains >= rows[:, 1]).any():
+        gains = np.array([balance.gain(layout.ranks) for layout in layouts])
+        if (bad := gains >= frame.seconds).any():
             at = int(np.argmax(bad))
             raise DataError(
-                f"{balance.source}: expected a gain below the {rows[at, 1]:g} s per time window of {name} on "
-                f"{ran[at][1].words}, found {gains[at]:g} s; fit the costs to the runs that are given here"
+                f"{balance.source}: expected a gain below the {frame.seconds[at]:g} s per time window of {name} on "
+                f"{layouts[at].words}, found {gains[at]:g} s; fit the costs to the runs that are given here"
             )
-        rows[:, 1] -= gains
-        samples[name] = rows
-        remarks.append(_said(name, rows, gains))
-    return dataclasses.replace(measurements, samples=samples, runs=(), remarks=tuple(remarks), communication={})
-
-
-def _said(name: str, rows: NDArray[np.float64], gains: NDArray[np.float64]) -> str:
-    shares = 100 * gains / (rows[:, 1] + gains)
-    return (
-        f"{name} is taken to run in balance, on partitions as precice-lb inside writes them: {shares.min():.0f} to "
-        f"{shares.max():.0f} % less per time window than measured."
-    )
+        shares = 100 * gains / frame.seconds
+        remarks.append(
+            f"{name} is taken to run in balance, on partitions as precice-lb inside writes them: {shares.min():.0f} to "
+            f"{shares.max():.0f} % less per time window than measured."
+        )
+        frames[name] = dataclasses.replace(frame, seconds=frame.seconds - gains)
+    frames = {name: dataclasses.replace(frame, communication=math.nan) for name, frame in frames.items()}
+    return dataclasses.replace(measurements, frames=frames, runs=(), remarks=tuple(remarks))

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import CoupledRun, ParticipantRun
+from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
 from precice_lb.plural import plural

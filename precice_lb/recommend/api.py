@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from precice_lb.case.machine import whole_number
-from precice_lb.dataset.records import Measurements, load_imbalance
+from precice_lb.dataset import Measurements
+from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.dataset.records import MeasuredRun, Measurements
-from precice_lb.dataset.versions import of_rows
+from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
 from precice_lb.models.base import new_learner
 from precice_lb.models.measurements import widened_errors
@@ -42,18 +41,19 @@ def learner_name(model: Any) -> str:
 def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
     """Choose rows and columns for a case."""
     given = dict(wanted or {})
-    known = {column for name in names for column in measurements.parameters.get(name, {})}
+    frames = measurements.frames
+    known = {column for name in names for column in frames[name].parameters}
     for column in given:
         if column not in known:
             raise DataError(
                 f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
             )
     columns: dict[str, dict[str, float]] = {}
-    kept = {name: np.ones(len(rows), dtype=np.bool_) for name, rows in measurements.samples.items()}
+    kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}
     warnings: list[str] = []
     for name in names:
         modelled: dict[str, float] = {}
-        for column, values in measurements.parameters.get(name, {}).items():
+        for column, values in frames[name].parameters.items():
             varies = len(np.unique(values)) > 1
             if column not in given:
                 if varies:
@@ -81,7 +81,7 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
         columns[name] = modelled
     runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
     said = {column: value for column, value in given.items() if value is not None}
-    return Case(dataclasses.replace(of_rows(measurements, kept), runs=runs), columns, said, tuple(warnings))
+    return Case(dataclasses.replace(measurements.rows(kept), runs=runs), columns, said, tuple(warnings))
 
 
 def _is_of_case(run: MeasuredRun, given: Values) -> bool:
@@ -154,26 +154,23 @@ def rows_at(ranks: ArrayLike, columns: Mapping[str, float]) -> Array:
 
 def fit_model(case: Case, name: str, learner: Any, cores: float | None = None) -> Any:
     """Fit a model for a participant, of ranks and the parameters of the case; a full node may have so many ranks."""
-    columns = case.columns[name]
-    rows, seconds = measured_rows(case.measurements, name, columns), np.asarray(case.measurements.samples[name])[:, 1]
+    columns, frame = case.columns[name], case.measurements.frames[name]
     # Sorted, so that the order of rows never matters.
-    order = np.lexsort((seconds, rows[:, 0]))
-    rows, seconds = rows[order], np.asarray(seconds, dtype=np.float64)[order]
-    spread, sent = (values[order] for values in (case.measurements.errors(name), case.measurements.communicating(name)))
+    frame = frame[np.lexsort((frame.seconds, frame.cores))]
+    rows, spread = measured_rows(frame, columns), frame.standard_error
     if not columns:
-        spread = widened_errors(rows[:, 0], seconds, spread)
+        spread = widened_errors(frame.cores, frame.seconds, spread)
     model = new_learner(learner)
-    known = {"standard_error": spread, "communication": sent, "cores": cores}
+    known = {"standard_error": spread, "communication": frame.communication, "cores": cores}
     try:
         takes = inspect.signature(model.fit).parameters
-        return model.fit(rows, seconds, **{word: values for word, values in known.items() if word in takes})
+        return model.fit(rows, frame.seconds, **{word: values for word, values in known.items() if word in takes})
     except PreciceLBError as error:
         raise type(error)(f"model of {name}: {error}") from error
     except ValueError as error:
         raise ModelError(f"model of {name}: {type(model).__name__} cannot be fitted: {error}") from error
 
 
-def measured_rows(measurements: Measurements, name: str, columns: Mapping[str, float]) -> Array:
+def measured_rows(samples: Samples, columns: Iterable[str]) -> Array:
     """Ranks and parameters of each measurement, shape (n, 1 + columns)."""
-    ranks = np.asarray(measurements.samples[name], dtype=np.float64)[:, 0]
-    return np.column_stack([ranks, *(measurements.parameters[name][column] for column in columns)])
+    return np.column_stack([samples.cores, *(samples.parameters[column] for column in columns)])

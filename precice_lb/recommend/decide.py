@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import Measurements
+from precice_lb.dataset import Measurements
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import grid_of_ranks

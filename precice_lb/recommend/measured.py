@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import MeasuredRun
+from precice_lb.dataset import MeasuredRun
 from precice_lb.models.measurements import median_of_repeats
 from precice_lb.schedule import Schedule
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import MeasuredRun
+from precice_lb.dataset import MeasuredRun
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.limits import Limits

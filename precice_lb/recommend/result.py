@@ -171,10 +171,9 @@ class Recommendation:
         -------
         ndarray of bool, shape (n,)
         """
-        columns = self.measurements.parameters.get(name, {})
-        same = [np.asarray(columns[key], dtype=np.float64) == value for key, value in self.modelled[name].items()]
-        every = np.ones(len(self.measurements.samples[name]), dtype=np.bool_)
-        return np.asarray(np.all([every, *same], axis=0))
+        frame = self.measurements.frames[name]
+        same = [frame.parameters[key] == value for key, value in self.modelled[name].items()]
+        return np.asarray(np.all([np.ones(len(frame), dtype=np.bool_), *same], axis=0))
 
     def predicted_again(self, name: str) -> NDArray[np.float64]:
         """Seconds per time window that a participant's model gives for each of its measurements.
@@ -188,7 +187,7 @@ class Recommendation:
         -------
         ndarray, shape (n,)
         """
-        rows = measured_rows(self.measurements, name, self.modelled[name])
+        rows = measured_rows(self.measurements.frames[name], self.modelled[name])
         return np.asarray(self.models[name].predict(rows), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,18 +240,14 @@ class Recommendation:
         return {name: each.of(self.split[name]) for name, each in self.layouts.items() if name in self.split}
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
-        rows = zip(self.measurements.samples[name], self.measurements.errors(name), strict=True)
-        columns = self.measurements.parameters.get(name, {})
+        frame, columns = self.measurements.frames[name], self.measurements.parameters[name]
+        threaded = self.measurements.layouts.get(name, Layouts()) != Layouts()
         return [
-            {**self._measured_on(name, int(cores)), "seconds": seconds, "standard_error": error}
+            {"ranks": layout.ranks, **({"threads": layout.threads} if threaded else {})}
+            | {"seconds": frame.seconds[at], "standard_error": frame.standard_error[at]}
             | ({"parameters": {key: values[at] for key, values in columns.items()}} if columns else {})
-            for at, ((cores, seconds), error) in enumerate(rows)
+            for at, layout in enumerate(frame.layouts)
         ]
-
-    def _measured_on(self, name: str, cores: int) -> dict[str, int]:
-        layouts = self.measurements.layouts.get(name, Layouts())
-        layout = layouts.of(cores)
-        return {"ranks": cores} if layouts == Layouts() else {"ranks": layout.ranks, "threads": layout.threads}
 
 
 @dataclass(frozen=True, eq=False)

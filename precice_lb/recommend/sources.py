@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements, load_measurements
-from precice_lb.dataset.samples import distinct, said_again
-from precice_lb.dataset.versions import measured_layouts, of_rows, row_layouts
+from precice_lb.dataset import Measurements, Samples, load_measurements
+from precice_lb.dataset.measurements import joined
 from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
-from precice_lb.layout import Layout, Layouts
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 
@@ -35,7 +33,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Returns
     -------
     Measurements
-        The rows of all sources, what several say once (`precice_lb.dataset.samples.distinct`); configuration and
+        The rows of all sources, what several say once (`precice_lb.dataset.measurements.distinct`); configuration and
         degrees of freedom from the stores.
 
     Raises
@@ -54,7 +52,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     parts = [load_measurements(stores, warmup=warmup, complete=enrich)] if stores else []
     # A file that is named twice says nothing anew.
     parts += [read_csv(path) for path in {path.resolve(): path for path in tables}.values()]
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def measured_under(measurements: Measurements, schedule: Schedule) -> Measurements:
@@ -84,9 +82,7 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
             "expected measurements as a mapping from participant to an array of ranks and seconds, "
             f"found {type(samples).__name__}"
         )
-    checked = check_samples(samples)
-    spread = {name: np.full(len(rows), np.nan) for name, rows in checked.items()}
-    return Measurements(checked, spread, None, {}, {}, ())
+    return Measurements({name: Samples(*rows.T) for name, rows in check_samples(samples).items()})
 
 
 def measurements_given(given: Any) -> Measurements:
@@ -109,19 +105,14 @@ def measurements_given(given: Any) -> Measurements:
 
 def _with_nodes(measurements: Measurements) -> Measurements:
     """Take a column ``nodes`` for what it says of a full node, where several were in use, and for no parameter."""
-    full = dict(measurements.node_ranks)
-    for name, columns in measurements.parameters.items():
-        nodes = columns.get("nodes")
-        if nodes is None or not np.issubdtype(nodes.dtype, np.number):
-            continue
-        several = nodes > 1
-        if several.any():
-            full[name] = float(np.ceil((measurements.samples[name][several, 0] / nodes[several]).max()))
-    parameters = {
-        name: {key: values for key, values in columns.items() if key != "nodes"}
-        for name, columns in measurements.parameters.items()
-    }
-    return replace(measurements, parameters=parameters, node_ranks=full)
+    full, frames = dict(measurements.node_ranks), {}
+    for name, frame in measurements.frames.items():
+        parameters = dict(frame.parameters)
+        nodes = parameters.pop("nodes", np.array(""))
+        if np.issubdtype(nodes.dtype, np.number) and (several := nodes > 1).any():
+            full[name] = float(np.ceil((frame.cores[several] / nodes[several]).max()))
+        frames[name] = replace(frame, parameters=parameters)
+    return replace(measurements, frames=frames, node_ranks=full)
 
 
 def alike_names(names: Iterable[str]) -> list[str]:
@@ -184,55 +175,3 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
             )
         checked[str(name)] = values
     return checked
-
-
-def _joined(parts: Sequence[Measurements]) -> Measurements:
-    having = {name: [part for part in parts if name in part.samples] for part in parts for name in part.samples}
-
-    def joined(column: Callable[[Measurements, str], NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        return {name: np.concatenate([column(part, name) for part in own]) for name, own in having.items()}
-
-    def merged(key: str) -> dict[str, Any]:
-        return {name: value for part in parts for name, value in getattr(part, key).items()}
-
-    # A column that only some sources have says nothing about the rows of the others.
-    shared = {n: sorted(set.intersection(*(set(p.parameters.get(n, {})) for p in own))) for n, own in having.items()}
-    ran = joined(lambda part, name: part.versions.get(name, np.full(len(part.samples[name]), "")))
-    sent = joined(Measurements.communicating)
-    layouts: dict[str, list[Layout]] = {}
-    unknown: set[str] = set()
-    for part, (key, layout) in ((p, row) for n, own in having.items() for p in own for row in row_layouts(p, n)):
-        layouts.setdefault(key, []).append(layout)
-        unknown |= {key} - part.layouts.keys()
-    whole = Measurements(
-        joined(lambda part, name: part.samples[name]),
-        joined(Measurements.errors),
-        next((part.configuration for part in parts if part.configuration is not None), None),
-        merged("degrees_of_freedom"),
-        merged("iterations"),
-        tuple(source for part in parts for source in part.sources),
-        {n: {key: np.concatenate([p.parameters[n][key] for p in having[n]]) for key in keys}
-         for n, keys in shared.items()},
-        tuple(windows for part in parts for windows in part.recorded),
-        tuple(run for part in parts for run in part.runs),
-        merged("overhead"),
-        sum(part.core_hours for part in parts),
-        communication={name: values for name, values in sent.items() if np.isfinite(values).any()},
-        versions={name: versions for name, versions in ran.items() if versions.any()},
-        recorded_versions=tuple(ran for part in parts for ran in part.recorded_versions or [{}] * len(part.recorded)),
-        layouts={k: each for k, each in measured_layouts(layouts).items() if each != Layouts() or k not in unknown},
-        incomplete="; ".join(part.incomplete for part in parts if part.incomplete),
-        origins=joined(lambda part, name: np.array([part.origin(name, r) for r in range(len(part.samples[name]))])),
-        node_ranks={n: max(part.node_ranks.get(n, 0.0) for part in parts) for n in merged("node_ranks")},
-    )  # fmt: skip
-    remarks = [remark for part in parts for remark in part.remarks]
-    order = {}
-    for name, rows in whole.samples.items():
-        # A table may be of runs whose stores are given too.
-        cases = np.column_stack([ran[name], *(values.astype(str) for values in whole.parameters[name].values())])
-        measured = zip(map(tuple, rows.tolist()), map(tuple, cases.tolist()), strict=True)
-        sources = np.repeat(np.arange(len(having[name])), [len(part.samples[name]) for part in having[name]]).tolist()
-        kept = np.array(distinct(list(zip(sources, measured, whole.errors(name), strict=True))))
-        remarks += said_again(name, len(rows) - len(kept))
-        order[name] = kept[np.lexsort((rows[kept, 1], rows[kept, 0]))]
-    return replace(of_rows(whole, order), remarks=tuple(remarks))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import CoupledRun
+from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.runs import missing
 from precice_lb.dataset.samples import measurements_from_runs
 from precice_lb.dataset.series import mean_of

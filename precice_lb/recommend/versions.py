@@ -13,8 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.repeats import without_stragglers
-from precice_lb.dataset.versions import combinations_of, of_versions
+from precice_lb.dataset.samples import without_stragglers
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.names import for_versions, key_of
 from precice_lb.recommend.limits import outside
@@ -65,16 +64,15 @@ def _best(
     demands: Machine | None = given.pop(key, None)
     if demands is None:
         demands = Machine(**{word: given.pop(word) for word in _MACHINE if word in given})
-    known = {name: set(measurements.versions.get(name, ())) for name in measurements.samples}
+    known = {name: set(measurements.versions.get(name, ())) for name in measurements.frames}
     demands.require_names(known)
-    combinations = combinations_of(measurements)
     for name, count in (given.get("present") or {}).items():
         if isinstance(count, str) and name in measurements.versions:
             raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
     failed = given.pop("failed", ())
     choices: list[VersionChoice] = []
     problems: list[Exception] = []
-    for versions in combinations:
+    for versions in measurements.combinations:
         bounds = {
             word: for_versions(value, versions)
             for word, value in given.items()
@@ -82,7 +80,7 @@ def _best(
         }
         try:
             found = recommend(
-                of_versions(measurements, versions),
+                measurements.of_versions(versions),
                 **{**given, **bounds},
                 machine=demands.of_versions(versions),
                 failed=[each for each in failed if _speaks_of(each, versions)],

@@ -11,7 +11,7 @@ from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import percent, seconds_unit
 
 if TYPE_CHECKING:
-    from precice_lb.check.participants import CheckResult, FindingGroup
+    from precice_lb.check import CheckResult, FindingGroup
 
 
 def check_blocks(result: CheckResult) -> list[Block]:

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
-from precice_lb.dataset.coupled_time import CoupledTime
 from precice_lb.dataset.guesses import Predictor
-from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset.records import CoupledTime, load_imbalance
 from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout

@@ -15,7 +15,6 @@ from precice_lb.dataset import Measurements
 from precice_lb.dataset.guesses import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
-from precice_lb.dataset.versions import measured_layouts
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.precice_xml.records import CouplingScheme
 from precice_lb.recommend import load_sources
@@ -189,7 +188,7 @@ class Observer:
                 learner=self._learner,
                 restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
                 restart_measured=self._restart_cost is None,
-                layouts=measured_layouts({each.participant: [each.layout] for each in participants}),
+                layouts={each.participant: each.layout for each in participants},
                 versions={name: str(each.get("version", "")) for name, each in run.metadata.items()},
             )
             self._rebalance_problem = ""

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import GUESSED, Columns, Guesses
-from precice_lb.dataset.participants import participant_times
-from precice_lb.dataset.rows import layout_of
+from precice_lb.dataset.windows import participant_times, windows_of
 from precice_lb.store.records import RankFile
 
 Array = NDArray[np.float64]
@@ -49,7 +48,7 @@ class Series:
             rows = store.advances
             if not len(rows) or rows["window"][-1] <= self.last_window:
                 return
-        layout = layout_of(group)
+        layout = windows_of(group)
         new = layout.windows > self.last_window
         if not new.any():
             return

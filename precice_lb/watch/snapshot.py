@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.dataset.guesses import Predictor
 from precice_lb.dataset.series import Drift
-from precice_lb.dataset.versions import of_versions
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plain import plain
@@ -190,7 +189,7 @@ def rebalance(
     learner: str | None = None,
     restart_seconds: float = math.nan,
     restart_measured: bool = False,
-    layouts: Mapping[str, Layouts] | None = None,
+    layouts: Mapping[str, Layout] | None = None,
     versions: Mapping[str, str] | None = None,
 ) -> Rebalance:
     """Recommend for the load that a run has now.
@@ -205,12 +204,12 @@ def rebalance(
     if measurements is not None and measurements.versions:
         running = {name: (versions or {}).get(name, "") for name in measurements.versions}
         for name, version in running.items():
-            if version not in (known := sorted(set(measurements.versions[name].tolist()))):
+            if version not in (known := measurements.versions[name]):
                 raise DataError(
                     f"expected measurements of {name} {version or 'without a version'}, which runs, found those of "
                     f"{', '.join(each or 'none' for each in known)}; measure it"
                 )
-        measurements = of_versions(measurements, running)
+        measurements = measurements.of_versions(running)
 
     def recommended(what: Measurements, parameters: Mapping[str, float | str | None] | None) -> Recommendation:
         return recommend(
@@ -219,24 +218,23 @@ def rebalance(
         )  # fmt: skip
 
     if measurements is None:
-        now = {name: np.array([[float(ranks[name]), compute_seconds[name]]]) for name in ranks}
-        alone = Measurements(now, {}, configuration, {}, dict(iterations), (), layouts=dict(layouts or {}))
-        result = recommended(alone, None)
+        ran = {name: (layouts or {}).get(name, Layout(cores)) for name, cores in ranks.items()}
+        now = {name: Samples([layout.ranks], [compute_seconds[name]], layout.threads) for name, layout in ran.items()}
+        result = recommended(Measurements(now, configuration, iterations=dict(iterations)), None)
         basis = "this run alone, at one split"
     else:
         before = recommended(measurements, parameters)
-        scaled, spread = {}, {}
-        for name, samples in measurements.samples.items():
+        scaled = {}
+        for name, frame in measurements.frames.items():
             model = before.models[name]
             factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
-            scaled[name] = samples * np.array([1.0, factor])
-            spread[name] = measurements.errors(name) * factor
+            scaled[name] = dataclasses.replace(
+                frame, seconds=frame.seconds * factor, standard_error=frame.standard_error * factor,
+                communication=math.nan,
+            )  # fmt: skip
         # What windows of other runs differed by belongs to another load.
-        load = dataclasses.replace(
-            measurements, samples=scaled, standard_errors=spread, recorded=(), runs=(), communication={}
-        )
-        result = recommended(load, parameters)
-        counts = ", ".join(f"{len(rows)} of {name}" for name, rows in measurements.samples.items())
+        result = recommended(dataclasses.replace(measurements, frames=scaled, recorded=(), runs=()), parameters)
+        counts = ", ".join(f"{len(frame)} of {name}" for name, frame in scaled.items())
         basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
     present = result.alternatives.get("present")
     if present is None:

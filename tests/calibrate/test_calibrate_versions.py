@@ -229,7 +229,7 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     assert loaded is not None
     measured = loaded.measurements()
     rows = measured.samples["Left"]
-    work = np.where(measured.versions["Left"] == "gpu", 0.06, 0.6)
+    work = np.where(measured.frames["Left"].version == "gpu", 0.06, 0.6)
     np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
     assert "Right" not in measured.versions
     recommendation, _ = recommend_case(measured_by(loaded), Case())

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from report_helpers import configuration
 from store_helpers import START, row, write_store
 
-from precice_lb.check import CheckResult, check_runs
-from precice_lb.check.participants import Finding
+from precice_lb.check import CheckResult, Finding, check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import drift_of, outliers_of, shared_slowness, spread_of, warmup_of

@@ -9,8 +9,7 @@ import pytest
 from record_helpers import SOLVER, assert_fine, run_pair
 from store_helpers import row, write_store
 
-from precice_lb.check import CheckResult, check_runs
-from precice_lb.check.participants import IDLE
+from precice_lb.check import IDLE, CheckResult, check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 

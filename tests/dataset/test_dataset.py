@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_helpers import PARALLEL, SERIAL, START, metadata, row, write_store
 
-from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, rows
+from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, windows
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.runs import roles_of
 from precice_lb.dataset.series import spread_of
@@ -281,7 +281,7 @@ def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monk
             writer = StoreWriter(tmp_path / f"{size}", metadata("A", rank, size), PARALLEL)
             writer.append(calls)
             writer.close(finished=True, ended_unix_ns=START + 10**9)
-    monkeypatch.setattr(rows, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(windows, "_KEPT_BYTES", 0)
     peaks = []
     load_runs([tmp_path / "2"])
     for size in (2, 12):
@@ -337,19 +337,20 @@ def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() 
         if (ranks := int(name[0]))
     ]
     table = measurements_from_runs(runs)
-    relative = dict(zip(table.samples["A"][:, 1], table.standard_errors["A"] / table.samples["A"][:, 1], strict=True))
-    least, *_, most = (relative[seconds] for seconds in sorted(table.samples["A"][:, 1], key=lambda s: relative[s]))
+    frame = table.frames["A"]
+    relative = dict(zip(frame.seconds, frame.standard_error / frame.seconds, strict=True))
+    least, *_, most = (relative[seconds] for seconds in sorted(frame.seconds, key=lambda s: relative[s]))
     # Independent windows: 1.2533 * 0.15 / sqrt(240), times the root of (1 + 0.9) / (1 - 0.9) for those that are alike.
     assert least == pytest.approx(0.012, rel=0.4)
     assert 2.5 * least < most < 8 * least
-    worst = max(range(5), key=lambda at: table.standard_errors["A"][at] / table.samples["A"][at, 1])
+    worst = int(np.argmax(frame.standard_error / frame.seconds))
     assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
     gaps = []
     # As they are, and as if both runs on 4 ranks had had the other one's windows.
-    swapped = table.standard_errors["A"].copy()
+    swapped = frame.standard_error.copy()
     swapped[2:4] = swapped[[3, 2]]
-    for errors in (table.standard_errors["A"], swapped):
-        given = dataclasses.replace(table, standard_errors={**table.standard_errors, "A": errors})
+    for errors in (frame.standard_error, swapped):
+        given = dataclasses.replace(table, frames={"A": dataclasses.replace(frame, standard_error=errors)})
         model = fit_model(case_of(given, ("A",), None, None), "A", None)
         gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
     assert gaps[0] < 0.7 * gaps[1]
@@ -365,7 +366,7 @@ def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> Non
     found = load_measurements([tmp_path])
     assert found.sources == ("run-4", "run-2") or found.sources == ("run-2", "run-4")
     np.testing.assert_array_equal(found.samples["A"][:, 0], [2, 4])
-    for (ranks, seconds), spread in zip(found.samples["A"], found.standard_errors["A"], strict=True):
+    for (ranks, seconds), spread in zip(found.samples["A"], found.frames["A"].standard_error, strict=True):
         planted = noise[int(ranks)][3:] / ranks
         assert seconds == pytest.approx(np.median(planted) + TRANSFER, abs=1e-7)
         assert spread == pytest.approx(spread_of(planted + TRANSFER).error * seconds, rel=1e-3)
@@ -510,7 +511,7 @@ def test_ranks_in_memory_in_files_and_merged_agree_with_loops_over_single_calls(
             write_store(Path(name), table, "A", rank, size, configuration=SERIAL)
         found = [load_runs([name], warmup=0)[0].participants["A"]]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rows, "_KEPT_BYTES", 100)
+            patch.setattr(windows, "_KEPT_BYTES", 100)
             found.append(load_runs([name], warmup=0)[0].participants["A"])
         export_merged([name], f"{name}-merged")
         found.append(load_runs([f"{name}-merged"], warmup=0)[0].participants["A"])

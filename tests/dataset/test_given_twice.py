@@ -13,9 +13,8 @@ from store_helpers import START, row, write_store
 from precice_lb import recommend_split
 from precice_lb.check import check_runs
 from precice_lb.dataset import load_measurements, load_runs
-from precice_lb.dataset.samples import distinct
-from precice_lb.export import export_merged
-from precice_lb.export.runs import exported_runs
+from precice_lb.dataset.measurements import distinct
+from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.csv import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.recommend import load_sources
@@ -148,7 +147,7 @@ def test_equal_rows_of_a_table_are_readings_of_their_own_and_those_of_another_co
         )
     for found in (alone, *(read([table, other]) for read in (import_files, load_sources) for other in (table, copy))):
         assert found.samples["A"].tolist() == [[1, 0.25]] * 5 + [[2, 0.25]]
-        np.testing.assert_array_equal(np.sort(found.standard_errors["A"]), [0.01, 0.01, 0.01, 0.01, 0.02, np.nan])
+        np.testing.assert_array_equal(np.sort(found.frames["A"].standard_error), [0.01, 0.01, 0.01, 0.01, 0.02, np.nan])
         assert sorted(found.parameters["A"]["level"]) == [8, 8, 8, 8, 8, 9]
         assert len(found.samples["B"]) == 1
     # The table with most of them says how often it was measured.
@@ -170,9 +169,9 @@ def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) ->
     more = load_sources([tmp_path / "table.csv", stores])
     for name in alone.samples:
         np.testing.assert_array_equal(both.samples[name], alone.samples[name])
-        np.testing.assert_array_equal(both.standard_errors[name], alone.standard_errors[name])
+        np.testing.assert_array_equal(both.frames[name].standard_error, alone.frames[name].standard_error)
         np.testing.assert_array_equal(more.samples[name][:2], alone.samples[name])
-        np.testing.assert_array_equal(more.standard_errors[name][:2], alone.standard_errors[name])
+        np.testing.assert_array_equal(more.frames[name].standard_error[:2], alone.frames[name].standard_error)
     assert more.samples["A"][2:].tolist() == [[4, 0.1]]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from precice_lb import recommend_split
 from precice_lb.cli.app import main
-from precice_lb.dataset.repeats import without_stragglers
+from precice_lb.dataset.samples import without_stragglers
 from precice_lb.ingest.csv import read_csv
 from precice_lb.recommend.sources import measurements_from_arrays
 
@@ -77,6 +77,6 @@ def test_columns_and_runs_follow_the_rows_that_stay(tmp_path: Path) -> None:
         "Sea,4,1.0,0.1,1,a\nSea,4,50,0.2,1,a\nSea,4,1.1,0.3,1,a\nSea,8,0.6,0.4,1,b\n"
     )
     found = without_stragglers(read_csv(path))
-    np.testing.assert_array_equal(found.errors("Sea"), [0.1, 0.3, 0.4])
+    np.testing.assert_array_equal(found.frames["Sea"].standard_error, [0.1, 0.3, 0.4])
     assert found.parameters["Sea"]["note"].tolist() == ["a", "a", "b"]
-    assert [found.origin("Sea", row) for row in range(3)] == [f"{path}, line {line}" for line in (2, 4, 5)]
+    assert found.frames["Sea"].origin.tolist() == [f"{path}, line {line}" for line in (2, 4, 5)]

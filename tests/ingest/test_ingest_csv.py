@@ -27,7 +27,7 @@ def test_rows_are_read_by_participant_and_sorted_by_ranks(tmp_path: Path) -> Non
     np.testing.assert_array_equal(found.samples["Outer"], [[8, 0.5]])
     np.testing.assert_array_equal(found.parameters["Inner"]["mesh"], [100.0, 100.0])
     assert list(found.parameters["Inner"]["machine"]) == ["b", "a"]
-    assert np.isnan(found.standard_errors["Inner"]).all()
+    assert np.isnan(found.frames["Inner"].standard_error).all()
     assert found.configuration is None
     assert found.sources == (str(tmp_path / "measurements.csv"),)
 
@@ -191,7 +191,7 @@ def test_a_frame_is_read_as_a_file_is(tmp_path: Path) -> None:
 def test_error_and_iterations_have_columns_of_their_own(tmp_path: Path) -> None:
     text = "participant,ranks,seconds,Standard_Error,iterations,mesh\nA,1,2,0.5,3,7\nA,2,1,,4,\nB,1,1,,,\n"
     found = read_csv(_write(tmp_path, text))
-    np.testing.assert_array_equal(found.standard_errors["A"], [0.5, np.nan])
+    np.testing.assert_array_equal(found.frames["A"].standard_error, [0.5, np.nan])
     assert found.iterations == {"A": 3.5}
     np.testing.assert_array_equal(found.parameters["A"]["mesh"], [7, np.nan])
     assert found.parameters["B"] == {}
@@ -208,7 +208,7 @@ def test_everything_known_of_the_rows_survives_writing(tmp_path: Path) -> None:
     second = read_csv(tmp_path / "again.csv")
     for name in ("A", "B"):
         np.testing.assert_array_equal(second.samples[name], first.samples[name])
-        np.testing.assert_array_equal(second.standard_errors[name], first.standard_errors[name])
+        np.testing.assert_array_equal(second.frames[name].standard_error, first.frames[name].standard_error)
         assert second.parameters[name].keys() == first.parameters[name].keys()
         for key, values in first.parameters[name].items():
             np.testing.assert_array_equal(second.parameters[name][key], values)

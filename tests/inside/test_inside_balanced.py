@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from precice_lb.__main__ import main
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError
 from precice_lb.inside.balanced import Gains, balanced, read_gains
-from precice_lb.layout import Layouts
 from precice_lb.recommend import recommend_split
 from precice_lb.recommend.sources import measurements_from_arrays
 
@@ -99,8 +99,7 @@ def test_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_gains_are_those_of_ranks_with_threads() -> None:
-    measurements = measurements_from_arrays({"Fluid": FLUID * [4, 0.25], "Solid": SOLID})
-    measurements = dataclasses.replace(measurements, layouts={"Fluid": Layouts(None, 4)})
+    measurements = Measurements({"Fluid": Samples(RANKS, FLUID[:, 1] / 4, 4), "Solid": Samples(*SOLID.T)})
     balance = Gains("Fluid", tuple(RANKS.tolist()), tuple(16.0 / RANKS), tuple(10.0 / RANKS), 1.0)
     found = balanced(measurements, [balance]).samples["Fluid"]
     np.testing.assert_allclose(found, np.column_stack([RANKS * 4, 10.0 / RANKS]))
@@ -116,10 +115,10 @@ def test_balances_that_do_not_fit_are_refused() -> None:
     whole = Gains("Fluid", tuple(RANKS.tolist()), tuple(64.0 / RANKS), tuple(40.0 / RANKS), 1.0)
     with pytest.raises(DataError, match="found one for Fluid"):
         balanced(measurements, [whole, whole])
-    both = {"layouts": {"Fluid": Layouts(2, None)}, "versions": {"Fluid": np.array(["cpu"] * 4 + ["gpu"])}}
-    rows = {"Fluid": FLUID[[0, 1, 2, 3, 3]], "Solid": SOLID}
-    for word, value in both.items():
-        mixed = dataclasses.replace(measurements, **{"samples": rows, word: value})
+    rows = measurements.frames["Fluid"][[0, 1, 2, 3, 3]]
+    threaded = dataclasses.replace(rows, ranks=np.full(5, 2), threads=rows.ranks / 2)
+    for several in (threaded, dataclasses.replace(rows, version=["cpu"] * 4 + ["gpu"])):
+        mixed = dataclasses.replace(measurements, frames=measurements.frames | {"Fluid": several})
         with pytest.raises(DataError, match="expected one version of Fluid with as many threads"):
             balanced(mixed, [whole])
     far = Gains("Fluid", tuple(RANKS.tolist()), tuple(900.0 / RANKS), tuple(40.0 / RANKS), 1.0)

@@ -27,10 +27,9 @@ def run(ranks: int, *, known: bool = True) -> CoupledRun:
 
 def test_communication_of_runs_is_what_the_busiest_rank_spends_in_mpi() -> None:
     found = measurements_from_runs([run(8), run(2), run(4, known=False)])
-    assert list(found.communication) == ["A"]
-    per_iteration = found.communicating("A") / found.iterations["A"]
+    per_iteration = found.frames["A"].communication / found.iterations["A"]
     np.testing.assert_allclose(per_iteration, [2.0 * 2 ** (-2 / 3), np.nan, 2.0 * 8 ** (-2 / 3)])
-    assert np.isnan(found.communicating("B")).all()
+    assert np.isnan(found.frames["B"].communication).all()
 
 
 def test_the_factorised_model_of_a_recommendation_has_it() -> None:

@@ -20,7 +20,7 @@ from report_helpers import refused
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.design import CalibrationDesign, spread_splits
 from precice_lb.cli import main
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.precice_xml import accepted_ranks, parse_configuration, read_configuration
@@ -200,7 +200,7 @@ def test_recorded_runs_bring_the_bounds_of_their_configuration() -> None:
         name: np.array([[float(value) for value in values] for who, *values in rows if who == name])
         for name in ("Flow", "Shell")
     }
-    recorded = Measurements(samples, {}, TEXT, {}, {}, ())
+    recorded = Measurements({name: Samples(*each.T) for name, each in samples.items()}, TEXT)
     assert recommend_split(recorded, 5).split["Shell"] == 2
     unreadable = dataclasses.replace(recorded, configuration="<nothing/>")
     assert recommend_split(unreadable, 5).split["Shell"] == 1

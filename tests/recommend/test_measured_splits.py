@@ -9,7 +9,7 @@ import pytest
 from coupled_runs import coupled_run
 
 from precice_lb.calibrate import CalibrationDesign
-from precice_lb.dataset import CoupledRun, measurements_from_runs
+from precice_lb.dataset import CoupledRun, Samples, measurements_from_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.report.page.decision import next_runs
 from precice_lb.schedule import Schedule
@@ -96,13 +96,11 @@ def test_nor_does_it_change_the_version(level: float) -> None:
     """One version that was measured far from where it would be used, beside one that ran there."""
     runs = [ran("a", 24, 1.0), ran("b", 32, 1.0)]
     data = measurements_from_runs(runs)
-    far = np.column_stack([np.array([2.0, 3.0]), np.array([26.0, 17.5])])
+    far = Samples(np.array([2.0, 3.0]), np.array([26.0, 17.5]), version="far")
+    near = dataclasses.replace(data.frames["A"], version="near")
     data = dataclasses.replace(
         data,
-        samples={**data.samples, "A": np.vstack([data.samples["A"], far])},
-        standard_errors={**data.standard_errors, "A": np.append(data.errors("A"), [np.nan, np.nan])},
-        versions={"A": np.array(["near", "near", "far", "far"])},
-        parameters={}, layouts={}, origins={}, recorded=(), recorded_versions=(),
+        frames={**data.frames, "A": Samples.concat([near, far])}, recorded=(), recorded_versions=(),
         runs=tuple(dataclasses.replace(run, versions={"A": "near"}) for run in data.runs),
     )  # fmt: skip
     assert recommend_split(data, BUDGET, level=level).versions == recommend_split(data, BUDGET).versions

@@ -18,7 +18,7 @@ from report_helpers import write_campaign
 from sklearn.linear_model import LinearRegression
 
 from precice_lb import recommend_split
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models.published.normal_form import PMNFRegressor
 from precice_lb.recommend import Recommendation, load_sources, recommend
@@ -45,21 +45,11 @@ def schroeder() -> Measurements:
     return load_sources([DATA / "schroeder2019.csv"])
 
 
-def measurements(samples: dict[str, Array], **fields: Any) -> Measurements:
-    errors = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
-    return Measurements(
-        **(
-            {
-                "samples": samples,
-                "standard_errors": errors,
-                "configuration": None,
-                "degrees_of_freedom": {},
-                "iterations": {},
-                "sources": ("test",),
-            }
-            | fields
-        )
-    )
+def measurements(
+    samples: dict[str, Array], parameters: dict[str, dict[str, Any]] | None = None, **fields: Any
+) -> Measurements:
+    frames = {name: Samples(*rows.T, parameters=(parameters or {}).get(name, {})) for name, rows in samples.items()}
+    return Measurements(frames, **fields)
 
 
 @pytest.mark.parametrize(("total", "inner"), [(280, 190), (336, 228), (392, 266), (448, 305), (504, 342), (560, 379)])

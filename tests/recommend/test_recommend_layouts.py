@@ -197,10 +197,9 @@ def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, ca
 
 
 def test_a_running_split_is_compared_in_cores() -> None:
-    layouts = Layouts(1, None)
     found = rebalance(
-        configuration(), {"Inner": 8, "Outer": 8}, {"Inner": 4.0, "Outer": 1.0}, ONE, layouts={"Outer": layouts}
+        configuration(), {"Inner": 8, "Outer": 8}, {"Inner": 4.0, "Outer": 1.0}, ONE, layouts={"Outer": Layout(1, 8)}
     )
-    assert found.layouts == {"Outer": layouts}
+    assert found.layouts == {"Outer": Layouts(1, None)}
     assert sum(found.split.values()) <= 16
     assert found.split["Inner"] > 8

@@ -13,7 +13,7 @@ import pytest
 from report_helpers import configuration, precice_lb, write_campaign
 from test_recommend import CASE, DATA
 
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.recommend import Machine, recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
@@ -249,11 +249,10 @@ def test_a_curve_without_a_knee_has_none() -> None:
 
 
 def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
-    rows = np.column_stack([[4, 8, 16, 32], [4.0, 2.0, 1.0, 0.5]])
+    rows = Samples(np.array([4, 8, 16, 32]), np.array([4.0, 2.0, 1.0, 0.5]))
     varying = np.tile([0.6, 1.4], 30)
-    spread = {name: np.full(4, np.nan) for name in "AB"}
     recorded = ({"A": varying, "B": varying[::-1]},)
-    table = Measurements(dict.fromkeys("AB", rows), spread, None, {}, {}, (), {}, recorded)
+    table = Measurements(dict.fromkeys("AB", rows), recorded=recorded)
     found = recommend(table, 40, schedule=Schedule.parallel(["A", "B"]), within=0.05)
     # Whoever is slow is waited for: 1.4 times what either takes.
     assert found.window_seconds == pytest.approx(1.4 * found.compute_seconds["A"], rel=0.05)

@@ -10,7 +10,7 @@ import pytest
 from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
-from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, measurements_from_runs
+from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, Samples, measurements_from_runs
 from precice_lb.dataset.samples import recorded_windows
 from precice_lb.recommend import recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime
@@ -22,9 +22,7 @@ NAMES = ["Fluid", "Solid"]
 
 def measured(recorded: tuple[dict[str, Any], ...] = ()) -> Measurements:
     """Both take 32 s per window on one rank and scale perfectly."""
-    rows = np.column_stack([RANKS, 32 / RANKS])
-    spread = {name: np.full(len(rows), math.nan) for name in NAMES}
-    return Measurements(dict.fromkeys(NAMES, rows), spread, None, {}, {}, ("test",), {}, recorded)
+    return Measurements(dict.fromkeys(NAMES, Samples(RANKS, 32 / RANKS)), recorded=recorded)
 
 
 # Over the typical window.

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from store_helpers import START, row, write_store
 
-from precice_lb.dataset import Measurements, load_measurements
-from precice_lb.dataset.records import MeasuredRun
-from precice_lb.dataset.versions import combinations_of, of_versions
+from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
@@ -27,13 +25,11 @@ AORTA = Path(__file__).parent.parent / "data" / "totounferoush2022_aorta.csv"
 
 def planted(times: dict[str, dict[str, Any]], ranks: tuple[int, ...] = RANKS) -> Measurements:
     """Measurements without noise: of each participant and version a function from ranks to seconds."""
-    samples, versions = {}, {}
+    frames = {}
     for name, each in times.items():
-        samples[name] = np.array([(p, law(p)) for law in each.values() for p in ranks], dtype=float)
-        if "" not in each:
-            versions[name] = np.array([version for version in each for _ in ranks])
-    none = {name: np.full(len(rows), np.nan) for name, rows in samples.items()}
-    return Measurements(samples, none, None, {}, {}, (), versions=versions)
+        rows = np.array([(p, law(p)) for law in each.values() for p in ranks], dtype=float)
+        frames[name] = Samples(*rows.T, version=np.repeat(list(each), len(ranks)))
+    return Measurements(frames)
 
 
 LAWS = {
@@ -66,7 +62,7 @@ def test_versions_are_as_each_recommended_alone() -> None:
     data = planted(LAWS)
     both = recommend_split(data, 20)
     for choice in both.choices:
-        alone = recommend_split(of_versions(data, choice.versions), 20)
+        alone = recommend_split(data.of_versions(choice.versions), 20)
         assert choice.found.to_dict() == alone.to_dict()
         assert not alone.versions
         assert len(choice.found.measurements.samples["Fluid"]) == len(RANKS)
@@ -85,7 +81,7 @@ def test_all_combinations_of_several_participants_are_compared() -> None:
         "Solid": {"old": lambda p: 80.0 / p, "new": lambda p: 40.0 / p},
     }
     data = planted(laws)
-    assert len(combinations_of(data)) == 4
+    assert len(data.combinations) == 4
     found = recommend_split(data, 12, learner="bayes")
     assert found.versions == {"Fluid": "gpu", "Solid": "new"}
     assert [each.versions for each in found.choices][-1] == {"Fluid": "cpu", "Solid": "old"}
@@ -153,15 +149,9 @@ def test_measured_windows_count_for_their_own_versions() -> None:
 def test_no_version_is_recommended_beyond_its_measurements_against_what_was_measured_with_another() -> None:
     # Two points of the one version, far from the budget: its interval is wide there.
     known = planted(LAWS)
-    far = np.array([(1, 20.0), (2, 10.2)])
-    keep = known.versions["Fluid"] == "gpu"
-    rows = np.concatenate([known.samples["Fluid"][keep], far])
-    data = dataclasses.replace(
-        known,
-        samples={"Fluid": rows, "Solid": known.samples["Solid"]},
-        standard_errors={"Fluid": np.full(len(rows), np.nan), "Solid": known.standard_errors["Solid"]},
-        versions={"Fluid": np.array(["gpu"] * int(keep.sum()) + ["far"] * 2)},
-    )
+    far, fluid = Samples([1, 2], [20.0, 10.2], version="far"), known.frames["Fluid"]
+    both = Samples.concat([fluid[fluid.version == "gpu"], far])
+    data = dataclasses.replace(known, frames=known.frames | {"Fluid": both})
     runs = (run_of("gpu", {"Fluid": 4, "Solid": 8}, 6.0),)
     plain = recommend_split(data, 14)
     assert plain.versions == {"Fluid": "far"}
@@ -178,16 +168,16 @@ def test_a_column_of_versions_is_read_written_and_joined(tmp_path: Path) -> None
     data = read_csv(table)
     # What several tables say counts once, but not what two versions took.
     shutil.copy(table, tmp_path / "copy.csv")
-    assert load_sources([table, tmp_path / "copy.csv"]).versions["Fluid"].tolist() == ["cpu", "gpu"]
-    assert data.versions["Fluid"].tolist() == ["cpu", "gpu"]
+    assert load_sources([table, tmp_path / "copy.csv"]).frames["Fluid"].version.tolist() == ["cpu", "gpu"]
+    assert data.frames["Fluid"].version.tolist() == ["cpu", "gpu"]
     assert "Solid" not in data.versions
     write_csv(data, tmp_path / "b.csv")
     again = read_csv(tmp_path / "b.csv")
-    assert again.versions["Fluid"].tolist() == ["cpu", "gpu"]
+    assert again.frames["Fluid"].version.tolist() == ["cpu", "gpu"]
     (tmp_path / "c.csv").write_text("participant,version,ranks,seconds\nFluid,gpu,4,3\n")
     (tmp_path / "d.csv").write_text("participant,ranks,seconds\nSolid,4,0.5\n")
     joined = load_sources([table, tmp_path / "c.csv", tmp_path / "d.csv"])
-    assert joined.versions["Fluid"].tolist() == ["cpu", "gpu", "gpu"]
+    assert joined.frames["Fluid"].version.tolist() == ["cpu", "gpu", "gpu"]
     assert joined.samples["Fluid"][:, 0].tolist() == [1, 1, 4]
     (tmp_path / "e.csv").write_text("participant,version,ranks,seconds\nFluid,a:b,4,3\n")
     with pytest.raises(Exception, match=r"letters, digits, _ \. and - as the name of a version, found"):

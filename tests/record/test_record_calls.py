@@ -25,7 +25,7 @@ from record_helpers import (
 )
 from store_helpers import PARALLEL, contents, row, rows
 
-from precice_lb.dataset.rows import RankTables
+from precice_lb.dataset.windows import RankTables
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
 from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class

@@ -23,7 +23,7 @@ from record_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.rows import RankTables
+from precice_lb.dataset.windows import RankTables
 from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import tables

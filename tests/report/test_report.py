@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import HOSTILE, falling, write_csv
 
-from precice_lb.dataset import Measurements
+from precice_lb.dataset import Measurements, Samples
 from precice_lb.names import visible
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.charts import CHARTS
@@ -237,8 +237,7 @@ def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> Non
 
 
 def test_measured_points_alone_do_not_need_a_configuration() -> None:
-    measurements = Measurements(
-        {"A": falling(1.0), "B": falling(2.0)}, {}, None, {"A": 10.0, "B": 40.0}, {}, ("table",)
-    )
+    frames = {"A": Samples(*falling(1.0).T), "B": Samples(*falling(2.0).T)}
+    measurements = Measurements(frames, degrees_of_freedom={"A": 10.0, "B": 40.0})
     recommendation = recommend(measurements, 12, schedule=Schedule.parallel(["A", "B"]))
     assert "DoF-proportional split" in " ".join(screen(recommendation).split())

@@ -20,8 +20,7 @@ from precice_lb.check import check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import PreciceLBError, StoreError
-from precice_lb.export import export_merged
-from precice_lb.export.runs import exported_runs
+from precice_lb.export import export_merged, exported_runs
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_text import summary_blocks
 from precice_lb.report.terminal import rendered

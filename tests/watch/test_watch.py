@@ -31,8 +31,7 @@ from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.export import export_merged
-from precice_lb.export.runs import exported_runs
+from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
 from precice_lb.ingest.profiling.enrich import WaitsFiller

@@ -17,7 +17,7 @@ import numpy as np
 
 from precice_lb.calibrate.design import TARGET_REGRET
 from precice_lb.check import CheckResult, check_runs
-from precice_lb.dataset.versions import is_of
+from precice_lb.dataset.measurements import is_of
 from precice_lb.names import visible
 from precice_lb.report.page.decision import Prospects, next_runs
 from precice_lb.report.summary import RunSummary, summarise

@@ -1,22 +1,197 @@
-"""One participant of a coupled run: from the rows of its ranks to wait and compute time per time window."""
+"""From the rows of the ranks of a participant to its time windows, one rank after the other.
+
+Every rank of a participant makes the same calls, so that the k-th row of one rank belongs to the k-th row of another.
+The memory needed does not grow with their number.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import Guesses
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
-from precice_lb.dataset.rows import Layout, RankTables
-from precice_lb.store.columns import ADVANCE_SPENDS
-from precice_lb.store.records import RankFile
+from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, TABLES
+from precice_lb.store.records import Complete, RankFile
 
-Seconds = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]
+
+# What is kept of the ranks of a participant for another look at them.
+_KEPT_BYTES = 1 << 23
+
+
+@dataclass(eq=False)
+class Ranks:
+    """Ranks of a participant, sorted: iterated, each with its tables and what was measured beside it.
+
+    Those of short runs stay in memory for the next time.
+    """
+
+    stores: Sequence[RankFile]
+    complete: Complete | None = None
+    _kept: dict[int, RankFile] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[RankFile]:
+        room = _KEPT_BYTES
+        for at, store in enumerate(self.stores):
+            found = self._kept.get(at)
+            if found is None:
+                # But coordinates and cells of meshes, which may be many.
+                found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
+                if self.complete is not None:
+                    (found,) = self.complete([found])
+            room -= sum(rows.nbytes for rows in found.tables.values())
+            if room >= 0:
+                self._kept[at] = found
+            yield found
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Which rows count, and which coupling iteration and time window each belongs to."""
+
+    # Time windows that all recorded ranks completed, rising, shape (W,).
+    windows: NDArray[np.int64]
+    # Index of the first iteration of each window, shape (W,), among all G iterations of all windows.
+    window_starts: NDArray[np.intp]
+    # Index of the first row of each iteration, and its number in its window, from 1, shape (G,).
+    iteration_starts: NDArray[np.intp]
+    iteration_numbers: NDArray[np.int64]
+    # Rows per rank.
+    rows: int
+    # Calls that each rank recorded, of those that there are records of.
+    calls: NDArray[np.int64]
+
+    @property
+    def iterations(self) -> NDArray[np.float64]:
+        """Coupling iterations of each window, shape (W,)."""
+        return np.diff(self.window_starts, append=len(self.iteration_starts)).astype(np.float64)
+
+    @property
+    def from_the_start(self) -> bool:
+        """Whether no window is missing from the first on."""
+        return bool(np.array_equal(self.windows, np.arange(1, len(self.windows) + 1)))
+
+    def of_iterations(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum rows, the last axis, to iterations."""
+        if len(self.iteration_starts) == self.rows:
+            return values
+        return np.add.reduceat(values, self.iteration_starts, axis=-1)
+
+    def of_windows(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum iterations, the last axis, to windows."""
+        if len(self.windows) == len(self.iteration_starts):
+            return values
+        return np.add.reduceat(values, self.window_starts, axis=-1)
+
+    def seconds(self, rows: NDArray[np.void]) -> dict[str, Array]:
+        """Seconds of a rank's rows that count, by quantity, shape (rows,); NaN where not measured."""
+        counts = np.isin(rows["window"], self.windows)
+        if not counts.all():
+            rows = rows[counts]
+        found = {}
+        for name in ("solve", "advance", "mapping", "wait"):
+            nanoseconds = rows[f"{name}_ns"]
+            found[name] = np.where(nanoseconds < 0, np.nan, nanoseconds * 1e-9)
+        return found
+
+
+def windows_of(group: Iterable[RankFile]) -> Windows:
+    """Find the windows that all ranks of a participant completed with the same number of calls."""
+    first: dict[str, NDArray[np.int64]] = {}
+    recorded = []
+    for store in group:
+        rows = store.advances
+        recorded.append(len(rows))
+        if not first:
+            first = {name: rows[name].copy() for name in CALLS}
+            windows, counts = _completed(rows)
+        elif not all(np.array_equal(rows[name], first[name]) for name in CALLS):
+            # A kill or a lost record cuts some ranks shorter than others.
+            other, other_counts = _completed(rows)
+            _, here, there = np.intersect1d(windows, other, assume_unique=True, return_indices=True)
+            same = counts[here] == other_counts[there]
+            windows, counts = windows[here[same]], counts[here[same]]
+    which = np.isin(first["window"], windows)
+    window, iteration = first["window"][which], first["iteration"][which]
+    first_of_window = np.diff(window, prepend=0) != 0
+    iteration_starts = np.flatnonzero(first_of_window | (np.diff(iteration, prepend=0) != 0))
+    window_starts = np.searchsorted(iteration_starts, np.flatnonzero(first_of_window))
+    sizes = np.diff(window_starts, append=len(iteration_starts))
+    numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
+    return Windows(windows, window_starts, iteration_starts, numbers, len(window), np.array(recorded))
+
+
+def _completed(rows: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Windows that were completed, rising, and the calls of each."""
+    windows = np.unique(rows["window"][rows["window_complete"]])
+    every, counts = np.unique(rows["window"], return_counts=True)
+    return windows, counts[np.searchsorted(every, windows)]
+
+
+class RankTables:
+    """What further tables say of each rank: in seconds per window, the mean of these windows.
+
+    Arrays have shape (ranks,), NaN for ranks without a store and for what was not recorded.
+    """
+
+    def __init__(self, size: int, windows: NDArray[np.int64]) -> None:
+        self._windows, self._ranks = windows, np.zeros(size, dtype=bool)
+        self._sections: dict[str, Array] = {}
+        self._counts: dict[str, Array] = {}
+        self._vertices = np.full(size, np.nan)
+        self.mpi, self.cpu = np.full(size, np.nan), np.full(size, np.nan)
+
+    def add(self, store: RankFile) -> None:
+        """Take the tables of one rank."""
+        rank = int(store.metadata["rank"])
+        self._ranks[rank] = True
+        if len(self._windows):
+            names, rows = store.names("sections"), self._counted(store, "sections")
+            seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(self._windows)
+            for name, mean in zip(names, seconds.tolist(), strict=True):
+                values = self._sections.setdefault(name, np.full(len(self._ranks), np.nan))
+                # Earlier versions cut long names, so that two may be the same.
+                values[rank] = np.nansum([values[rank], mean])
+        features = store.names("counts")
+        for row in store.rows("counts"):
+            values = self._counts.setdefault(features[row["name"]], np.full(len(self._ranks), np.nan))
+            values[rank] = row["count"]
+        meshes = store.rows("meshes")
+        if len(meshes):
+            self._vertices[rank] = meshes["vertices"].sum()
+        for table, values in (("mpi", self.mpi), ("cpu", self.cpu)):
+            rows = self._counted(store, table)
+            # A rank that recorded it has a row for every window.
+            if len(rows):
+                values[rank] = rows[f"{table}_ns"].sum() * 1e-9 / len(self._windows)
+
+    def _counted(self, store: RankFile, table: str) -> NDArray[np.void]:
+        rows = store.rows(table)
+        return rows[np.isin(rows["window"], self._windows)]
+
+    @property
+    def sections(self) -> dict[str, Array]:
+        """Profiling sections by name; NaN for ranks without one."""
+        return {name: values for name, values in self._sections.items() if np.nanmax(values) > 0}
+
+    @property
+    def counts(self) -> dict[str, Array]:
+        """What each rank held in the end of each feature, by name; 0 where a rank said nothing of it."""
+        return {name: self._with_zeros(values) for name, values in self._counts.items()}
+
+    @property
+    def vertices(self) -> Array:
+        """Vertices of coupling meshes."""
+        return self._with_zeros(self._vertices) if np.isfinite(self._vertices).any() else self._vertices
+
+    def _with_zeros(self, values: Array) -> Array:
+        return np.where(self._ranks & np.isnan(values), 0.0, values)
 
 
 @dataclass(eq=False)
@@ -25,18 +200,18 @@ class ParticipantTimes:
 
     # Without their tables.
     group: Sequence[RankFile]
-    layout: Layout
+    layout: Windows
     warmup: int
     # Of each iteration: the least wait of a rank that receives data, the wall time without it, the mean overhead of
     # the ranks that receive data, and the wall time of the rank that took longest in all.
-    wait: Seconds
-    busy: Seconds
-    overhead: Seconds
-    wall: Seconds
+    wait: Array
+    busy: Array
+    overhead: Array
+    wall: Array
     # The wait inside ``initialize``, likewise.
     first_wait: float
     # Mean seconds per window after warm-up by rank: solve, advance, mapping, wait, overhead, hidden (of the wait).
-    rank: dict[str, Seconds]
+    rank: dict[str, Array]
     # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
     least_overhead: float
     # Ranks whose wait is a wait for partners.
@@ -82,7 +257,7 @@ class ParticipantTimes:
                 found[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
         return dict(found.most_common())
 
-    def hide(self, hidden: Seconds) -> None:
+    def hide(self, hidden: Array) -> None:
         """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
         self.busy = self.busy - hidden
         self.wait = self.wait + hidden
@@ -142,13 +317,13 @@ class ParticipantTimes:
 
 
 def participant_times(
-    ranks: Iterable[RankFile], layout: Layout, warmup: int, *, second: bool = False, whole: bool = True
+    ranks: Iterable[RankFile], layout: Windows, warmup: int, *, second: bool = False, whole: bool = True
 ) -> ParticipantTimes:
     """Reduce the ranks of a participant, sorted, one by one; ``whole`` also their tables but calls."""
     # Where the first windows are missing, so is the wait before them.
     second = second and layout.from_the_start
     group: list[RankFile] = []
-    rank: dict[str, Seconds] = {}
+    rank: dict[str, Array] = {}
     everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
     longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
     steady = layout.windows > warmup
@@ -215,18 +390,18 @@ class _Reduction:
     of single ranks, which their maximum would add up.
     """
 
-    wait: Seconds
-    wall: Seconds
-    overhead: Seconds
+    wait: Array
+    wall: Array
+    overhead: Array
     count: NDArray[np.int64]
     first: float = field(default=np.nan)
 
     @classmethod
-    def empty(cls, layout: Layout) -> _Reduction:
+    def empty(cls, layout: Windows) -> _Reduction:
         shape = len(layout.iteration_starts)
         return cls(np.full(shape, np.nan), np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
-    def add(self, waits: Seconds, walls: Seconds, overhead: Seconds, first: float) -> None:
+    def add(self, waits: Array, walls: Array, overhead: Array, first: float) -> None:
         self.wait = np.fmin(self.wait, waits)
         self.first = float(np.fmin(self.first, first))
         known = np.isfinite(walls)
@@ -234,7 +409,7 @@ class _Reduction:
         self.overhead += np.nan_to_num(overhead)
         self.count += known
 
-    def result(self) -> tuple[Seconds, Seconds, Seconds, float]:
+    def result(self) -> tuple[Array, Array, Array, float]:
         """Wait, wall without it, overhead, and wait in ``initialize``."""
         wall, overhead = np.full(len(self.wall), np.nan), np.full(len(self.wall), np.nan)
         np.divide(self.wall, self.count, out=wall, where=self.count > 0)
@@ -242,18 +417,18 @@ class _Reduction:
         return self.wait, wall - self.wait, overhead, self.first
 
 
-def _where_known(seconds: Seconds, waits: Seconds) -> Seconds:
+def _where_known(seconds: Array, waits: Array) -> Array:
     """Leave out the iterations whose wait is not known, where it is in others: all means are over the same windows."""
     known = np.isfinite(waits)
     return np.where(known | (not known.any()), seconds, np.nan)
 
 
-def _of_windows_after(layout: Layout, warmup: int) -> NDArray[np.bool_]:
+def _of_windows_after(layout: Windows, warmup: int) -> NDArray[np.bool_]:
     """Tell the iterations of windows after warm-up."""
     return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
 
 
-def _shifted(waits: Seconds, first: float, metadata: Mapping[str, Any]) -> Seconds:
+def _shifted(waits: Array, first: float, metadata: Mapping[str, Any]) -> Array:
     """Move waits of iterations into the one that the data is for, from ``first`` on."""
     if not len(waits):
         return waits
@@ -269,7 +444,7 @@ def _first_wait(store: RankFile) -> float:
     return int(waits[0]) * 1e-9 if len(waits) and waits[0] >= 0 else np.nan
 
 
-def _means_by(numbers: NDArray[np.int64], values: Seconds) -> Seconds:
+def _means_by(numbers: NDArray[np.int64], values: Array) -> Array:
     """Mean of what is known by number, from 1 on; NaN where nothing is."""
     known, end = np.isfinite(values), int(numbers.max(initial=0)) + 1
     count = np.bincount(numbers[known], minlength=end)

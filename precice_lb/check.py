@@ -1,0 +1,516 @@
+"""Is the data good enough to learn from? Warm-up, drift, outliers, spread and other load, with what to do."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.dataset import CoupledRun, ParticipantRun
+from precice_lb.dataset.runs import cut_short, missing, unfinished, warmup_found
+from precice_lb.dataset.series import (
+    LEAST_WINDOWS,
+    UNLIKELY,
+    Drift,
+    Spread,
+    drift_of,
+    outliers_of,
+    shared_slowness,
+    spread_of,
+)
+from precice_lb.layout import Layout
+from precice_lb.models import make_learner
+from precice_lb.plain import plain
+from precice_lb.plural import plural
+
+DRIFT = 0.03
+"""A drift of a larger share is worth a word."""
+# Runs that are named where the same was found in several.
+NAMED = 8
+NUMBERS = re.compile(r"[0-9.]+")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that speaks against measurements."""
+
+    # ``warm-up``, ``drift``, ``outliers``, ``spread``, ``windows``, ``threads``, ``shared cores``, ``other load``,
+    # ``repeated runs``, ``off the curve``, ``not measured``, ``not finished`` or ``missing``.
+    kind: str
+    # Name of the coupled run, or of several, and of the participant; empty for what concerns all.
+    run: str
+    participant: str
+    # What was found, with numbers, and what to do.
+    text: str
+    remedy: str
+    # How bad it is, to compare with others of its kind only.
+    size: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """Run and participant."""
+        return f"{self.run}: {self.participant}" if self.participant else self.run
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """The same finding of several runs and participants: the one to show, and the rest in the order found."""
+
+    worst: Finding
+    others: tuple[Finding, ...]
+
+    @property
+    def also(self) -> str:
+        """Where else it was found, by run; empty where nowhere."""
+        runs: dict[str, list[str]] = {}
+        for each in self.others:
+            runs.setdefault(each.run, []).append(each.participant)
+        named = [f"{run}: {', '.join(who)}" if any(who) else run for run, who in runs.items()][:NAMED]
+        more = f"; and {plural(len(runs) - NAMED, 'more run')}" if len(runs) > NAMED else ""
+        return "; ".join(named) + more
+
+
+@dataclass(frozen=True)
+class Health:
+    """Numbers of one participant in one run."""
+
+    run: str
+    participant: str
+    ranks: int
+    # Completed time windows, those left out at the start, and those that are unlike the others there.
+    windows: int
+    warmup_left_out: int
+    warmup_found: int
+    # Compute seconds per window after both: the median per coupling iteration times the mean iterations; NaN where not
+    # measured.
+    seconds: float
+    # Mean coupling iterations per window.
+    iterations: float
+    # Whether its compute time is less than 1 % of its windows, so that nothing is found about it.
+    negligible: bool
+    # Relative change over the run (NaN where there are too few windows to tell), and how unlikely it is as in
+    # `precice_lb.dataset.series.Drift`.
+    drift: float
+    drift_z_score: float
+    # Windows far slower or faster than their neighbours.
+    outliers: int
+    # Relative standard deviation of a window, per iteration, and standard error of the median.
+    deviation: float
+    error: float
+    # Of each rank.
+    threads: int = 1
+    # Which version of the participant ran; empty where that was not said.
+    version: str = ""
+    # Of its windows, as many as end together with the longest of any participant.
+    windows_per_period: int = 1
+    # How many of its ranks there are records of.
+    recorded_ranks: int = 0
+
+    @property
+    def ranks_text(self) -> str:
+        """Its layout, and of how many ranks there are records where that is not all."""
+        return str(self.layout) if self.recorded_ranks in (0, self.ranks) else f"{self.recorded_ranks} of {self.layout}"
+
+    @property
+    def layout(self) -> Layout:
+        """Ranks and their threads."""
+        return Layout(self.ranks, self.threads)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the drift is worth a word: neither small nor chance."""
+        return not self.negligible and abs(self.drift_z_score) > UNLIKELY and abs(self.drift) > DRIFT
+
+    @property
+    def drift_text(self) -> str:
+        """The drift where it is worth a word."""
+        return f"{100 * self.drift:+.1f} %" if self.drifts else "unknown" if math.isnan(self.drift) else "none"
+
+    @property
+    def each(self) -> str:
+        """The words that tell seconds per iteration, where a window has several of these."""
+        return " per coupling iteration" if self.iterations > 1 else ""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All numbers and all findings.
+
+    Attributes
+    ----------
+    healths : tuple of Health
+        One per participant of each run.
+    findings : tuple of Finding
+        What is wrong, with remedies.
+    """
+
+    healths: tuple[Health, ...]
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def groups(self) -> tuple[FindingGroup, ...]:
+        """The findings by kind and remedy, whatever numbers are in it, in the order found."""
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for each in self.findings:
+            groups.setdefault((each.kind, NUMBERS.sub("", each.remedy)), []).append(each)
+        found = []
+        for group in groups.values():
+            worst = max(group, key=lambda each: each.size)
+            found.append(FindingGroup(worst, tuple(each for each in group if each is not worst)))
+        return tuple(found)
+
+    @property
+    def warmup(self) -> int:
+        """Windows (of the longest) to leave out of all runs: the most that is left out or found in any of them."""
+        return max(
+            (-(-max(h.warmup_left_out, h.warmup_found) // h.windows_per_period) for h in self.healths), default=0
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types (seconds; shares of 1)."""
+        return {
+            "format": "precice-lb-check",
+            "format_version": 2,
+            "warmup": self.warmup,
+            "participants": plain(self.healths),
+            "findings": plain(self.findings),
+        }
+
+
+# A solver that sleeps or waits while it solves has fewer busy cores, which say nothing of its threads.
+IDLE = 0.5
+# Of several threads at least so many cores are busy in the mean, or these do not share the work.
+ONE_CORE = 1.2
+# More than so many times the cores that a rank was told to use.
+MORE = 1.5
+# What is worth a word: an error of the median of this share, outliers in this share of the windows, fewer windows than
+# this after warm-up.
+LARGEST_ERROR, OUTLIERS, FEWEST_WINDOWS = 0.02, 0.05, 5
+# Nobody is asked to record more than so many times what was recorded.
+MOST_TIMES = 10
+# What is worth a word: a difference between runs of this share, and such a correlation.
+BETWEEN_RUNS, CORRELATION = 0.03, 0.5
+# Layouts that make a curve; how far off it a reading is worth a word, and by what interval of the curve.
+CURVE, OFF, SURE = 4, 0.15, 0.99
+# Runs that overlap by more than this share of the shorter one.
+OVERLAP = 0.02
+
+Array = NDArray[np.float64]
+Told: TypeAlias = tuple[str, str, str, float]
+"""Of a finding: kind, text, remedy and size."""
+
+
+def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
+    """Look for warm-up, drift, outliers, spread and the machine's other load.
+
+    Parameters
+    ----------
+    runs
+        As of `precice_lb.dataset.load_runs`; what they leave out as warm-up is compared with what is found.
+
+    Returns
+    -------
+    CheckResult
+    """
+    healths: list[Health] = []
+    findings: list[Finding] = []
+    for run in runs:
+        findings += _named(run.name, "", _of_run(run))
+        for name in run.participants:
+            health, found = _check_participant(run, name)
+            healths.append(health)
+            findings += found
+        findings += _named(run.name, "", _of_machine(run))
+    known = [health for health in healths if health.seconds > 0 and not health.negligible]
+    findings += [*_repeated(known), *_off_curve(known), *_overlapping(runs)]
+    return CheckResult(tuple(healths), tuple(findings))
+
+
+def _check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]]:
+    """Give the numbers of one participant and what is wrong: nothing is, where its compute time is negligible."""
+    part = run.participants[name]
+    steady = _judged_windows(run, part)
+    own, counts = part.compute_per_iteration[steady], part.iterations[steady]
+    drift = drift_of(own) if len(own) >= LEAST_WINDOWS else Drift(math.nan, 0.0)
+    outliers = outliers_of(own)
+    # What drifts is not spread.
+    trend = 1 + drift.change * np.linspace(-0.5, 0.5, len(own)) if drift.significant else np.ones(len(own))
+    spread = spread_of(own / np.maximum(trend, 0.1))
+    iterations = float(np.mean(counts)) if len(own) else math.nan
+    health = Health(
+        run=run.name,
+        participant=name,
+        ranks=part.ranks,
+        windows=len(part.windows),
+        warmup_left_out=run.warmup_of(name),
+        warmup_found=warmup_found(part),
+        seconds=float(np.median(own)) * iterations if len(own) else math.nan,
+        iterations=iterations,
+        negligible=part.negligible,
+        drift=drift.change,
+        drift_z_score=drift.z_score,
+        outliers=len(outliers),
+        deviation=spread.deviation,
+        error=spread_of(own).error,
+        threads=part.threads,
+        version=part.version,
+        windows_per_period=run.time.of(name),
+        recorded_ranks=part.ranks - len(part.missing_ranks),
+    )
+    told = () if part.negligible else _findings(run, part, health, own, outliers, spread)
+    return health, _named(run.name, name, told)
+
+
+def _named(run: str, participant: str, told: Iterable[Told]) -> list[Finding]:
+    return [Finding(kind, run, participant, text, remedy, size) for kind, text, remedy, size in told]
+
+
+def _judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
+    """Tell the windows that were measured and come after the warm-up that is left out or found, shape (W,)."""
+    return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_of(part.participant), warmup_found(part)))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _findings(
+    run: CoupledRun, part: ParticipantRun, health: Health, own: Array, outliers: NDArray[np.intp], spread: Spread
+) -> Iterator[Told]:
+    yield from _of_threads(part)
+    if len(part.windows) and not part.compute_measured:
+        remedy = "; ".join(part.timing_problems) or "record with a backend that tells waits, or with profiling files"
+        yield "not measured", "its waits were not measured, so that its compute seconds are not known", remedy, 0.0
+        return
+    left, each = len(own), health.each
+    warmup = max(health.warmup_left_out, health.warmup_found)
+    middle = float(np.median(own)) if left else 0.0
+    if left:
+        yield from _of_warmup(run, part, health, middle)
+    if part.hidden_wait > 0 and middle > 0:
+        share = part.hidden_wait / middle
+        text = (
+            f"for {part.hidden_wait:.3g} s{each or ' per window'} (median) inside of advance, {_percent(share)} "
+            "of its compute seconds, its partner worked on the same core; they count as waiting"
+        )
+        yield "shared cores", text, "pin the ranks of each participant to cores of their own, as calibrate does", share
+    if left < FEWEST_WINDOWS:
+        text = f"{plural(left, 'window') if left else 'no window'} {'are' if left > 1 else 'is'} left after warm-up"
+        yield "windows", text, f"record at least {warmup + 10} windows", -left
+    if health.drifts:
+        text = (
+            f"its seconds{each or ' per window'} {'grow' if health.drift > 0 else 'fall'} by "
+            f"{_percent(abs(health.drift))} of their median over {plural(left, 'window')} "
+            f"({abs(health.drift_z_score):.1f} standard deviations)"
+        )
+        remedy = (
+            "the load changes (refinement, particles, contact): start calibration runs from a state that production "
+            "spends its time in, or record more of it"
+        )
+        yield "drift", text, remedy, abs(health.drift)
+    if len(outliers) > OUTLIERS * left:
+        factors = own[outliers] / middle
+        worst = float(factors[np.argmax(np.abs(np.log(factors)))])
+        remedy = (
+            "write output less often during calibration, and keep other programs off the nodes"
+            if worst > 1
+            else "look into the solver's log for what it skips in those windows (steps that converge at once, updates "
+            "that are not needed)"
+        )
+        text = (
+            f"{len(outliers)} of {plural(left, 'window')} {'is' if len(outliers) == 1 else 'are'} far from the "
+            f"neighbours, the worst at {worst:.2g} times the median"
+        )
+        yield "outliers", text, f"{remedy}; the median of the windows withstands single ones", abs(math.log(worst))
+    if left >= FEWEST_WINDOWS and spread.error > LARGEST_ERROR:
+        needed = warmup + spread.windows_for(LARGEST_ERROR / 2)
+        remedy = (
+            f"record {needed} windows to know it to {_percent(LARGEST_ERROR / 2)}, or repeat the run"
+            if needed <= MOST_TIMES * health.windows
+            else "repeat the run: the machine is too noisy (other programs, shared cores, clock rate), or the work "
+            "changes too much from window to window, for any reasonable number of windows"
+        )
+        text = (
+            f"windows differ{each} by {_percent(spread.deviation)}; after {spread.windows} of them the median is known "
+            f"to {_percent(spread.error)}"
+        )
+        yield "spread", text, remedy, spread.error
+
+
+def _of_threads(part: ParticipantRun) -> Iterator[Told]:
+    """Find a solver that ignores its threads, or takes more of them, by the busiest rank; a load of sleeps is neither.
+
+    Stores of earlier versions and preCICE's profiling files do not tell CPU time.
+    """
+    busy = part.rank_busy_cores
+    if not np.isfinite(busy).any() or part.metadata.get("emulated_load"):
+        return
+    cores, told = float(np.nanmax(busy)), part.threads
+    used = (
+        f"each rank was told to use {plural(told, 'thread')}, and the busiest kept {cores:.2g} cores busy while it "
+        "solved: it"
+    )
+    if told > 1 and IDLE <= cores < ONE_CORE:
+        remedy = (
+            "build the solver with its threads (OpenMP, a threaded BLAS) and check the variable that it reads, such as "
+            "OMP_NUM_THREADS, and the cores that it may run on; or give it threads = 1 and more ranks"
+        )
+        yield "threads", f"{used} ignores its threads, and the other cores stand idle", remedy, told / max(cores, 0.1)
+    elif cores > MORE * told:
+        remedy = (
+            "let the split know its threads (threads of the participant in the study, PRECICE_LB_THREADS where it is "
+            "started by hand), or set OMP_NUM_THREADS and the like to what it was told"
+        )
+        yield "threads", f"{used} takes cores that are others' in a full machine", remedy, cores / told
+
+
+def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: float) -> Iterator[Told]:
+    """Find warm-up that is not left out, or whose end is not to be seen."""
+    found = health.warmup_found
+    unseen = found >= part.windows[-1] // 2 if found else False
+    if not (unseen or found > health.warmup_left_out):
+        return
+    stated = run.warmup_stated * run.time.of(part.participant)
+    first = stated + 1 if found > stated else 1
+    early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= found)]
+    change = float(np.median(early[np.isfinite(early)]) / middle - 1)
+    which = f"window {first} is" if first == found else f"windows {first} to {found} are"
+    text = f"{which} {_percent(abs(change))} {'slower' if change > 0 else 'faster'}{health.each} than those after"
+    if unseen:
+        text += f"; where the warm-up ends is not to be seen in {plural(int(part.windows[-1]), 'window')}"
+        remedy = "record more windows, or start from a developed state (a restart)"
+    else:
+        left_out = plural(health.warmup_left_out, "window")
+        text += f", and {left_out} {'is' if health.warmup_left_out == 1 else 'are'} left out"
+        periods = run.time.periods(part.participant, found)
+        remedy = f"leave out {found}: --warmup {periods}, or say nothing of it and they are"
+    yield "warm-up", text, remedy, found
+
+
+def _of_run(run: CoupledRun) -> Iterator[Told]:
+    """Find who did not come to the end, and who is missing."""
+    if end := unfinished(run):
+        remedy = (
+            "look into the solvers' logs for the reason; where a time limit ended it, record fewer windows or give it "
+            "more time"
+        )
+        yield "not finished", end, remedy, -max(len(part.windows) for part in run.participants.values())
+    if run.incomplete:
+        text = f"there are {run.incomplete}: the slowest may be missing"
+        yield "missing ranks", text, "give the files of all ranks", 0.0
+    if cut := cut_short(run):
+        yield "cut short", cut, "copy the file of that rank anew, or record again", 0.0
+    absent, remedy = missing(run)
+    if absent:
+        yield "missing", absent, remedy, 0.0
+
+
+def _of_machine(run: CoupledRun) -> Iterator[Told]:
+    """Find ranks without a core of their own, and participants that are slow in the same windows on one machine."""
+    for (one, first), (other, second) in itertools.combinations(run.participants.items(), 2):
+        if first.metadata.get("hostname") != second.metadata.get("hostname"):
+            continue
+        if first.negligible or second.negligible or run.time.of(one) != run.time.of(other):
+            continue
+        judged = [part.windows[_judged_windows(run, part)] for part in (first, second)]
+        common = np.intersect1d(judged[0], judged[1])
+        # Whatever their iterations.
+        series = [part.compute_per_iteration[np.isin(part.windows, common)] for part in (first, second)]
+        correlation, z_score = shared_slowness(series[0], series[1])
+        if correlation > CORRELATION and z_score > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
+            text = (
+                f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} over {len(common)} "
+                "windows), on the same machine"
+            )
+            remedy = (
+                "look for other programs on it, its file system and its clock rate; ask for nodes of your own, and pin "
+                "the ranks of each participant to cores of their own"
+            )
+            yield "other load", text, remedy, correlation
+    if run.crowding:
+        text = f"{run.crowding}: times are not those of cores of their own"
+        yield "shared cores", text, "run on as many cores as ranks, or with fewer ranks", 0.0
+
+
+def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
+    """Find runs of one version with the same ranks that differ by more than their windows explain."""
+    groups: dict[tuple[str, str, Layout], list[Health]] = defaultdict(list)
+    for health in healths:
+        groups[health.participant, health.version, health.layout].append(health)
+    for (participant, _, layout), group in groups.items():
+        fastest, slowest = min(group, key=_seconds), max(group, key=_seconds)
+        change = _seconds(slowest) / _seconds(fastest) - 1
+        known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
+        if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
+            text = (
+                f"on {layout.words} it took {_percent(change)} longer{slowest.each} in {slowest.run} than in "
+                f"{fastest.run}, more than the spread of their windows explains"
+            )
+            remedy = (
+                "the machine differs from run to run (nodes, neighbours, placement): pin ranks, ask for the same kind "
+                "of nodes, and repeat runs near the recommended split"
+            )
+            yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
+
+
+def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
+    """Find rank counts at which a version was far from what its other runs tell: the noise of that reading."""
+    groups: dict[tuple[str, str], list[Health]] = defaultdict(list)
+    for health in healths:
+        groups[health.participant, health.version].append(health)
+    for (participant, _), group in groups.items():
+        cores = np.array([float(health.layout.cores) for health in group])
+        logs = np.log([_seconds(health) for health in group])
+        for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
+            here = cores == count
+            others = make_learner("bayes").fit(cores[~here], np.exp(logs[~here]))
+            expected = np.log(others.predict([count])[0])
+            low, high = np.log(others.predict_interval([count], SURE))[:, 0]
+            off, noise = float(np.median(logs[here]) - expected), UNLIKELY * others.noise_
+            if abs(off) > max(OFF, math.hypot(high - expected if off > 0 else expected - low, noise)):
+                first = group[int(np.argmax(here))]
+                text = (
+                    f"on {first.layout.words} it took {_percent(abs(math.expm1(off)))} "
+                    f"{'longer' if off > 0 else 'less'}{first.each} than its runs on more and on fewer tell"
+                )
+                remedy = "it counts as a reading with noise: repeat it, and look for what was different in that run"
+                runs = ", ".join(health.run for health, mine in zip(group, here, strict=True) if mine)
+                yield Finding("off the curve", runs, participant, text, remedy, abs(off))
+
+
+def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:
+    """Find coupled runs that ran at the same time on the same machine."""
+    for one, other in itertools.combinations(runs, 2):
+        shared = sorted(_hosts(one) & _hosts(other))
+        (begin, end), (other_begin, other_end) = _time(one), _time(other)
+        overlap = min(end, other_end) - max(begin, other_begin)
+        shorter = min(end - begin, other_end - other_begin)
+        if shared and shorter > 0 and overlap > OVERLAP * shorter:
+            share = overlap / shorter
+            text = f"both ran on {shared[0]} at the same time, for {_percent(share)} of the shorter one"
+            remedy = "run one after the other, or on nodes of their own"
+            yield Finding("other load", f"{one.name}, {other.name}", "", text, remedy, share)
+
+
+def _hosts(run: CoupledRun) -> set[str]:
+    return {str(p.metadata["hostname"]) for p in run.participants.values() if p.metadata.get("hostname")}
+
+
+def _time(run: CoupledRun) -> tuple[float, float]:
+    """Begin and end in ns of Unix time; an end before the begin where it is not known."""
+    metadata = [part.metadata for part in run.participants.values()]
+    begins = [int(each["started_unix_ns"]) for each in metadata]
+    ends = [int(each["ended_unix_ns"]) for each in metadata if "ended_unix_ns" in each]
+    return min(begins), max(ends, default=0)
+
+
+def _seconds(health: Health) -> float:
+    """Give the median compute seconds per coupling iteration."""
+    return health.seconds / health.iterations

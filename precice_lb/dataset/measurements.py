@@ -1,0 +1,392 @@
+"""Samples for performance models: one frame of columns per participant, and what belongs to runs as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.layout import Layout, Layouts, layouts_of
+from precice_lb.names import key_of
+
+Column: TypeAlias = Any
+"""An array of shape (n,), made of anything that numpy makes one of."""
+
+# Means of coupling iterations that differ by less than this share are the same.
+_ALIKE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples of one participant: columns of shape (n,), a row for each run. One value may stand for a column.
+
+    Attributes
+    ----------
+    ranks, seconds
+        Compute seconds per time window on so many ranks. For recorded runs the median seconds per coupling iteration
+        times the mean iterations.
+    threads
+        Of each rank; NaN where nothing was said of them, which counts as one.
+    standard_error
+        Of the seconds; NaN where unknown.
+    communication
+        Seconds that even the busiest rank spends in MPI; NaN where unknown.
+    version
+        Which version of the participant ran; empty where that was not said.
+    origin
+        What the row was read from: a file and its line, or a run; empty where unknown.
+    parameters : dict of str to ndarray
+        Further columns: float (NaN for an empty cell) where all values are numbers, else text.
+    """
+
+    ranks: Column
+    seconds: Column
+    threads: Column = math.nan
+    standard_error: Column = math.nan
+    communication: Column = math.nan
+    version: Column = ""
+    origin: Column = ""
+    parameters: dict[str, NDArray[Any]] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in _COLUMNS:
+            values = np.asarray(getattr(self, name), dtype=np.str_ if name in ("version", "origin") else np.float64)
+            object.__setattr__(self, name, values if values.ndim else np.full(np.shape(self.ranks), values))
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def __getitem__(self, rows: Column) -> Samples:
+        """Give some of the rows, by a mask or in an order."""
+        parameters = {key: values[rows] for key, values in self.parameters.items()}
+        return Samples(**{name: getattr(self, name)[rows] for name in _COLUMNS}, parameters=parameters)
+
+    @classmethod
+    def concat(cls, frames: Sequence[Samples]) -> Samples:
+        """Put frames below each other; a parameter that only some have says nothing about the rows of the others.
+
+        Parameters
+        ----------
+        frames : sequence of Samples
+            At least one.
+
+        Returns
+        -------
+        Samples
+        """
+        shared = sorted(set.intersection(*(set(frame.parameters) for frame in frames)))
+        return cls(
+            **{name: np.concatenate([getattr(frame, name) for frame in frames]) for name in _COLUMNS},
+            parameters={key: np.concatenate([frame.parameters[key] for frame in frames]) for key in shared},
+        )
+
+    @property
+    def cores(self) -> NDArray[np.float64]:
+        """Ranks times threads."""
+        return np.asarray(self.ranks * self._threads)
+
+    @property
+    def layouts(self) -> list[Layout]:
+        """Ranks and threads of each row."""
+        return [Layout(int(ranks), int(each)) for ranks, each in zip(self.ranks, self._threads, strict=True)]
+
+    @property
+    def _threads(self) -> NDArray[np.float64]:
+        return np.asarray(np.nan_to_num(self.threads, nan=1.0))
+
+    @property
+    def cases(self) -> list[tuple[Hashable, ...]]:
+        """What tells one row from another, but for its seconds: ranks, then threads, version and parameters."""
+        columns = (values.astype(str).tolist() for values in self.parameters.values())
+        return list(zip(self.ranks.tolist(), self._threads.tolist(), self.version.tolist(), *columns, strict=True))
+
+
+_COLUMNS = tuple(column.name for column in fields(Samples) if column.name != "parameters")
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRun:
+    """What a coupled run measured at its split.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    split : dict of str to int
+        Cores by participant, which are ranks where those have one thread.
+    window_seconds, standard_errors : dict of str to float
+        By participant: mean wall seconds of its windows after warm-up without outliers, with as many iterations per
+        window as all runs have in the mean, and the standard error of that.
+    compute_seconds : dict of str to float
+        By participant, its sample: compute seconds per window, from the median per iteration.
+    parameters : dict of str to dict
+        Of the case, by participant.
+    crowding : str
+        Where more ranks ran than there were cores for them, in words.
+    versions : dict of str to str
+        By participant, the version that ran; of those that said which.
+    """
+
+    name: str
+    split: dict[str, int]
+    window_seconds: dict[str, float]
+    standard_errors: dict[str, float]
+    compute_seconds: dict[str, float]
+    parameters: dict[str, dict[str, Any]]
+    crowding: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Samples for performance models.
+
+    Attributes
+    ----------
+    frames : dict of str to Samples
+        By participant. Rows of two versions are never learned from together: see `of_versions`.
+    configuration : str or None
+        Text of ``precice-config.xml``, if known.
+    degrees_of_freedom : dict of str to float
+        Unknowns by participant, where given.
+    iterations : dict of str to float
+        Mean coupling iterations per window by participant, where known.
+    sources : tuple of str
+        Where the samples come from.
+    recorded : tuple of dict of str to ndarray, shape (W,)
+        For each coupled run that was recorded, what every participant's windows after warm-up cost over its sample: 1
+        where a window is as long as its sample says.
+    runs : tuple of MeasuredRun
+        What recorded runs measured as a whole, to compare predictions with.
+    overhead : dict of str to float
+        Where measured, the part of its compute seconds that a participant spends in ``advance`` without mapping: where
+        it accelerates, most of it is acceleration.
+    core_hours : float
+        What the recorded runs took, from the start of each participant to its end, one core per thread; NaN if unknown.
+    remarks : tuple of str
+        What has to be said of the recorded runs: those that were killed or are not used, participants without stores.
+    recorded_versions : tuple of dict of str to str
+        The versions of each entry of ``recorded``, by participant.
+    incomplete : str
+        Runs of which ranks are missing, with these, in words; empty where none is.
+    node_ranks : dict of str to float
+        Ranks (cores, where those are counted) on a full node, where several nodes were in use or it was said.
+    layouts : dict of str to Layouts
+        Ranks and threads of those of which both are known, ``Layouts()`` where each rank had one thread; of those with
+        versions by ``name:version``. They follow from the frames.
+
+    Raises
+    ------
+    DataError
+        Where a participant's samples use as many cores in two ways.
+    """
+
+    frames: dict[str, Samples]
+    configuration: str | None = None
+    degrees_of_freedom: dict[str, float] = field(default_factory=dict)
+    iterations: dict[str, float] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
+    runs: tuple[MeasuredRun, ...] = ()
+    overhead: dict[str, float] = field(default_factory=dict)
+    core_hours: float = math.nan
+    remarks: tuple[str, ...] = ()
+    recorded_versions: tuple[dict[str, str], ...] = ()
+    incomplete: str = ""
+    node_ranks: dict[str, float] = field(default_factory=dict)
+    layouts: dict[str, Layouts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layouts", dict(_layouts(self.frames)))
+
+    @cached_property
+    def samples(self) -> dict[str, NDArray[np.float64]]:
+        """By participant: cores (ranks where each has one thread) and seconds of each row, shape (n, 2)."""
+        return {name: np.column_stack([frame.cores, frame.seconds]) for name, frame in self.frames.items()}
+
+    def errors(self, name: str) -> NDArray[np.float64]:
+        """Return the standard errors of a participant's samples.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        return np.asarray(self.frames[name].standard_error)
+
+    @property
+    def parameters(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """By participant, the further columns of its samples."""
+        return {name: frame.parameters for name, frame in self.frames.items()}
+
+    @property
+    def versions(self) -> dict[str, list[str]]:
+        """Of participants that said which version of them ran, those that were measured, sorted."""
+        found = {name: sorted(set(frame.version.tolist())) for name, frame in self.frames.items()}
+        return {name: versions for name, versions in found.items() if any(versions)}
+
+    @property
+    def combinations(self) -> list[dict[str, str]]:
+        """What may run beside what: one version of each participant that has any."""
+        known = self.versions
+        return [dict(zip(known, each, strict=True)) for each in product(*known.values())]
+
+    def rows(self, kept: Mapping[str, Column]) -> Measurements:
+        """Give some of each participant's rows; runs as a whole stay.
+
+        Parameters
+        ----------
+        kept : mapping from participant to ndarray
+            A mask, or an order.
+
+        Returns
+        -------
+        Measurements
+        """
+        return replace(self, frames={name: frame[kept[name]] for name, frame in self.frames.items()})
+
+    def of_versions(self, versions: Mapping[str, str]) -> Measurements:
+        """Give what was measured of one version of each participant, as measurements that know no versions.
+
+        Parameters
+        ----------
+        versions : mapping from participant to str
+            Of those that have any.
+
+        Returns
+        -------
+        Measurements
+            A participant's rows count whatever versions ran beside it; of runs as a whole those of just these versions.
+        """
+        frames = {
+            name: replace(frame[frame.version == versions[name]] if name in versions else frame, version="")
+            for name, frame in self.frames.items()
+        }
+        pairs = zip(self.recorded, self.recorded_versions or [{}] * len(self.recorded), strict=True)
+        return replace(
+            self,
+            frames=frames,
+            recorded=tuple(windows for windows, ran in pairs if is_of(ran, versions)),
+            runs=tuple(run for run in self.runs if is_of(run.versions, versions)),
+            recorded_versions=(),
+        )
+
+
+def is_of(ran: Mapping[str, str], versions: Mapping[str, str]) -> bool:
+    """Whether the versions that ran are these."""
+    return all(ran.get(name, "") == version for name, version in versions.items())
+
+
+def _layouts(frames: Mapping[str, Samples]) -> Iterator[tuple[str, Layouts]]:
+    for name, frame in frames.items():
+        for version in dict.fromkeys(frame.version.tolist()):
+            rows, key = frame[frame.version == version], key_of(name, version)
+            stated = np.isfinite(rows.threads)
+            try:
+                if stated.any() and ((found := layouts_of(rows.layouts)) != Layouts() or stated.all()):
+                    yield key, found
+            except InfeasibleError as error:
+                raise DataError(f"measurements of {key}: {error}; learn from those with one way alone") from None
+
+
+def convergence_remarks(iterations: Mapping[str, float]) -> Iterator[str]:
+    """Say where versions, in words, need different coupling iterations per window: their mean is taken for each."""
+    known = {words: mean for words, mean in iterations.items() if mean > 0}
+    if known and max(known.values()) > (1 + _ALIKE) * min(known.values()):
+        told = ", ".join(f"{mean:.3g} with {words or 'others'}" for words, mean in known.items())
+        yield f"Coupling iterations per time window: {told}; versions are taken to converge alike, with their mean."
+
+
+def joined(parts: Sequence[Measurements]) -> Measurements:
+    """Join measurements of one case from several sources; rows that two of them say count once."""
+    sources = {name: [part for part in parts if name in part.frames] for part in parts for name in part.frames}
+    frames, remarks = {}, [remark for part in parts for remark in part.remarks]
+    for name, having in sources.items():
+        whole = Samples.concat([part.frames[name] for part in having])
+        kept = once(whole, np.repeat(np.arange(len(having)), [len(part.frames[name]) for part in having]).tolist())
+        frames[name] = whole[kept]
+        remarks += said_again(name, len(whole) - len(kept))
+
+    def merged(key: str) -> dict[str, Any]:
+        return {name: value for part in parts for name, value in getattr(part, key).items()}
+
+    return Measurements(
+        frames,
+        next((part.configuration for part in parts if part.configuration is not None), None),
+        merged("degrees_of_freedom"),
+        merged("iterations"),
+        tuple(source for part in parts for source in part.sources),
+        tuple(windows for part in parts for windows in part.recorded),
+        tuple(run for part in parts for run in part.runs),
+        merged("overhead"),
+        sum(part.core_hours for part in parts),
+        tuple(remarks),
+        tuple(ran for part in parts for ran in part.recorded_versions or [{}] * len(part.recorded)),
+        "; ".join(part.incomplete for part in parts if part.incomplete),
+        {name: max(part.node_ranks.get(name, 0.0) for part in parts) for name in merged("node_ranks")},
+    )
+
+
+def once(samples: Samples, sources: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Give the rows that no other source says again (`distinct`), by cores and seconds."""
+    measured = zip(samples.cases, samples.seconds.tolist(), strict=True)
+    kept = np.array(distinct(list(zip(sources, measured, samples.standard_error.tolist(), strict=True))))
+    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))]
+
+
+def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
+    """Return the rows, rising, that no other source says again.
+
+    A row is its source, what was measured (ranks, threads, version, parameters, seconds) and its standard error in
+    seconds; NaN where unknown, as in a table without that column. Rows of one source are readings of their own, however
+    alike. Of different sources those are the same that agree in all, where one may lack the standard error: as many of
+    them count as one source has.
+    """
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for position, (source, measured, _) in enumerate(rows):
+        groups.setdefault(measured, {}).setdefault(source, []).append(position)
+    kept: list[int] = []
+    for by_source in groups.values():
+        known: list[int] = []
+        for positions in by_source.values():
+            free = list(known)
+            # Those that are the same to all digits find each other first.
+            for lacking in (False, True):
+                positions = [at for at in positions if not _matched(at, free, known, rows, lacking=lacking)]
+            known += positions
+        kept += known
+    return sorted(kept)
+
+
+def _matched(
+    at: int, free: list[int], known: list[int], rows: Sequence[tuple[Hashable, Hashable, float]], *, lacking: bool
+) -> bool:
+    """Whether one of the free rows is the same as another; the one with a standard error stays in what is known."""
+    error = rows[at][2]
+    for other in free:
+        without = math.isnan(error), math.isnan(rows[other][2])
+        if any(without) if lacking else without == (True, True) or error == rows[other][2]:
+            free.remove(other)
+            if without == (False, True):
+                known[known.index(other)] = at
+            return True
+    return False
+
+
+def said_again(name: str, count: int) -> list[str]:
+    """Say how many rows of a participant several sources have, and count once."""
+    if not count:
+        return []
+    rows = "1 row is" if count == 1 else f"{count} rows are"
+    return [f"{rows} in more than one source of {name} and counted once."]
