@@ -1,8 +1,8 @@
 """A Slurm of files and processes of this machine that fails as the real one does, for tests that need none.
 
 Where there is a file of that name it is `away`, as a controller that does not answer, or `deaf`: it takes a job, but
-does not say so; `held` keeps jobs pending, no job up to the number in `no step` starts a step, and a cancelled job is COMPLETING until its
-script has ended.
+does not say so; `held` keeps jobs pending, no job up to the number in `no step` starts a step, and a cancelled job is
+COMPLETING until its script has ended.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class Learner:
     learner_name: ClassVar[str]
     #: Whether it models parameters of the case beside the ranks; others refuse them.
     several_parameters: ClassVar[bool] = False
+    formula_: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name: a learner made with them is a copy that is not fitted.
@@ -41,6 +42,11 @@ class Learner:
         ----------
         deep : bool
             For scikit-learn; there are no parameters of parameters.
+
+        Returns
+        -------
+        dict
+            What ``__init__`` takes.
         """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
