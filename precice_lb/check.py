@@ -26,7 +26,7 @@ from precice_lb.dataset.series import (
     spread_of,
 )
 from precice_lb.layout import Layout
-from precice_lb.models import make_learner
+from precice_lb.models.posterior import BayesRegressor
 from precice_lb.plain import plain
 from precice_lb.plural import plural
 
@@ -470,7 +470,7 @@ def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
         logs = np.log([_seconds(health) for health in group])
         for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
             here = cores == count
-            others = make_learner("bayes").fit(cores[~here], np.exp(logs[~here]))
+            others = BayesRegressor().fit(cores[~here], np.exp(logs[~here]))
             expected = np.log(others.predict([count])[0])
             low, high = np.log(others.predict_interval([count], SURE))[:, 0]
             off, noise = float(np.median(logs[here]) - expected), UNLIKELY * others.noise_

@@ -201,7 +201,7 @@ directory = "case"
 [runs]
 windows = {windows}
 warmup_windows = 1
-time_limit_seconds = 200
+time_limit_seconds = 300
 splits = [{{ Left = 1, Right = "1x1" }}, {{ Left = 1, Right = "1x2" }}]
 directory = "campaign"
 

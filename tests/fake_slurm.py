@@ -1,8 +1,8 @@
 """A Slurm of files and processes of this machine that fails as the real one does, for tests that need none.
 
 Where there is a file of that name it is `away`, as a controller that does not answer, or `deaf`: it takes a job, but
-does not say so; `held` keeps jobs pending, and no job up to the number in `no step` starts a step. A cancelled job is
-COMPLETING until its script has ended.
+does not say so, and starts it once it was asked for; `held` keeps jobs pending, no job up to the number in `no step`
+starts a step, and a cancelled job is COMPLETING until its script has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = r"""#!{python}
-import fcntl, os, re, signal, subprocess, sys, time
+import contextlib, fcntl, os, re, signal, subprocess, sys, time
 from pathlib import Path
 
 root, program, words = Path({root!r}), Path(sys.argv[0]).name, sys.argv[1:]
@@ -25,12 +25,18 @@ options = dict(word[2:].partition("=")[::2] for word in words if word.startswith
 LIVE = ("PENDING", "RUNNING", "COMPLETING")
 
 
+@contextlib.contextmanager
+def alone():
+    # What one program looks at and changes, no other changes in between.
+    with open(root / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def flag(name):
     # Holds as often as its file says, for ever where that is empty.
     path = root / name
-    with open(root / "flags", "w") as lock:
-        # Programs that are asked at the same time count one after the other.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone():
         if not path.exists():
             return False
         left = path.read_text()
@@ -53,24 +59,27 @@ def step():
 
 
 def supervise(job, script, log):
-    place = root / "jobs" / job
-    while (root / "held").exists() and state(place) == "PENDING":
+    place, code = root / "jobs" / job, 0
+    while ((root / "held").exists() or (place / "unasked").exists()) and state(place) == "PENDING":
         time.sleep(0.05)
-    if state(place) == "PENDING":
-        environment = dict(os.environ, SLURM_JOB_ID=job)
-        with open(log, "ab") as output:
-            streams = {"stdout": output, "stderr": output}
-            process = subprocess.Popen(["bash", script], env=environment, start_new_session=True, **streams)
-        (place / "pid").write_text(str(process.pid))
-        if state(place) == "PENDING":
+    with alone():
+        begins = state(place) == "PENDING"
+        if begins:
+            environment = dict(os.environ, SLURM_JOB_ID=job)
+            with open(log, "ab") as output:
+                streams = {"stdout": output, "stderr": output}
+                process = subprocess.Popen(["bash", script], env=environment, start_new_session=True, **streams)
+            (place / "pid").write_text(str(process.pid))
             become(place, "RUNNING")
+    if begins:
         code = process.wait()
         if state(place) == "COMPLETING":
             time.sleep(float((root / "kill wait").read_text()) if (root / "kill wait").exists() else 0.0)
-    if state(place) in ("PENDING", "COMPLETING"):
-        become(place, (place / "ends").read_text())
-    else:
-        become(place, "FAILED" if code else "COMPLETED")
+    with alone():
+        if state(place) == "COMPLETING":
+            become(place, (place / "ends").read_text())
+        else:
+            become(place, "FAILED" if code else "COMPLETED")
 
 
 def state(place):
@@ -92,17 +101,22 @@ if flag("away"):
 if program == "sbatch":
     text = Path(words[-1]).read_text()
     said = dict(re.findall(r"^#SBATCH --([\w-]+)=(.*)$", text, re.M)) | options
-    job = str(1 + len(list((root / "jobs").iterdir())))
-    place = root / "jobs" / job
-    place.mkdir()
-    (place / "name").write_text(said["job-name"])
-    (place / "reason").write_text("None")
-    become(place, "PENDING")
+    deaf = flag("deaf")
+    with alone():
+        job = str(1 + len(list((root / "jobs").iterdir())))
+        place = root / "new"
+        place.mkdir()
+        (place / "name").write_text(said["job-name"])
+        (place / "reason").write_text("None")
+        if deaf:
+            (place / "unasked").touch()
+        become(place, "PENDING")
+        place.rename(root / "jobs" / job)
     subprocess.Popen(
         [sys.executable, root / "bin" / "supervise", job, words[-1], said["output"].strip("'")],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )
-    if flag("deaf"):
+    if deaf:
         sys.exit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")
     print(job)
 elif program == "squeue":
@@ -119,14 +133,18 @@ elif program == "squeue":
             for letter, text in zip("iTr", (path.name, state(path), (path / "reason").read_text())):
                 line = line.replace("%" + letter, text)
             print(line)
+        (path / "unasked").unlink(missing_ok=True)
 elif program == "scancel":
     place = root / "jobs" / words[-1]
-    if state(place) in LIVE:
-        (place / "ends").write_text((root / "ends").read_text() if (root / "ends").exists() else "CANCELLED")
-        (place / "reason").write_text("TimeLimit" if (place / "ends").read_text() == "TIMEOUT" else "None")
-        become(place, "COMPLETING")
-        if (place / "pid").exists():
-            os.killpg(int((place / "pid").read_text()), signal.SIGTERM)
+    with alone():
+        if state(place) in LIVE:
+            (place / "ends").write_text((root / "ends").read_text() if (root / "ends").exists() else "CANCELLED")
+            (place / "reason").write_text("TimeLimit" if (place / "ends").read_text() == "TIMEOUT" else "None")
+            become(place, "COMPLETING")
+            if (place / "pid").exists():
+                # Its last process may have ended just now.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(int((place / "pid").read_text()), signal.SIGTERM)
 """
 
 
@@ -169,7 +187,7 @@ class FakeSlurm:
         (self.root / "jobs" / job / "forgotten").touch()
 
     @staticmethod
-    def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
         """Wait until something holds."""
         end = time.monotonic() + seconds
         while not condition():

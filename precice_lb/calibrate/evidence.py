@@ -50,7 +50,7 @@ _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:$|:)")
 # What a participant says whose partner has gone: it is not to blame.
 _LOST = re.compile(
     r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
-    r"|Broken pipe|Connection reset by peer|End of file"
+    r"|Broken pipe|Connection reset by peer|End of file|the connection was closed"
 )
 # What launchers add to a log when a rank fails: it stands last and hides the solver's own words.
 _BANNER = re.compile(

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+# Submodules are loaded when they are first used: every recommendation imports this one.
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
-from scipy.stats import chi2, f, norm
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import FeatureCosts, RankLoad
@@ -128,7 +129,7 @@ class _Fit:
         lengths = np.linalg.norm(design, axis=0)
         design = np.where(lengths > 0, design / np.where(lengths > 0, lengths, 1.0), 0.0)
         # nnls of scipy 1.12 to 1.15 may stop before the optimum.
-        values = np.maximum(lsq_linear(design, seconds / scale, (0, np.inf), method="bvls").x, 0.0)
+        values = np.maximum(scipy.optimize.lsq_linear(design, seconds / scale, (0, np.inf), method="bvls").x, 0.0)
         relative = seconds / scale - design @ values
         active = values > 0
         basis, _ = np.linalg.qr(design[:, active])
@@ -204,10 +205,13 @@ def _misfit(fit: _Fit, places: Sequence[tuple[str, int]], variance: float, freed
     """Say whether seconds differ from the features' by more than noise: all together, or those of one rank."""
     allowed = max(_NOISE**2, variance)
     left = max(fit.freedom, 1)
-    quantile = chi2.isf(_FALSE_ALARMS, left) / left if variance <= _NOISE**2 else f.isf(_FALSE_ALARMS, left, freedom)
+    if variance <= _NOISE**2:
+        quantile = scipy.stats.chi2.isf(_FALSE_ALARMS, left) / left
+    else:
+        quantile = scipy.stats.f.isf(_FALSE_ALARMS, left, freedom)
     single = np.abs(fit.relative) / np.sqrt(np.maximum(fit.kept, 1e-6))
     fits = fit.variance <= allowed * quantile
-    if fits and single.max() <= np.sqrt(allowed) * norm.isf(_FALSE_ALARMS / 2 / len(single)):
+    if fits and single.max() <= np.sqrt(allowed) * scipy.stats.norm.isf(_FALSE_ALARMS / 2 / len(single)):
         return ""
     worst = int(np.argmax(single if fits else np.abs(fit.relative)))
     run, rank = places[worst]

@@ -1,6 +1,6 @@
 """Performance models: seconds per time window as a function of ranks.
 
-Every learner is a scikit-learn regressor (see `precice_lb.models.base`) and is known by its name in `LEARNERS`.
+Every learner has the words of a scikit-learn regressor (see `precice_lb.models.base`) and a name in `LEARNERS`.
 Learners see arrays only; they do not know where measurements come from.
 """
 

@@ -5,15 +5,13 @@ A learner's module is imported when it is asked for.
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
 from precice_lb.exceptions import ModelError
 from precice_lb.plugins import DEFAULT_LEARNER, LEARNERS
@@ -22,12 +20,12 @@ Array = NDArray[np.float64]
 Self = TypeVar("Self", bound="Learner")
 
 
-class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the learners: a scikit-learn regressor of seconds per time window over ranks.
+class Learner:
+    """Base of the learners: a regressor of seconds per time window over ranks, with the words of scikit-learn's.
 
     ``X`` has shape (n, d): the ranks, then parameters of the case such as the mesh's size (shape (n,) is taken as ranks
-    alone); ``y`` shape (n,), positive seconds. A learner gives `learner_name`, ``_fit``, which learns from checked
-    arrays, and ``_predict``; where it knows how sure it is, ``_interval``; where it is a
+    alone); ``y`` shape (n,), positive seconds. What ``__init__`` takes are attributes of the same names. A learner
+    gives `learner_name`, ``_fit``, which learns from checked arrays, and ``_predict``; where it is a
     `precice_lb.models.published.formula.Formula`, the attribute ``formula_``, which predicts then.
     """
 
@@ -35,8 +33,22 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     learner_name: ClassVar[str]
     #: Whether it models parameters of the case beside the ranks; others refuse them.
     several_parameters: ClassVar[bool] = False
-    # What scikit-learn checks of its parameters.
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    formula_: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name: a learner made with them is a copy that is not fitted.
+
+        Parameters
+        ----------
+        deep : bool
+            For scikit-learn; there are no parameters of parameters.
+
+        Returns
+        -------
+        dict
+            What ``__init__`` takes.
+        """
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def fit(self: Self, X: ArrayLike, y: ArrayLike, standard_error: ArrayLike | None = None) -> Self:
         """Return itself, having learned from measurements.
@@ -56,23 +68,22 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        try:
-            self._validate_params()
-            points, seconds = _rows(X), column_or_1d(y, dtype=np.float64)
-            errors = (
-                np.zeros(len(seconds)) if standard_error is None else column_or_1d(standard_error, dtype=np.float64)
+        points = _rows(X)
+        seconds = _column(y, "y", len(points))
+        errors = (
+            np.zeros(len(points)) if standard_error is None else _column(standard_error, "standard_error", len(points))
+        )
+        if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
+            wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
+            raise ModelError(f"expected positive, finite seconds, {wrong}")
+        if ((errors < 0) | np.isinf(errors)).any():
+            raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
+        if points.shape[1] > 1 and not self.several_parameters:
+            raise ModelError(
+                f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
+                f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
             )
-            check_consistent_length(points, seconds, errors)
-            if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
-                wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
-                raise ModelError(f"expected positive, finite seconds, {wrong}")
-            if ((errors < 0) | np.isinf(errors)).any():
-                raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
-            if points.shape[1] > 1 and not self.several_parameters:
-                raise ModelError(
-                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
-                )
+        try:
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
             raise ModelError(str(error).splitlines()[0]) from error
@@ -94,27 +105,6 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._predict(self._points(X))
 
-    @available_if(lambda learner: hasattr(learner, "_interval"))  # type: ignore[untyped-decorator]
-    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
-        """Bounds that hold the true mean seconds with a given probability.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Ranks, then parameters.
-        level : float
-            Probability, from 0 to 1.
-
-        Returns
-        -------
-        low, high : array of shape (n,)
-            Seconds.
-        """
-        if not 0 < level < 1:
-            raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
-        low, high = self._interval(self._points(X), level)
-        return low, high
-
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         """Learn from points (n, d) and seconds (n,) with standard errors (n,), 0 where unknown."""
         raise NotImplementedError
@@ -124,10 +114,7 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _points(self, X: ArrayLike) -> Array:
         self._require_fitted()
-        try:
-            points = _rows(X)
-        except ValueError as error:
-            raise ModelError(str(error).splitlines()[0]) from error
+        points = _rows(X)
         if points.shape[1] != self.n_features_in_:
             raise ModelError(
                 f"expected X of shape (n, {self.n_features_in_}), as of the measurements, found shape {points.shape}"
@@ -135,19 +122,36 @@ class Learner(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return points
 
     def _require_fitted(self) -> None:
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            raise ModelError(f"expected a fitted {type(self).__name__}; call fit first") from None
+        if not hasattr(self, "n_features_in_"):
+            raise ModelError(f"expected a fitted {type(self).__name__}; call fit first")
 
 
 def _rows(X: ArrayLike) -> Array:
     """Ranks and parameters, shape (n, d), or (n,) for ranks alone; shape (n, d)."""
-    values = np.asarray(X)
-    points = check_array(values[:, None] if values.ndim == 1 else values, dtype=np.float64, input_name="X")
+    points = _numbers(X, "X")
+    points = points[:, None] if points.ndim == 1 else points
+    if points.ndim != 2 or not points.size:
+        raise ModelError(f"expected X of shape (n, d), one row or more, found shape {points.shape}")
+    if not np.isfinite(points).all():
+        raise ModelError(f"expected finite numbers in X, found {points[~np.isfinite(points)][0]}")
     if (bad := points[:, 0] < 1).any():
         raise ModelError(f"expected ranks of at least 1, found {points[bad][0, 0]:g}")
-    return np.asarray(points)
+    return points
+
+
+def _column(values: ArrayLike, name: str, rows: int) -> Array:
+    """Read a number for each row of X."""
+    column = _numbers(values, name)
+    if column.shape not in ((rows,), (rows, 1)):
+        raise ModelError(f"expected {name} of shape ({rows},), one for each row of X, found shape {column.shape}")
+    return column.ravel()
+
+
+def _numbers(values: ArrayLike, name: str) -> Array:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"expected an array of numbers as {name}: {str(error).splitlines()[0]}") from error
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:
@@ -168,14 +172,14 @@ def make_learner(name: str, **parameters: Any) -> Learner:
     if name not in LEARNERS:
         raise ModelError(f"expected a learner out of {', '.join(LEARNERS)}, found {name!r}")
     kind: type[Learner] = LEARNERS[name]
-    known = kind._get_param_names()
+    known = sorted(inspect.signature(kind).parameters)
     for parameter in parameters:
         if parameter not in known:
             raise ModelError(f"expected a parameter of {name} out of {', '.join(known)}, found {parameter!r}")
     return kind(**parameters)
 
 
-def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, Any] | None = None) -> RegressorMixin:
+def new_learner(learner: Any, parameters: Mapping[str, Any] | None = None) -> Any:
     """Give an unfitted learner: by its name and parameters, a clone of an estimator, or the default."""
     if learner is None or isinstance(learner, str):
         return make_learner(DEFAULT_LEARNER if learner is None else learner, **(parameters or {}))
@@ -183,4 +187,8 @@ def new_learner(learner: str | RegressorMixin | None, parameters: Mapping[str, A
         raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
     if parameters:
         raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
+    if isinstance(learner, Learner):
+        return type(learner)(**copy.deepcopy(learner.get_params()))
+    from sklearn.base import clone
+
     return clone(learner)

@@ -300,7 +300,7 @@ def _merged(x: Array, steps: Array, y: Array, variance: Array) -> tuple[Array, A
     return mean_x, steps[first], mean_y, of_mean, within
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(kw_only=True, eq=False)
 class BayesRegressor(Learner):
     """The default model: a posterior over curves that bends where the readings bend.
 
@@ -442,10 +442,25 @@ class BayesRegressor(Learner):
         """Positive, finite seconds: the median of the draws."""
         return np.asarray(np.exp(np.median(self._sample(points, DRAWS, self._rng()), axis=0)))
 
-    def _interval(self, points: Array, level: float) -> tuple[Array, Array]:
-        low, high = np.exp(
-            np.quantile(self._sample(points, DRAWS, self._rng()), [(1 - level) / 2, (1 + level) / 2], axis=0)
-        )
+    def predict_interval(self, X: ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
+        """Bounds that hold the true mean seconds with a given probability.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Ranks, then parameters.
+        level : float
+            Probability, from 0 to 1.
+
+        Returns
+        -------
+        low, high : array of shape (n,)
+            Seconds.
+        """
+        if not 0 < level < 1:
+            raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
+        logs = self._sample(self._points(X), DRAWS, self._rng())
+        low, high = np.exp(np.quantile(logs, [(1 - level) / 2, (1 + level) / 2], axis=0))
         return low, high
 
     def _rng(self) -> np.random.Generator:

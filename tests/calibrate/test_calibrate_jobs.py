@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -467,10 +466,10 @@ def run_script(directory: Path, text: str, seconds: float = 250.0) -> None:
 def test_participants_that_do_not_listen_are_killed(tmp_path: Path) -> None:
     from precice_lb.calibrate.schedulers import body
 
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+    deaf = "trap '' TERM; touch deaf; sleep 300"
     lines = [
-        Task("A", (sys.executable, "-c", deaf), 1, Path(), Path("A.log")),
-        Task("B", ("sh", "-c", "sleep 0.5; exit 3"), 1, Path(), Path("B.log")),
+        Task("A", ("sh", "-c", deaf), 1, tmp_path, Path("A.log")),
+        Task("B", ("sh", "-c", "until test -e deaf; do sleep 0.05; done; exit 3"), 1, tmp_path, Path("B.log")),
     ]
     text = body(lines, exit_file=tmp_path / "exits", grace=1, kill_after=2) + 'echo "status $status" >>exits\n'
     # It does not wait for the 300 seconds of A.
@@ -506,13 +505,19 @@ def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
     # Of an earlier run, with the same words.
     (tmp_path / "B.log").write_text(f"{NOT_LAUNCHED}\n")
     lines = [
-        Task("A", ("echo", NOT_LAUNCHED), 1, Path(), Path("A.log")),
-        Task("B", ("sh", "-c", "echo well; sleep 1"), 1, Path(), Path("B.log")),
+        Task(
+            "A",
+            ("sh", "-c", f"until test -e well; do sleep 0.05; done; echo {NOT_LAUNCHED!r}"),
+            1,
+            tmp_path,
+            Path("A.log"),
+        ),
+        Task("B", ("touch", "well"), 1, tmp_path, Path("B.log")),
         Task("C", ("sleep", "300"), 1, Path(), Path("C.log")),
     ]
     text = body(lines, exit_file=tmp_path / "exits", grace=2, kill_after=3) + 'echo "status $status" >>exits\n'
     run_script(tmp_path, text)
-    assert (tmp_path / "exits").read_text().splitlines() == ["exit 1 A", "exit 0 B", "exit 143 C", "status 1"]
+    assert sorted((tmp_path / "exits").read_text().splitlines()) == ["exit 0 B", "exit 1 A", "exit 143 C", "status 1"]
     assert (tmp_path / "script.log").read_text().startswith("A never started: task 0 launch failed: Slurmd could not ")
     plan = plan_of(tmp_path, *(replace(line, log=tmp_path / line.log) for line in lines))
     (tmp_path / "exits").write_text("begin 1\nexit 1 A\nexit 0 B\nend 2\n")

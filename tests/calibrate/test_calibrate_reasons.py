@@ -164,6 +164,8 @@ def test_who_only_lost_its_partner_is_not_to_blame() -> None:
         "read: End of file [asio.misc:2]. This often means that the other participant exited with an error."
     )
     assert lost_partner('precice_lb.exceptions.BackendError: partner "Solid" is gone: "Fluid" lost its connection')
+    # A rank of the embedded backend whose primary rank was stopped before it had met it.
+    assert lost_partner("ConnectionError: the connection was closed")
     assert not lost_partner("--> FOAM FATAL ERROR:")
 
 

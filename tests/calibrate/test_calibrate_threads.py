@@ -29,7 +29,7 @@ def test_a_campaign_of_threads_and_its_split_through_mpiexec(
     assert found["Right"] in {1, 2}
     # Any other split is as easily launched.
     assert main(["launch", "--study", str(tmp_path / "study.toml"), "--split", "Left=1,Right=1x2"]) == 0
-    done = subprocess.run([campaign / "launch" / "run.sh"], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run([campaign / "launch" / "run.sh"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert threads_used(tmp_path / "case") == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 from calibrate_helpers import changed, finished_runs, runs_of
 from segment_helpers import SUBMIT, assert_state, page, write_chain, write_template
 
+from precice_lb.calibrate.state import campaign_lock
 from precice_lb.cli import main
+from precice_lb.exceptions import CalibrationError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -36,14 +39,18 @@ def assert_whole(directory: Path, each: int = 4) -> None:
     assert_state(directory / finished[-1].directory, 12)
 
 
-def wait_for_end(directory: Path, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
+def wait_for_end(directory: Path) -> None:
+    """Wait until all windows are done and the last job has left the chain's directory."""
+    end = time.monotonic() + 300
     while not ((directory / "chain.json").is_file() and page(directory)["windows_done"] == 12):
         assert time.monotonic() < end, (directory / "campaign.log").read_text()
         time.sleep(0.1)
-    while (directory / "job.sbatch").is_symlink():
+    while True:
+        with contextlib.suppress(CalibrationError), campaign_lock(directory):
+            break
         assert time.monotonic() < end
         time.sleep(0.1)
+    assert not (directory / "job.sbatch").is_symlink()
 
 
 def test_each_job_submits_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

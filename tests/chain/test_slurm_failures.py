@@ -70,7 +70,7 @@ def test_a_controller_that_stays_away_is_an_error(
 
 def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm: FakeSlurm) -> None:
     slurm.set("deaf", "1")
-    result = campaign(tmp_path, SOLVER + "import time\ntime.sleep(2)\n", "run", "splits = [{Left=1, Right=1}]")
+    result = campaign(tmp_path, SOLVER, "run", "splits = [{Left=1, Right=1}]")
     assert [(run.outcome, run.job) for run in result.runs] == [("finished", "1")]
     slurm.wait_for(lambda: slurm.states() == ["COMPLETED"])
 

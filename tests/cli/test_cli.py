@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from archive_helpers import unpack
 from clock_helpers import study_environment
 from optimum import best_split
 from report_helpers import (
@@ -302,6 +303,20 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
     assert done.returncode == 0, done.stderr
     for command in ("run", "summary", "export", "import", "calibrate", "recommend", "demo"):
         assert f" {command} " in done.stdout
+
+
+def test_commands_load_no_library_that_they_do_not_use(tmp_path: Path) -> None:
+    pulse = unpack("runs/pulse.zip", tmp_path)
+    stores = str(pulse / "runs" / "003-Inner3-Outer3" / "stores")
+    code = (
+        "import sys; from precice_lb.cli import main;"
+        f"done = [main(['summary', {stores!r}]), main(['watch', {stores!r}, '--once']),"
+        f" main(['recommend', {str(pulse)!r}, '--ranks', '6'])];"
+        "heavy = {'matplotlib', 'sklearn', 'joblib', 'mpi4py', 'pandas', 'jinja2'} & set(sys.modules);"
+        "sys.exit(str((done, heavy)) if any(done) or heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

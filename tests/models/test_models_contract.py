@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, make_learner
@@ -72,7 +74,7 @@ def test_shapes_and_scores(name: str) -> None:
     for X in (WIDE, WIDE[:, None], WIDE.astype(int).tolist()):
         assert model.predict(X).shape == WIDE.shape
     assert model.predict(WIDE).dtype == np.float64
-    assert model.score(RANKS[:, None], solver(RANKS)) > 0.9
+    assert r2_score(solver(RANKS), model.predict(RANKS)) > 0.9
     assert hasattr(model, "predict_interval") == (name == "bayes")
 
 
@@ -196,20 +198,20 @@ def test_learners_that_draw_curves_draw_the_same_ones_again(name: str) -> None:
 @pytest.mark.parametrize(
     ("X", "y", "words"),
     [
-        ([], [], "minimum of 1 is required"),
-        ([8, 16], [1.0], "inconsistent numbers of samples"),
+        ([], [], "one row or more, found shape (0, 1)"),
+        ([8, 16], [1.0], "y of shape (2,), one for each row of X, found shape (1,)"),
         ([8, 0], [1.0, 1.0], "ranks of at least 1, found 0"),
-        ([8, math.nan], [1.0, 1.0], "X contains NaN"),
+        ([8, math.nan], [1.0, 1.0], "finite numbers in X, found nan"),
         ([8, 16], [1.0, -1.0], "positive, finite seconds, found -1 at 16 ranks"),
         ([8, 16], [1.0, 0.0], "positive, finite seconds, found 0 at 16 ranks"),
         ([8, 16], [1.0, math.inf], "positive, finite seconds"),
-        (["x", "y"], [1.0, 1.0], "could not convert|strings"),
-        ([8, 16], ["x", "y"], "could not convert|strings"),
-        (np.ones((2, 2, 2)), [1.0, 1.0], "dim 3"),
+        (["x", "y"], [1.0, 1.0], "an array of numbers as"),
+        ([8, 16], ["x", "y"], "an array of numbers as"),
+        (np.ones((2, 2, 2)), [1.0, 1.0], "found shape (2, 2, 2)"),
     ],
 )
 def test_bad_measurements_are_refused(name: str, X: Any, y: Any, words: str) -> None:
-    with pytest.raises(ModelError, match=words) as caught:
+    with pytest.raises(ModelError, match=re.escape(words)) as caught:
         make_learner(name).fit(X, y)
     assert "\n" not in str(caught.value)
 
@@ -220,6 +222,11 @@ def test_predictions_below_one_rank_are_refused(name: str) -> None:
         fitted(name).predict([0])
 
 
-def test_importing_the_models_loads_no_networks() -> None:
-    code = "import sys, precice_lb.models; assert 'sklearn.neural_network' not in sys.modules"
+def test_recommending_by_the_default_learner_loads_no_scikit_learn() -> None:
+    code = (
+        "import sys; from precice_lb.recommend import recommend_split;"
+        "recommend_split({'A': [(8, 4.0), (16, 2.1)], 'B': [(8, 3.0), (16, 1.6)]}, 24);"
+        "heavy = {'sklearn', 'pandas', 'joblib', 'matplotlib', 'jinja2', 'mpi4py', 'scipy.stats'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

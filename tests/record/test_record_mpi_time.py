@@ -154,7 +154,7 @@ print("fine")
 def test_the_solver_s_objects_stay_what_they_are(mpiexec: str) -> None:
     done = subprocess.run(
         [mpiexec, "-n", "2", sys.executable, "-W", "error", "-c", UNCHANGED],
-        capture_output=True, text=True, env=environment(), timeout=120, check=False,
+        capture_output=True, text=True, env=environment(), timeout=300, check=False,
     )  # fmt: skip
     # Two ranks write into one pipe: their lines may run into each other.
     assert (done.returncode, done.stdout.count("fine")) == (0, 2), done.stderr

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
@@ -41,7 +42,7 @@ LOOSENESS = 4.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class FactorizedRegressor(Learner):
+class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Work per rank and surface per rank, with coefficients that vary slowly.
 
     Every prediction is positive and finite.
@@ -142,6 +143,7 @@ class FactorizedRegressor(Learner):
         return np.asarray(np.exp(np.clip(both, -600.0, 600.0)), dtype=np.float64)
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        self._validate_params()
         d, columns = points.shape[1], list(self.fraction_columns)
         if d > 1 and not 1 <= self.size_column < d:
             raise ModelError(f"expected size_column from 1 to {d - 1}, found {self.size_column!r}")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils._param_validation import Interval
@@ -24,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NeuralRegressor(Learner):
+class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Mean of networks that differ by their random first weights, in log2 of the seconds.
 
     Every prediction is positive and finite, but nothing else is known about it beyond the measurements.
@@ -57,6 +58,7 @@ class NeuralRegressor(Learner):
     random_state: int = 0
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        self._validate_params()
         self._low, self._width = points.min(axis=0), np.ptp(points, axis=0)
         self._width[self._width == 0] = 1.0
         target = np.log2(seconds)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from precice_lb.exceptions import ModelError
@@ -180,7 +181,7 @@ class Hypotheses:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class NormalForm(Learner):
+class NormalForm(Learner, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """What both searches have in common."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -258,6 +259,7 @@ class PMNFRegressor(NormalForm):
     constant: bool = True
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        self._validate_params()
         exponents, features = self._finite(points, self._pairs()[:, None])
         if len(features) < self.n_terms:
             raise ModelError(
@@ -315,6 +317,7 @@ class EPMNFRegressor(NormalForm):
     least_gain: float = 0.05
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
+        self._validate_params()
         pairs, d = self._pairs(), points.shape[1]
         pairs = pairs[pairs.any(axis=1)]
         if self.search == "hierarchical":

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precice_lb.report.blocks import Block, Page, Paragraph, Section
-from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_title
+from precice_lb.report.chain_chart import chain_chart
+from precice_lb.report.chain_view import chain_blocks, chain_title
 
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
