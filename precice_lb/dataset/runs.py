@@ -22,9 +22,8 @@ from precice_lb.dataset.rows import Layout, Ranks, layout_of
 from precice_lb.dataset.series import warmup_of
 from precice_lb.exceptions import DataError
 from precice_lb.plural import plural
-from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.reader import root_children
-from precice_lb.precice_xml.records import Element
+from precice_lb.precice_xml.config import root_children
+from precice_lb.precice_xml.elements import Element, is_true
 from precice_lb.store.grouping import group_ranks, runs_with_doubts
 from precice_lb.store.reader import read_stores
 from precice_lb.store.records import Complete, RankFile

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml.elements import fail, load
-from precice_lb.precice_xml.reader import parse_configuration
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
+from precice_lb.precice_xml.config import Configuration, CouplingScheme, parse_configuration
+from precice_lb.precice_xml.elements import Element, fail, load
 
 _ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
 _TAG_NAME = re.compile(r"<[^\s/>]+")

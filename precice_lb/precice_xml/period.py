@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml.records import Configuration
+from precice_lb.precice_xml.config import Configuration
 
 #: More steps of one participant until all windows end together are refused: the sizes are then unrelated numbers.
 _MAXIMUM_STEPS = 1000

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.records import CouplingScheme, Exchange
+from precice_lb.precice_xml.config import CouplingScheme, Exchange
 
 _DEFAULT_FLUSH = 50
 # With fewer preCICE 3.4 loses the first records of each file.
@@ -48,7 +47,7 @@ class ProfiledCase:
                     given.get("directory", cls.directory),
                     given.get("mode", cls.mode),
                     given.get("flush-every", cls.flush_every),
-                    is_true(given.get("synchronize", "")),
+                    element.boolean("synchronize"),
                 )
         return cls(configuration)
 
