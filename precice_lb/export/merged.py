@@ -8,10 +8,9 @@ from pathlib import Path
 
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.store.grouping import group_ranks
 from precice_lb.store.merged import merged_image
 from precice_lb.store.rank_file import writing_problem
-from precice_lb.store.reader import read_stores
+from precice_lb.store.reader import group_ranks, read_stores
 from precice_lb.store.schema import merged_filename
 
 

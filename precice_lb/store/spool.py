@@ -25,10 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import table_rows
 from precice_lb.store.columns import TABLES, Tables, encode_names
 from precice_lb.store.files import publish
-from precice_lb.store.records import RankFile
+from precice_lb.store.records import RankFile, table_rows
 from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import in_order, table_rows
 from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, Tables
-from precice_lb.store.hdf5 import dataset, opened, told_damage
-from precice_lb.store.rank_file import read_rank_file, writing_problem
-from precice_lb.store.records import RankFile
+from precice_lb.store.rank_file import dataset, opened, read_rank_file, told_damage, writing_problem
+from precice_lb.store.records import RankFile, in_order, table_rows
 from precice_lb.store.schema import SPOOL_SUFFIX, SUFFIX
 from precice_lb.store.spool import read_spool
 

@@ -154,7 +154,6 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     path.write_bytes(merged_image(stores))
     merged = MergedStore(path)
     assert [contents(store) for store in merged.stores] == [contents(store) for store in stores]
-    merged.close()
 
 
 def test_reading_by_rank(tmp_path: Path) -> None:
