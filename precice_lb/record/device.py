@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.record.tables import setting, warn_once
+from precice_lb.record.recorder import setting, warn_once
 
 # Whose code runs in the calls made here.
 _LIBRARIES = ("cupy", "cupy_backends", "torch", "jax", "jaxlib")

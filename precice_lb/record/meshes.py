@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.record.tables import setting, warn_once
+from precice_lb.record.recorder import setting, warn_once
 from precice_lb.store.meshes import CELL_VERTICES, CELLS, COORDINATES, MESHES, RecordedMeshes, box_names
 from precice_lb.store.spool import raised_elsewhere
 

@@ -22,8 +22,7 @@ from precice_lb.dataset.rows import layout_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
-from precice_lb.record.columns import COUNTS, MPI
-from precice_lb.store.columns import ADVANCES, INITIALIZE, SECTIONS
+from precice_lb.store.columns import ADVANCES, COUNTS, INITIALIZE, MPI, SECTIONS
 from precice_lb.store.merged import MergedStore, merged_image
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankFile
