@@ -491,7 +491,7 @@ def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, mo
         started.append(command)
         return SimpleNamespace(returncode=None)
 
-    monkeypatch.setattr("precice_lb.record.launch.subprocess.Popen", start)
+    monkeypatch.setattr("subprocess.Popen", start)
     monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
     action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
     assert action is not None

@@ -34,8 +34,8 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.export.runs import exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
-from precice_lb.ingest.profiling.enrich import WaitsFiller
+from precice_lb.ingest.profiling.case import profiled_participant
+from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after

@@ -129,18 +129,6 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
-    """Find a ``precice-config.xml`` where the solver ran, one level further up, or in or above the roots."""
-    places = [start, start.parent]
-    for root in roots:
-        directory = (root if root.is_dir() else root.parent).resolve()
-        places += [directory, directory.parent]
-    for place in places:
-        if (place / "precice-config.xml").is_file():
-            return place / "precice-config.xml"
-    return None
-
-
 def profile_candidates(store: RankFile, directory: str) -> list[Path]:
     """Where a rank's profiling file should lie: below the solver's working directory, or that of the store."""
     return _files(store, [*_recorded_in(store, directory), _folder(store.directory.parent, directory)])
