@@ -71,57 +71,47 @@ def _text(name: str | bytes) -> str:
 def _native(cls: Any, mode: str, participant: str) -> Any:
     """Let the embedded backend itself start time windows from an extrapolation."""
 
-    class Native(cls):  # type: ignore[misc, unused-ignore]
-        _precice_lb_guess_mode = mode
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        cls.__init__(self, *args, **kwargs)
+        try:
+            self.guess_first(mode)
+        except BackendError as error:
+            warn_once(f"{participant} runs without a first guess: {error}")
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            try:
-                self.guess_first(mode)
-            except BackendError as error:
-                warn_once(f"{participant} runs without a first guess: {error}")
-
-    return _named(Native, cls)
+    return _derived(cls, __init__=__init__, _precice_lb_guess_mode=mode)
 
 
 def _refusing(cls: Any, participant: str, configuration: str) -> Any:
     """Make a class that ends once its partners have met it, so that they do not wait for ever."""
 
-    class Refusing(cls):  # type: ignore[misc, unused-ignore]
-        def initialize(self) -> NoReturn:
-            super().requires_initial_data()
-            super().initialize()
-            found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
-            raise GuessError(
-                f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has "
-                f"fields for a first guess, found {found}; set it for all participants, or use the configuration "
-                "without them"
-            )
+    def initialize(self: Any) -> NoReturn:
+        cls.requires_initial_data(self)
+        cls.initialize(self)
+        found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
+        raise GuessError(
+            f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has fields "
+            f"for a first guess, found {found}; set it for all participants, or use the configuration without them"
+        )
 
-    return _named(Refusing, cls)
+    return _derived(cls, initialize=initialize)
 
 
-def _named(made: Any, cls: Any) -> Any:
-    made.__name__, made.__qualname__, made.__module__, made.__doc__ = (
-        cls.__name__,
-        cls.__qualname__,
-        cls.__module__,
-        cls.__doc__,
-    )
-    return made
+def _derived(cls: Any, **members: Any) -> Any:
+    """Derive a class that is called like its base."""
+    called = {name: getattr(cls, name) for name in ("__qualname__", "__module__", "__doc__")}
+    return type(cls)(cls.__name__, (cls,), {**called, **members})
 
 
 def _guessing(cls: Any, recording: Any, channel: Channel, mode: str, arguments: Mapping[str, Any]) -> Any:
     """Make the class that exchanges shifted values; each participant has one of its own."""
     _install(recording)
     size, communicator = arguments["solver_process_size"], arguments.get("communicator")
-
-    class Guessing(cls):  # type: ignore[misc, unused-ignore]
-        _precice_lb_guess_mode = mode
-        _precice_lb_guess = ShiftedExchange(_text(arguments["solver_name"]), channel, mode)
-        _precice_lb_agree = staticmethod(functools.partial(_agree, size, communicator))
-
-    return _named(Guessing, cls)
+    return _derived(
+        cls,
+        _precice_lb_guess_mode=mode,
+        _precice_lb_guess=ShiftedExchange(_text(arguments["solver_name"]), channel, mode),
+        _precice_lb_agree=staticmethod(functools.partial(_agree, size, communicator)),
+    )
 
 
 def _install(recording: Any) -> None:

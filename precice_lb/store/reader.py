@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
-from xml.parsers import expat
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from precice_lb.exceptions import StoreError
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
-from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
+from precice_lb.store.schema import MERGED_SUFFIX, is_store_name, xml_tags
 
 __all__ = ["RankFile", "find_stores", "read_runs", "read_store"]
 
@@ -350,20 +349,14 @@ def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
 @lru_cache(maxsize=64)
 def _exchange_directories(configuration: str) -> tuple[tuple[frozenset[str], str], ...]:
     """Participants and exchange directory of each ``m2n`` of a configuration."""
-    pairs: list[tuple[frozenset[str], str]] = []
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag.startswith("m2n:"):
-            pair = frozenset(attributes.get(name, "") for name in ("acceptor", "connector"))
-            pairs.append((pair, attributes.get("exchange-directory") or "."))
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    try:
-        parser.Parse(configuration, True)
-    except (expat.ExpatError, ValueError):
-        return ()
-    return tuple(pairs)
+    return tuple(
+        (
+            frozenset(attributes.get(name, "") for name in ("acceptor", "connector")),
+            attributes.get("exchange-directory") or ".",
+        )
+        for tag, attributes in xml_tags(configuration) or ()
+        if attributes is not None and tag.startswith("m2n:")
+    )
 
 
 def _coupled_interval(group: Group) -> tuple[int, int]:

@@ -16,10 +16,6 @@ from precice_lb.store.columns import CALLS, TABLES, Tables, decode_names
 from precice_lb.store.schema import store_directory
 
 
-def _nothing(names: Sequence[str]) -> Tables:
-    return {}
-
-
 @dataclass(frozen=True, eq=False)
 class RankFile:
     """What one rank recorded.
@@ -43,7 +39,7 @@ class RankFile:
     metadata: dict[str, Any]
     configuration: str
     tables: Tables = field(default_factory=dict)
-    read: Callable[[Sequence[str]], Tables] = field(default_factory=lambda: _nothing)
+    read: Callable[[Sequence[str]], Tables] | None = None
 
     @property
     def advances(self) -> NDArray[np.void]:
@@ -56,31 +52,11 @@ class RankFile:
         return self.rows("initialize")
 
     def rows(self, table: str) -> NDArray[Any]:
-        """Give the rows of a table; none where it was not recorded.
-
-        Parameters
-        ----------
-        table : str
-            Its name in `precice_lb.store.columns.TABLES`.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-        """
+        """Give the rows of a table; none where it was not recorded."""
         return self.read_tables(table)[0]
 
     def names(self, table: str) -> tuple[str, ...]:
-        """Give what the column ``name`` of a table counts, from 0.
-
-        Parameters
-        ----------
-        table : str
-            The table whose rows count them.
-
-        Returns
-        -------
-        tuple of str
-        """
+        """Give what the column ``name`` of a table counts, from 0."""
         return decode_names(self.rows(TABLES[table].names))
 
     def read_tables(self, *names: str) -> list[NDArray[Any]]:
@@ -96,8 +72,8 @@ class RankFile:
         list of ndarray, shape (n,) each
         """
         others = [name for name in names if name not in self.tables]
-        found = {**self.tables, **self.read(others)} if others else self.tables
-        return [found[name] if name in found else TABLES[name].empty() for name in names]
+        known = {**self.tables, **self.read(others)} if others and self.read is not None else self.tables
+        return [known[name] if name in known else TABLES[name].empty() for name in names]
 
     def loaded(self, *names: str) -> RankFile:
         """Read tables into memory.

@@ -73,28 +73,16 @@ def count_windows(
     return window + 1, number - starts[window] + 1, ends & done
 
 
+_COUNTED = ("mapping_us", "wait_us", "send_us", "steering_us")
 CALL_DTYPE = np.dtype(
-    [
-        ("begin_us", "<i8"),
-        ("advance_us", "<i8"),
-        ("solve_us", "<i8"),
-        ("jit_us", "<i8"),
-        ("mapping_us", "<i8"),
-        ("wait_us", "<i8"),
-        ("send_us", "<i8"),
-        ("steering_us", "<i8"),
-        ("sync_us", "<i8"),
-        ("exchanges", "<i8"),
-    ]
+    [(name, "<i8") for name in ("begin_us", "advance_us", "solve_us", "jit_us", *_COUNTED, "sync_us", "exchanges")]
 )
 """One row per ``advance`` that ended: when it began on the file's clock; its duration; ``solver.advance`` since the
 call before; just-in-time mapping within that; mapping within ``advance``; ``waitAndReceiveData`` and
 ``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events, where a time window size is
 received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
 
-INITIALIZE_CALLS_DTYPE = np.dtype(
-    [(name, "<i8") for name in ("begin_us", "initialize_us", "mapping_us", "wait_us", "send_us", "steering_us")]
-)
+INITIALIZE_CALLS_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "initialize_us", *_COUNTED)])
 """The same of ``initialize``."""
 
 USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
@@ -148,10 +136,11 @@ class Profile:
     def __init__(self, header: Header, *, user_events: bool = False) -> None:
         self.header = header
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
+        self.mesh_sizes = self.events.mesh_sizes
         self.calls = np.zeros(0, dtype=CALL_DTYPE)
         self.initialize = np.zeros(0, dtype=INITIALIZE_CALLS_DTYPE)
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._sums = np.zeros(0, dtype=np.int64)
+        # How often the event of each path ended, and its microseconds.
+        self._totals = np.zeros((2, 0), dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
         self._user = _Spans() if user_events else None
@@ -190,17 +179,12 @@ class Profile:
         source = self.events
         totals = {
             "/".join(path): (int(count), int(total))
-            for path, count, total in zip(source.paths, self._counts, self._sums, strict=False)
+            for path, count, total in zip(source.paths, *self._totals, strict=False)
             if count
         }
         if source.global_begin_us is not None and source.global_end_us is not None:
             totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
         return totals
-
-    @property
-    def mesh_sizes(self) -> dict[str, int]:
-        """Local vertices of the meshes the rank provides."""
-        return self.events.mesh_sizes
 
     @property
     def last_us(self) -> int:
@@ -258,11 +242,10 @@ class Profile:
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
-        self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
-        self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
-        self._counts += np.bincount(events.paths, minlength=size)
+        self._totals = np.pad(self._totals, ((0, 0), (0, size - self._totals.shape[1])))
         # Sums of a block stay far below 2^53, so they are exact.
-        self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
+        for totals, weights in zip(self._totals, (None, events.durations), strict=True):
+            totals += np.bincount(events.paths, weights, size).astype(np.int64)
 
 
 def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:

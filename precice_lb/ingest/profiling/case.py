@@ -117,35 +117,24 @@ class ProfiledCase:
         return tuple(columns)
 
     def receiving(self, participant: str, mesh_sizes: Mapping[str, int]) -> dict[str, bool]:
-        """Say in a store's metadata whether a rank waits for its partners' data; nothing where it is not known."""
-        found = self.receives_data(participant, mesh_sizes)
-        return {} if found is None else {"receives_data": found}
-
-    def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
-        """Whether a rank waits for its partners' data.
+        """Say in a store's metadata whether a rank waits for its partners' data; nothing where it is not known.
 
         It does where its part of a received mesh is not empty, and where a scheme tells all ranks something:
         convergence, the size of the time window, or the times of substeps.
         """
         if self.configuration is None or participant not in self.configuration.participants:
-            return None
-        answers = [self._hears_all(scheme, participant) or None for scheme in self._schemes(participant)]
-        exchanges = [e for scheme in self._schemes(participant) for e in scheme.exchanges if e.target == participant]
-        if True in answers or any(exchange.substeps for exchange in exchanges):
-            return True
-        parts = [self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges]
-        if True in parts:
-            return True
-        return None if None in parts else False
+            return {}
+        schemes = self._schemes(participant)
+        exchanges = [exchange for scheme in schemes for exchange in scheme.exchanges if exchange.target == participant]
+        parts = {self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges}
+        hears = any((s.is_implicit and participant != s.judge) or _gets_window_size(s, participant) for s in schemes)
+        if hears or True in parts or any(exchange.substeps for exchange in exchanges):
+            return {"receives_data": True}
+        return {} if None in parts else {"receives_data": False}
 
     def _schemes(self, participant: str) -> list[CouplingScheme]:
         schemes = () if self.configuration is None else self.configuration.coupling_schemes
         return [scheme for scheme in schemes if participant in scheme.participants]
-
-    def _hears_all(self, scheme: CouplingScheme, participant: str) -> bool:
-        if scheme.is_implicit and participant != scheme.judge:
-            return True
-        return _gets_window_size(scheme, participant)
 
     def _has_part(self, exchange: Exchange, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether the rank holds vertices of the mesh of an exchange."""

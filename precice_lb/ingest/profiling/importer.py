@@ -249,7 +249,7 @@ def _import_file(task: _Task) -> _Done:
     metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
     if counted.unit:
         metadata["window_unit"] = counted.unit
-    if notes and not counted.complete:
+    if notes and (counted.unit or (counted.iterations is not None and not len(counted.iterations))):
         metadata["recording_problem"] = notes[0]
     if not waits:
         metadata["timing_problem"] = WAITS_UNKNOWN
@@ -280,11 +280,6 @@ class _Counted:
     note: str | None = None
     # What counts as a window where these are not known.
     unit: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all windows are known nevertheless."""
-        return not self.unit and (self.iterations is None or len(self.iterations) > 0)
 
 
 def _counted(task: _Task, profile: Profile) -> _Counted:
