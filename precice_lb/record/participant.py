@@ -358,8 +358,7 @@ def _start_recorder(
         participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
         if isinstance(participant, bytes):
             participant = participant.decode()
-        if isinstance(configuration, bytes):
-            configuration = os.fsdecode(configuration)
+        configuration = os.fsdecode(configuration)
         if backend.reason is not None and rank == 0:
             note(f"pyprecice cannot be imported ({backend.reason}); using the embedded coupling backend", sys.stderr)
         if setting("PRECICE_LB_RECORD", "1", "0") == "0":

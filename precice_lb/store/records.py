@@ -30,7 +30,7 @@ class RankFile:
         Text of ``precice-config.xml``.
     tables : dict of str to ndarray
         Tables of `precice_lb.store.columns.TABLES` that are in memory, by name.
-    read : callable
+    read : callable, optional
         From names of other tables to those that the file holds, which are read at each access: keep an array instead of
         asking twice, or have all of them `loaded`.
     """
@@ -52,11 +52,31 @@ class RankFile:
         return self.rows("initialize")
 
     def rows(self, table: str) -> NDArray[Any]:
-        """Give the rows of a table; none where it was not recorded."""
+        """Give the rows of a table; none where it was not recorded.
+
+        Parameters
+        ----------
+        table : str
+            Its name in `precice_lb.store.columns.TABLES`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
         return self.read_tables(table)[0]
 
     def names(self, table: str) -> tuple[str, ...]:
-        """Give what the column ``name`` of a table counts, from 0."""
+        """Give what the column ``name`` of a table counts, from 0.
+
+        Parameters
+        ----------
+        table : str
+            The table whose rows count them.
+
+        Returns
+        -------
+        tuple of str
+        """
         return decode_names(self.rows(TABLES[table].names))
 
     def read_tables(self, *names: str) -> list[NDArray[Any]]:

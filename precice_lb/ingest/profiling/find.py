@@ -118,14 +118,12 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     ranks: dict[int, Header] = {}
     for header in sorted(group, key=lambda header: header.unix_us):
         if header.size != newest.size:
-            left_out.append(
-                f"{header.path}: left by an earlier run on {plural(header.size, 'rank')}, not {newest.size}"
-            )
-        elif header.rank in ranks:
+            known = f"{plural(header.size, 'rank')}, not {newest.size}"
+            left_out.append(f"{header.path}: left by an earlier run on {known}")
+            continue
+        if header.rank in ranks:
             left_out.append(f"{ranks[header.rank].path}: left by an earlier run")
-            ranks[header.rank] = header
-        else:
-            ranks[header.rank] = header
+        ranks[header.rank] = header
     return [ranks[rank] for rank in sorted(ranks)]
 
 
