@@ -252,7 +252,7 @@ def bench_import(repeats: int) -> dict[str, Any]:
     """CPU time of importing everything that recording needs, over the libraries it stands on."""
     needed = (
         "import precice_lb; precice_lb.Participant\n"
-        "import precice_lb.record.recorder, precice_lb.record.metadata, precice_lb.store.spool"
+        "import precice_lb.record.recorder, precice_lb.record.launch, precice_lb.store.spool"
     )
     codes = {
         "bare": "import precice, h5py, mpi4py",

@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
     # A submodule not imported yet is for the import system: no reason to load a backend.
     if private or importlib.util.find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from precice_lb.record.api import attribute
+    from precice_lb.record.participant import attribute
 
     try:
         return attribute(name)
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Names of preCICE's API and our own."""
-    from precice_lb.record.api import names
+    from precice_lb.record.participant import names
 
     own = {name for name in globals() if name.startswith("__")}
     return sorted({*own, *_OWN, *_ROOMS, *names()})

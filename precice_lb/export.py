@@ -18,7 +18,6 @@ from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.store.columns import ADVANCE_SPENDS
-from precice_lb.store.grouping import group_ranks
 from precice_lb.store.merged import merged_image
 from precice_lb.store.rank_file import writing_problem
 from precice_lb.store.reader import read_runs, read_stores

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.guess.columns import GUESSES
-from precice_lb.record.columns import COUNTS, CPU, MPI
-from precice_lb.store.columns import ADVANCES, INITIALIZE
+from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI
 from precice_lb.store.meshes import recorded_meshes
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import case_fingerprint

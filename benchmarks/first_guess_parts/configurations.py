@@ -7,7 +7,7 @@ from pathlib import Path
 
 from precice_lb.precice_xml import parse_configuration
 from precice_lb.precice_xml.edits import Edit, apply, set_attribute, written
-from precice_lb.precice_xml.records import Element
+from precice_lb.precice_xml.elements import Element
 
 __all__ = ["AS_IT_IS", "with_limits", "with_scheme"]
 

@@ -23,7 +23,7 @@ from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.precice_xml.records import CouplingScheme
+from precice_lb.precice_xml.config import CouplingScheme
 
 # A window is not left out for the rounding of its end.
 _ROUNDING = 1e-9

@@ -21,12 +21,10 @@ from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, partici
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import parse_configuration
-from precice_lb.precice_xml.elements import is_true
+from precice_lb.precice_xml.config import root_children
+from precice_lb.precice_xml.elements import Element, is_true
 from precice_lb.precice_xml.period import period_of
-from precice_lb.precice_xml.reader import root_children
-from precice_lb.precice_xml.records import Element
-from precice_lb.store.grouping import group_ranks, runs_with_doubts
-from precice_lb.store.reader import read_stores
+from precice_lb.store.reader import group_ranks, read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
 
 DEFAULT_WARMUP_WINDOWS = 1

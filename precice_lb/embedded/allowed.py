@@ -17,8 +17,8 @@ from precice_lb.embedded.assemble import elements_of, mapped_data, schemes_of, w
 from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
+from precice_lb.precice_xml.config import Configuration, CouplingScheme, Participant
+from precice_lb.precice_xml.elements import Element, is_true
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+")
 _REAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

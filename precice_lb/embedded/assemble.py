@@ -13,9 +13,8 @@ from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.schemes import Composition, ParallelScheme, Scheme, SerialScheme
-from precice_lb.precice_xml.elements import Reader
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Participant
-from precice_lb.precice_xml.records import Mapping as MeshMapping
+from precice_lb.precice_xml.config import Configuration, CouplingScheme, MeshMapping, Participant
+from precice_lb.precice_xml.elements import Element
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
@@ -87,7 +86,7 @@ def _mapping(
     if described.kind == "nearest-neighbor":
         return NearestNeighbour(source, target, conservative=conservative)
     (function,) = element.children
-    kernel, radius = function.tag.partition(":")[2], Reader(configuration.path).number(function, "support-radius", "0")
+    kernel, radius = function.tag.partition(":")[2], function.number("support-radius", "0")
     one_cluster = described.kind == "rbf"
     return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
 
@@ -140,7 +139,6 @@ def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme)
     """Read the acceleration of a scheme, None if it has none."""
     if scheme.acceleration is None:
         return None
-    reader = Reader(configuration.path)
     inside = _scheme_element(configuration, scheme).children
     element = next(child for child in inside if child.tag.startswith("acceleration:"))
     kind = scheme.acceleration
@@ -153,15 +151,15 @@ def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme)
     return AccelerationSettings(
         kind=kind,
         data=tuple(
-            (*_data(configuration, child, "name"), reader.number(child, "scaling", "1"))
+            (*_data(configuration, child, "name"), child.number("scaling", "1"))
             for child in element.children
             if child.tag == "data"
         ),
-        relaxation={"aitken": 0.5}.get(kind, 0.1) if relaxation is None else reader.number(relaxation, "value"),
+        relaxation={"aitken": 0.5}.get(kind, 0.1) if relaxation is None else relaxation.number("value"),
         max_columns=int(value("max-used-iterations", "100")),
         windows_reused=int(value("time-windows-reused", "10")),
         filter=value("filter", "QR3", "type"),
-        filter_limit=reader.number(parts["filter"], "limit", "1e-16") if "filter" in parts else 1e-2,
+        filter_limit=parts["filter"].number("limit", "1e-16") if "filter" in parts else 1e-2,
         preconditioner=value("preconditioner", "residual-sum", "type"),
     )
 
@@ -179,15 +177,14 @@ def elements_of(configuration: Configuration, participant: str, kind: str) -> li
 
 def watched_place(configuration: Configuration, element: Element) -> list[float]:
     """Read where a watch-point is; refused unless it has as many coordinates as its mesh has dimensions."""
-    reader = Reader(configuration.path)
-    text = reader.text(element, "coordinate")
-    dimensions = configuration.meshes[reader.known(element, "mesh", "mesh", configuration.meshes)].dimensions
+    text = element.text("coordinate")
+    dimensions = configuration.meshes[element.known("mesh", "mesh", configuration.meshes)].dimensions
     try:
         place = [float(part) for part in text.split(";")]
     except ValueError:
         place = []
     if len(place) != dimensions or not np.isfinite(place).all():
-        reader.fail(element, f'{dimensions} numbers as in "0; 1" as "coordinate"', f'"{text}"', "correct it")
+        element.fail(f'{dimensions} numbers as in "0; 1" as "coordinate"', f'"{text}"', "correct it")
     return place
 
 
@@ -200,6 +197,5 @@ def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapp
 
 
 def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:
-    reader = Reader(configuration.path)
-    mesh = reader.known(element, "mesh", "mesh", configuration.meshes)
-    return mesh, reader.known(element, name, f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
+    mesh = element.known("mesh", "mesh", configuration.meshes)
+    return mesh, element.known(name, f'data of mesh "{mesh}"', configuration.meshes[mesh].data)

@@ -20,7 +20,7 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
 from precice_lb.embedded.timeline import TOLERANCE, Clock
-from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
+from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
 
 #: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
 FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}

@@ -8,10 +8,16 @@ from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess.columns import PREFIX, SHIFTED
+from precice_lb.precice_xml.config import (
+    Configuration,
+    CouplingScheme,
+    Exchange,
+    MeshMapping,
+    Participant,
+    parse_configuration,
+)
 from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
-from precice_lb.precice_xml.elements import fail, is_true, load
-from precice_lb.precice_xml.reader import parse_configuration
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element, Exchange, Mapping, Participant
+from precice_lb.precice_xml.elements import Element, fail, load
 
 RELAXATIONS = ("aitken", "constant")
 """Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""
@@ -44,7 +50,7 @@ class Route:
         What is exchanged, on which mesh, between whom.
     write_mesh, read_mesh : str
         Meshes on which the one solver writes and the other reads.
-    mappings : tuple of Mapping
+    mappings : tuple of MeshMapping
         From the one to the other; none where it is the same mesh.
     shifted : bool
         Whether the reader starts a time window from the field's last value, so that there is something to predict. In
@@ -56,7 +62,7 @@ class Route:
     exchange: Exchange
     write_mesh: str
     read_mesh: str
-    mappings: tuple[Mapping, ...]
+    mappings: tuple[MeshMapping, ...]
     shifted: bool
 
 
@@ -93,19 +99,19 @@ def carriers(configuration: Configuration) -> tuple[Route, ...]:
     return tuple(found)
 
 
-def _written(source: Participant, exchange: Exchange) -> list[tuple[str, tuple[Mapping, ...]]]:
+def _written(source: Participant, exchange: Exchange) -> list[tuple[str, tuple[MeshMapping, ...]]]:
     """Find the meshes that a participant writes data on, with the mapping to the one that is exchanged."""
     mapped = [(m.source, m) for m in source.mappings if m.direction == "write" and m.target == exchange.mesh]
     return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in source.writes]
 
 
-def _read(target: Participant, exchange: Exchange) -> list[tuple[str, tuple[Mapping, ...]]]:
+def _read(target: Participant, exchange: Exchange) -> list[tuple[str, tuple[MeshMapping, ...]]]:
     """Find the meshes that a participant reads data on, with the mapping from the one that is exchanged."""
     mapped = [(m.target, m) for m in target.mappings if m.direction == "read" and m.source == exchange.mesh]
     return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in target.reads]
 
 
-def _all(exchange: Exchange, mapped: list[tuple[str | None, Mapping]]) -> list[tuple[str, tuple[Mapping, ...]]]:
+def _all(exchange: Exchange, mapped: list[tuple[str | None, MeshMapping]]) -> list[tuple[str, tuple[MeshMapping, ...]]]:
     """Join the mesh that is exchanged and those mapped to or from it; just-in-time mappings have none."""
     return [(exchange.mesh, ()), *((mesh, (mapping,)) for mesh, mapping in mapped if mesh is not None)]
 
@@ -249,7 +255,7 @@ def _in_root(configuration: Configuration) -> Iterator[_Finding]:
     root = configuration.root
     if not any(scheme.is_implicit for scheme in configuration.coupling_schemes):
         yield root.line, root.tag, "no coupling scheme iterates, so none has a first guess; take an implicit one"
-    if is_true(root.attributes.get("allow-remeshing", "")):
+    if root.boolean("allow-remeshing"):
         yield root.line, root.tag, 'predictions would be lost with the vertices; set allow-remeshing="false"'
 
 
@@ -289,7 +295,7 @@ def _in_mappings(configuration: Configuration) -> Iterator[_Finding]:
             yield mapping.line, f"mapping:{mapping.kind}", what
 
 
-def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[Mapping]:
+def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[MeshMapping]:
     source, target = configuration.participants[exchange.source], configuration.participants[exchange.target]
     yield from (each for each in source.mappings if each.source is None and each.target == exchange.mesh)
     yield from (each for each in target.mappings if each.target is None and each.source == exchange.mesh)
@@ -502,7 +508,7 @@ def _limit_edits(configuration: Configuration, factor: float) -> Iterator[Edit]:
 
 def _restart_mode(text: str, acceleration: Element) -> Iterator[Edit]:
     """Restart IQN-IMVJ by a mode that is none the worse for data beside the accelerated; others are."""
-    if is_true(acceleration.attributes.get("always-build-jacobian", "")):
+    if acceleration.boolean("always-build-jacobian"):
         return
     modes = acceleration.named("imvj-restart-mode")
     if not modes:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners.level1 import check_boxes, scaled_boxes
 from precice_lb.partners.meshes import PartitionedMesh, united
-from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.records import Configuration, Element, Exchange, ReceivedMesh
-from precice_lb.precice_xml.records import Mapping as MeshMapping
+from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
+from precice_lb.precice_xml.elements import Element
 
 _KERNELS = ("rbf", "rbf-global-direct", "rbf-global-iterative", "rbf-pum-direct")
 _PARTITIONED = ("rbf", "rbf-pum-direct")
@@ -149,7 +148,7 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
         filtered=received.geometric_filter != "no-filter" and not any(mapping.is_kernel for mapping in mappings),
         api_access=received.api_access,
         two_level=m2n.use_two_level_initialization,
-        gathered=is_true(m2n.element.attributes.get("enforce-gather-scatter", "")),
+        gathered=m2n.element.boolean("enforce-gather-scatter"),
         mappings=mappings,
         exchanges=exchanges,
         provider_asks=m2n.acceptor == received.provider,

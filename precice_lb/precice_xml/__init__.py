@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from precice_lb.precice_xml.config import Configuration, parse_configuration, read_configuration
 from precice_lb.precice_xml.edits import patch_configuration
 from precice_lb.precice_xml.ranks import AcceptedRanks, accepted_ranks
-from precice_lb.precice_xml.reader import parse_configuration, read_configuration
-from precice_lb.precice_xml.records import Configuration
 
 __all__ = [
     "AcceptedRanks",

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml.elements import fail, load
-from precice_lb.precice_xml.reader import parse_configuration
-from precice_lb.precice_xml.records import Configuration, CouplingScheme, Element
+from precice_lb.precice_xml.config import Configuration, parse_configuration
+from precice_lb.precice_xml.elements import Element, fail, load
 
 _ATTRIBUTE = re.compile(r"""\s+(?P<name>[^\s=/>]+)\s*=\s*(?P<value>"[^"]*"|'[^']*')""")
 _TAG_NAME = re.compile(r"<[^\s/>]+")
@@ -127,34 +126,24 @@ def _elements(element: Element) -> Iterator[Element]:
         yield from _elements(child)
 
 
-def _limit_edits(configuration: Configuration, windows: int) -> list[Edit]:
-    elements = configuration.root.named("coupling-scheme:")
-    sizes = [s.time_window_size for s in configuration.coupling_schemes if not s.window_size_from_first]
-    longest = max(sizes, default=math.nan)
-    return [
-        _limit_edit(configuration.text, element, str(_windows_of(configuration.path, scheme, longest, windows)))
-        for element, scheme in zip(elements, configuration.coupling_schemes, strict=True)
-    ]
-
-
-def _windows_of(path: Path, scheme: CouplingScheme, longest: float, windows: int) -> int:
-    """Count the scheme's own windows until `windows` of the longest ones are over."""
-    if scheme.window_size_from_first:
-        return windows
-    count = windows * longest / scheme.time_window_size
-    if abs(count - round(count)) > 1e-6 * count:
-        fail(
-            path,
-            scheme.line,
-            f"time windows that fit {windows} times into the longest of {longest:g}",
-            f"a time-window-size of {scheme.time_window_size:g}",
-            "choose another number of time windows",
-        )
-    return round(count)
-
-
-def _limit_edit(text: str, scheme: Element, value: str) -> Edit:
-    for child in scheme.named("max-time-windows"):
-        return set_attribute(text, child, "value", value)
-    # The element to stand in front of: a limit is there, or the reader would have refused the file.
-    return insert_before(text, scheme.named("max-time")[0], written("max-time-windows", {"value": value}))
+def _limit_edits(configuration: Configuration, windows: int) -> Iterator[Edit]:
+    """Let every scheme end after as many of its own windows as `windows` of the longest ones take."""
+    schemes = configuration.coupling_schemes
+    longest = max((s.time_window_size for s in schemes if not s.window_size_from_first), default=math.nan)
+    for element, scheme in zip(configuration.root.named("coupling-scheme:"), schemes, strict=True):
+        count = windows if scheme.window_size_from_first else windows * longest / scheme.time_window_size
+        if abs(count - round(count)) > 1e-6 * count:
+            fail(
+                configuration.path,
+                scheme.line,
+                f"time windows that fit {windows} times into the longest of {longest:g}",
+                f"a time-window-size of {scheme.time_window_size:g}",
+                "choose another number of time windows",
+            )
+        limit, value = element.first("max-time-windows"), str(round(count))
+        if limit is not None:
+            yield set_attribute(configuration.text, limit, "value", value)
+        else:
+            # There is another limit, or the reader would have refused the file.
+            new = written("max-time-windows", {"value": value})
+            yield insert_before(configuration.text, element.named("max-time")[0], new)

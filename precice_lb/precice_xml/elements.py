@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 from xml.parsers import expat
 
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml.records import Element
 
-_Named = TypeVar("_Named")
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _START_TAG = re.compile(r"""<[^\s/>]+(?:[^>"']|"[^"]*"|'[^']*')*>""")
 # With what a file begins that is not told by its declaration, as libxml2 knows it; a mark stays in the text.
@@ -34,13 +32,7 @@ _INTEGER = re.compile(r"\s*[+-]?\d+", re.ASCII)
 
 
 def fail(path: Path, line: int | None, expected: str, found: str, remedy: str) -> NoReturn:
-    """Raise the one-line error that says where, what was expected, what was found and what to do.
-
-    Raises
-    ------
-    ConfigurationError
-        Always.
-    """
+    """Raise the one-line error that says where, what was expected, what was found and what to do."""
     place = f"{path}:{line}" if line is not None else str(path)
     raise ConfigurationError(f"{place}: expected {expected}, found {found}; {remedy}")
 
@@ -54,14 +46,84 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     return f"known are {', '.join(choices)}" if choices else "none is defined"
 
 
-def load(path: Path) -> tuple[str, str]:
-    """Return a file's text with its line ends, and the encoding with which it can be written byte for byte.
+@dataclass(frozen=True)
+class Element:
+    """One XML element as it stands in the file, with typed access to its attributes: errors name file and line."""
 
-    Raises
-    ------
-    ConfigurationError
-        If there is no such file, or if it is not text in the encoding that it declares.
-    """
+    # With its prefix, as in the file.
+    tag: str
+    line: int
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: tuple[Element, ...] = ()
+    # Positions of its start tag in the file's text, from ``<`` to just behind ``>``.
+    span: tuple[int, int] = (0, 0)
+    # Just behind all of it.
+    end: int = 0
+    path: Path = Path("precice-config.xml")
+
+    def has_tag(self, *tags: str) -> bool:
+        """Whether it has one of these tags; ``m2n:`` stands for all that begin so."""
+        return self.tag in tags or self.tag.startswith(tuple(tag for tag in tags if tag.endswith(":")))
+
+    def named(self, *tags: str) -> list[Element]:
+        """Children of these tags, as of `has_tag`."""
+        return [child for child in self.children if child.has_tag(*tags)]
+
+    def first(self, *tags: str) -> Element | None:
+        """Return the first child of these tags."""
+        return next(iter(self.named(*tags)), None)
+
+    def fail(self, expected: str, found: str, remedy: str) -> NoReturn:
+        """Refuse it; see `fail`."""
+        fail(self.path, self.line, f"{expected} in <{self.tag}>", found, remedy)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Attribute `name`; without a default it must be there."""
+        value = self.attributes.get(name, default)
+        if value is None:
+            self.fail(f'an attribute "{name}"', "none", "add it")
+        return value
+
+    def integer(self, name: str, default: str | None = None, *, least: int | None = None) -> int:
+        """Attribute `name` as a whole number, at least `least`."""
+        value = self.text(name, default)
+        if not _INTEGER.fullmatch(value):
+            self.fail(f'a whole number as "{name}"', f'"{value}"', "correct it")
+        number = int(value)
+        if least is not None and number < least:
+            self.fail(f'at least {least} as "{name}"', f'"{value}"', "correct it")
+        return number
+
+    def number(self, name: str, default: str | None = None, *, least: float = -math.inf) -> float:
+        """Attribute `name` as a number, at least `least`; preCICE also takes a quotient such as ``1/3``."""
+        value = self.text(name, default)
+        parts = value.split("/", 1)
+        try:
+            if not all(_NUMBER.fullmatch(part) for part in parts):
+                raise ValueError(value)
+            number = float(parts[0]) / float(parts[1]) if len(parts) > 1 else float(parts[0])
+        except (ValueError, ZeroDivisionError):
+            self.fail(f'a number as "{name}"', f'"{value}"', "correct it")
+        if number < least:
+            self.fail(f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
+        return number
+
+    def boolean(self, name: str, default: bool = False) -> bool:
+        """Attribute `name` as a truth value, as of `is_true`."""
+        value = self.attributes.get(name)
+        return default if value is None else is_true(value)
+
+    def known(self, name: str, what: str, names: Iterable[str]) -> str:
+        """Attribute `name`, which must be the name of one of the things defined elsewhere in the file."""
+        value = self.text(name)
+        choices = tuple(dict.fromkeys(names))
+        if value not in choices:
+            self.fail(f'a defined {what} as "{name}"', f'"{value}"', _suggestion(value, choices))
+        return value
+
+
+def load(path: Path) -> tuple[str, str]:
+    """Return a file's text with its line ends, and the encoding with which it can be written byte for byte."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -101,15 +163,7 @@ def _decode(content: bytes, encoding: str) -> str:
 
 
 def parse(path: Path, text: str) -> Element:
-    """Return the root element, parsed without namespaces: preCICE's undeclared prefixes are parts of a name.
-
-    Comments and character data are left out.
-
-    Raises
-    ------
-    ConfigurationError
-        If the text is not well-formed, with the line.
-    """
+    """Return the root element, parsed without namespaces: preCICE's undeclared prefixes are parts of a name."""
     # What is no text in the store of a run is no text here: an error with its line.
     encoded = text.encode("utf-8", "surrogatepass")
     parser = expat.ParserCreate("utf-8")
@@ -147,7 +201,7 @@ def parse(path: Path, text: str) -> Element:
     def end(_: str) -> None:
         tag, line, attributes, span, children = stack.pop()
         closed = span[1] if text[span[1] - 2] == "/" else text.index(">", position()) + 1
-        stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span, closed))
+        stack[-1][-1].append(Element(tag, line, attributes, tuple(children), span, closed, path))
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -165,128 +219,53 @@ def is_true(value: str) -> bool:
     return value.lower() in ("1", "yes", "true", "on")
 
 
-class Reader:
-    """Typed access to elements of one file, with errors that name file and line."""
+@dataclass(frozen=True)
+class Tag:
+    """What preCICE knows of a tag."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    # How often in what it stands in: ``1``, ``?`` (at most once), ``+`` (at least once) or ``*``.
+    occurs: str
+    # By name: kind of the value, with its options after ``=``; and whether it must be there.
+    attributes: dict[str, tuple[str, bool]]
+    # By name.
+    children: dict[str, Tag] = field(default_factory=dict)
 
-    def fail(self, element: Element, expected: str, found: str, remedy: str) -> NoReturn:
-        """Refuse `element`; see `fail`."""
-        fail(self.path, element.line, f"{expected} in <{element.tag}>", found, remedy)
-
-    def text(self, element: Element, name: str, default: str | None = None) -> str:
-        """Attribute `name` of `element`; without a default it must be there."""
-        value = element.attributes.get(name, default)
-        if value is None:
-            self.fail(element, f'an attribute "{name}"', "none", "add it")
-        return value
-
-    def integer(self, element: Element, name: str, default: str | None = None, *, least: int | None = None) -> int:
-        """Attribute `name` as a whole number, at least `least`."""
-        value = self.text(element, name, default)
-        if not _INTEGER.fullmatch(value):
-            self.fail(element, f'a whole number as "{name}"', f'"{value}"', "correct it")
-        number = int(value)
-        if least is not None and number < least:
-            self.fail(element, f'at least {least} as "{name}"', f'"{value}"', "correct it")
-        return number
-
-    def number(self, element: Element, name: str, default: str | None = None, *, least: float = -math.inf) -> float:
-        """Attribute `name` as a number, at least `least`; preCICE also takes a quotient such as ``1/3``."""
-        value = self.text(element, name, default)
-        parts = value.split("/", 1)
-        try:
-            if not all(_NUMBER.fullmatch(part) for part in parts):
-                raise ValueError(value)
-            number = float(parts[0]) / float(parts[1]) if len(parts) > 1 else float(parts[0])
-        except (ValueError, ZeroDivisionError):
-            self.fail(element, f'a number as "{name}"', f'"{value}"', "correct it")
-        if number < least:
-            self.fail(element, f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
-        return number
-
-    def boolean(self, element: Element, name: str, default: bool = False) -> bool:
-        """Attribute `name` as a truth value, as of `is_true`."""
-        value = element.attributes.get(name)
-        return default if value is None else is_true(value)
-
-    def choice(self, element: Element, name: str, options: Iterable[str], default: str | None = None) -> str:
-        """Attribute `name`, one of `options`."""
-        value = self.text(element, name, default)
-        known = tuple(options)
-        if value not in known:
-            self.fail(element, f'one of {", ".join(known)} as "{name}"', f'"{value}"', "correct it")
-        return value
-
-    def known(self, element: Element, name: str, what: str, names: Iterable[str]) -> str:
-        """Attribute `name`, which must be the name of one of the things defined elsewhere in the file."""
-        value = self.text(element, name)
-        choices = tuple(dict.fromkeys(names))
-        if value not in choices:
-            self.fail(element, f'a defined {what} as "{name}"', f'"{value}"', _suggestion(value, choices))
-        return value
-
-    def add(self, records: dict[str, _Named], name: str, record: _Named, element: Element) -> None:
-        """Put a record under its name, which must be new."""
-        if name in records:
-            self.fail(element, "a name of its own", f'"{name}" a second time', "rename one of them")
-        records[name] = record
-
-    def check(self, element: Element, tag: Tag | None = None) -> None:
+    def check(self, element: Element) -> None:
         """Hold an element and all inside it against what preCICE knows: tags, how often they occur, attributes."""
-        tag = tag or schema()
         for name in element.attributes:
-            if name not in tag.attributes:
-                known = _suggestion(name, tag.attributes)
-                self.fail(element, "attributes that preCICE knows there", f'"{name}"', f"remove or rename it: {known}")
-        for name, (kind, required) in tag.attributes.items():
+            if name not in self.attributes:
+                known = _suggestion(name, self.attributes)
+                element.fail("attributes that preCICE knows there", f'"{name}"', f"remove or rename it: {known}")
+        for name, (kind, required) in self.attributes.items():
             if required or name in element.attributes:
-                self._check_value(element, name, kind)
+                _check_value(element, name, kind)
         # Of these families one: what preCICE's table of tags does not say.
         for family, needed in (("acceleration:", False), ("basis-function:", True)):
             members = element.named(family)
             if len(members) > 1:
-                self.fail(members[1], f"one <{family}…> there", "a second", "remove one")
-            if needed and not members and any(name.startswith(family) for name in tag.children):
-                self.fail(element, f"<{family}…>", "none", "add one")
+                members[1].fail(f"one <{family}…> there", "a second", "remove one")
+            if needed and not members and any(name.startswith(family) for name in self.children):
+                element.fail(f"<{family}…>", "none", "add one")
         for child in element.children:
-            if child.tag not in tag.children:
-                remedy = _suggestion(child.tag, tag.children)
-                self.fail(child, f"a tag that preCICE knows inside <{element.tag}>", "an unknown one", remedy)
-            self.check(child, tag.children[child.tag])
-        for name, inside in tag.children.items():
+            if child.tag not in self.children:
+                remedy = _suggestion(child.tag, self.children)
+                child.fail(f"a tag that preCICE knows inside <{element.tag}>", "an unknown one", remedy)
+            self.children[child.tag].check(child)
+        for name, inside in self.children.items():
             times = element.named(name)
             if len(times) > 1 and inside.occurs in "1?":
-                self.fail(times[1], f"one <{name}> there", "a second", "remove one")
+                times[1].fail(f"one <{name}> there", "a second", "remove one")
             if not times and inside.occurs in "1+":
-                self.fail(element, f"<{name}>", "none", "add it")
-
-    def _check_value(self, element: Element, name: str, kind: str) -> None:
-        kind, _, options = kind.partition("=")
-        if options:
-            self.choice(element, name, options.split("|"))
-        elif self.text(element, name) and kind in ("integer", "float"):  # preCICE lets an empty number pass
-            (self.integer if kind == "integer" else self.number)(element, name)
+                element.fail(f"<{name}>", "none", "add it")
 
 
-@dataclass(frozen=True)
-class Tag:
-    """What preCICE knows of a tag.
-
-    Attributes
-    ----------
-    occurs
-        How often in what it stands in: ``1``, ``?`` (at most once), ``+`` (at least once) or ``*``.
-    attributes
-        By name: kind of the value, with its options after ``=``; and whether it must be there.
-    children
-        Tags inside it, by name.
-    """
-
-    occurs: str
-    attributes: dict[str, tuple[str, bool]]
-    children: dict[str, Tag] = field(default_factory=dict)
+def _check_value(element: Element, name: str, kind: str) -> None:
+    kind, _, options = kind.partition("=")
+    value = element.text(name)
+    if options and value not in options.split("|"):
+        element.fail(f'one of {options.replace("|", ", ")} as "{name}"', f'"{value}"', "correct it")
+    if value and kind in ("integer", "float"):  # preCICE lets an empty number pass
+        (element.integer if kind == "integer" else element.number)(name)
 
 
 @cache

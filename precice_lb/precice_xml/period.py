@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml.records import Configuration
+from precice_lb.precice_xml.config import Configuration
 
 #: More steps of one participant until all windows end together are refused: the sizes are then unrelated numbers.
 _MAXIMUM_STEPS = 1000
@@ -37,21 +37,25 @@ def period_of(configuration: Configuration) -> Period:
             f"{configuration.path}: expected time windows that end together within {_MAXIMUM_STEPS} steps, found sizes "
             f"{found}; give the coupling schemes time-window-sizes that are simple multiples of each other"
         )
-    whole = frozenset({Fraction(1)})
-    ends: list[frozenset[Fraction]] = []
-    for scheme in schemes:
-        if scheme.window_size_from_first:
-            ends.append(whole)
-        else:
-            size = next(fixed)
-            ends.append(frozenset(k * size / period for k in range(1, int(period / size) + 1)))
-    _follow_first_participants(configuration, ends)
-    steps = {
-        name: tuple(
-            sorted(frozenset().union(*(e for e, s in zip(ends, schemes, strict=True) if name in s.participants)))
-        )
-        for name in configuration.participants
-    }
+    ends = [
+        frozenset({Fraction(1)})
+        if scheme.window_size_from_first
+        else frozenset(k * size / period for size in [next(fixed)] for k in range(1, int(period / size) + 1))
+        for scheme in schemes
+    ]
+
+    def steps_of(name: str) -> frozenset[Fraction]:
+        parts = (part for part, scheme in zip(ends, schemes, strict=True) if name in scheme.participants)
+        return frozenset().union(*parts)
+
+    # Schemes of method first-participant exchange at every step of their first participant.
+    following = [index for index, scheme in enumerate(schemes) if scheme.window_size_from_first]
+    before: list[frozenset[Fraction]] = []
+    while before != ends:
+        before = list(ends)
+        for index in following:
+            ends[index] = steps_of(schemes[index].participants[0])
+    steps = {name: tuple(sorted(steps_of(name))) for name in configuration.participants}
     for index, scheme in enumerate(schemes):
         for name in scheme.participants if scheme.is_implicit else ():
             if set(steps[name]) != ends[index]:
@@ -79,18 +83,3 @@ def _sizes(sizes: list[float]) -> list[Fraction]:
 def _least_common_multiple(sizes: list[Fraction]) -> Fraction:
     denominator = math.lcm(*(size.denominator for size in sizes))
     return Fraction(math.lcm(*(size.numerator * (denominator // size.denominator) for size in sizes)), denominator)
-
-
-def _follow_first_participants(configuration: Configuration, ends: list[frozenset[Fraction]]) -> None:
-    """Let schemes of method first-participant exchange at every step of their first participant."""
-    schemes = configuration.coupling_schemes
-    changed = True
-    while changed:
-        changed = False
-        for index, scheme in enumerate(schemes):
-            if not scheme.window_size_from_first:
-                continue
-            first = scheme.participants[0]
-            steps = frozenset().union(*(e for e, s in zip(ends, schemes, strict=True) if first in s.participants))
-            changed |= steps != ends[index]
-            ends[index] = steps

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.record.tables import setting, warn_once
+from precice_lb.record.recorder import setting, warn_once
+from precice_lb.store.spool import raised_elsewhere
 
 # Whose code runs in the calls made here.
 _LIBRARIES = ("cupy", "cupy_backends", "torch", "jax", "jaxlib")
@@ -85,14 +86,8 @@ def synchronize() -> None:
 
 def _leave_to_the_solver(error: Exception) -> None:
     """Raise what a signal handler of the solver's has raised."""
-    from precice_lb.store.spool import raised_elsewhere
-
     if raised_elsewhere(error, *_LIBRARIES):
         raise error
-
-
-def _wait_for_cupy(cupy: Any) -> None:
-    cupy.cuda.Device().synchronize()
 
 
 def _wait_for_torch(torch: Any) -> None:
@@ -110,7 +105,7 @@ def _wait_for_jax(jax: Any) -> None:
 
 
 _WAITS: dict[str, Callable[[Any], None]] = {
-    "cupy": _wait_for_cupy,
+    "cupy": lambda cupy: cupy.cuda.Device().synchronize(),
     "torch": _wait_for_torch,
     "jax": _wait_for_jax,
 }

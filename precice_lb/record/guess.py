@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
-from collections.abc import Mapping
-from typing import Any, NoReturn
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
-from precice_lb.guess.config import Channel
-from precice_lb.guess.predictors import MODES
+from precice_lb.guess.config import Channel, Field
+from precice_lb.guess.predictors import LENGTH, MODES, Guard, Guesser
+from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.device import on_host
 from precice_lb.record.participant import Backend
-from precice_lb.record.shifted import ShiftedExchange
-from precice_lb.record.tables import setting, warn_once
+from precice_lb.record.recorder import setting, warn_once
+from precice_lb.store.spool import raised_elsewhere
+
+if TYPE_CHECKING:
+    from precice_lb.record.recorder import Recorder
 
 
 def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:
@@ -60,57 +71,47 @@ def _text(name: str | bytes) -> str:
 def _native(cls: Any, mode: str, participant: str) -> Any:
     """Let the embedded backend itself start time windows from an extrapolation."""
 
-    class Native(cls):  # type: ignore[misc, unused-ignore]
-        _precice_lb_guess_mode = mode
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        cls.__init__(self, *args, **kwargs)
+        try:
+            self.guess_first(mode)
+        except BackendError as error:
+            warn_once(f"{participant} runs without a first guess: {error}")
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            try:
-                self.guess_first(mode)
-            except BackendError as error:
-                warn_once(f"{participant} runs without a first guess: {error}")
-
-    return _named(Native, cls)
+    return _derived(cls, __init__=__init__, _precice_lb_guess_mode=mode)
 
 
 def _refusing(cls: Any, participant: str, configuration: str) -> Any:
     """Make a class that ends once its partners have met it, so that they do not wait for ever."""
 
-    class Refusing(cls):  # type: ignore[misc, unused-ignore]
-        def initialize(self) -> NoReturn:
-            super().requires_initial_data()
-            super().initialize()
-            found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
-            raise GuessError(
-                f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has "
-                f"fields for a first guess, found {found}; set it for all participants, or use the configuration "
-                "without them"
-            )
+    def initialize(self: Any) -> NoReturn:
+        cls.requires_initial_data(self)
+        cls.initialize(self)
+        found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
+        raise GuessError(
+            f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has fields "
+            f"for a first guess, found {found}; set it for all participants, or use the configuration without them"
+        )
 
-    return _named(Refusing, cls)
+    return _derived(cls, initialize=initialize)
 
 
-def _named(made: Any, cls: Any) -> Any:
-    made.__name__, made.__qualname__, made.__module__, made.__doc__ = (
-        cls.__name__,
-        cls.__qualname__,
-        cls.__module__,
-        cls.__doc__,
-    )
-    return made
+def _derived(cls: Any, **members: Any) -> Any:
+    """Derive a class that is called like its base."""
+    called = {name: getattr(cls, name) for name in ("__qualname__", "__module__", "__doc__")}
+    return type(cls)(cls.__name__, (cls,), {**called, **members})
 
 
 def _guessing(cls: Any, recording: Any, channel: Channel, mode: str, arguments: Mapping[str, Any]) -> Any:
     """Make the class that exchanges shifted values; each participant has one of its own."""
     _install(recording)
     size, communicator = arguments["solver_process_size"], arguments.get("communicator")
-
-    class Guessing(cls):  # type: ignore[misc, unused-ignore]
-        _precice_lb_guess_mode = mode
-        _precice_lb_guess = ShiftedExchange(_text(arguments["solver_name"]), channel, mode)
-        _precice_lb_agree = staticmethod(functools.partial(_agree, size, communicator))
-
-    return _named(Guessing, cls)
+    return _derived(
+        cls,
+        _precice_lb_guess_mode=mode,
+        _precice_lb_guess=ShiftedExchange(_text(arguments["solver_name"]), channel, mode),
+        _precice_lb_agree=staticmethod(functools.partial(_agree, size, communicator)),
+    )
 
 
 def _install(recording: Any) -> None:
@@ -175,3 +176,189 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
         if ranks.Get_size() == size:
             concerned, heard = (bool(ranks.allreduce(each, MPI.LOR)) for each in (concerned, heard))
     return concerned and not heard
+
+
+Array = NDArray[np.float64]
+_Key = tuple[str, str]
+
+# Share of the time windows that learning may take, the same while all windows so far are learned from, the number of
+# windows after which it comes at least, and of how many their time is the median.
+_SHARE, _FIRST_SHARE, _RAREST, _LATEST = 0.01, 0.1, 64, 15
+
+
+class ShiftedExchange:
+    """What a participant keeps for its first guesses; ``base`` is always the participant without them."""
+
+    def __init__(self, participant: str, channel: Channel, mode: str) -> None:
+        self._participant, self._channel, self._mode = participant, channel, mode
+        self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
+        self._received: dict[_Key, tuple[Field, Delta]] = {}
+        self._ids: dict[str, NDArray[np.int32]] = {}
+        # What the solver writes before `initialize`; None after it.
+        self._initial: list[tuple[_Key, Any, Any]] | None = []
+        self._guard = Guard()
+        self._position = Position(1.0)
+        self._window = self._iterations = 1
+        # Whether this window started from predictions, and whether the next one is to.
+        self._guessed, self._guesses_next = False, mode != "auto"
+        # Our own time in this window, when it began, and in one of how many windows the predictors learn.
+        self._cost_ns = 0
+        self._begin_ns = time.perf_counter_ns()
+        self._walls_ns: deque[int] = deque(maxlen=_LATEST)
+        self._learning_ns: deque[int] = deque(maxlen=_LATEST)
+        self._every = 1
+
+    @property
+    def initializes(self) -> bool:
+        """Whether the solver itself has initial data to write."""
+        return self._channel.initializes
+
+    def before_initialize(self, base: Any) -> None:
+        """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
+        if not self.initializes:
+            # Else the solver has to ask.
+            base.requires_initial_data()
+        written, self._initial = self._initial or [], None
+        for field in self._channel.sent:
+            ids, shape = self._size(base, field)
+            base.write_data(field.mesh, field.guess, ids, np.ones(shape))
+            if field.route.shifted:
+                sent = Sent(shape, field.degree, relaxed=field.relaxed, relative=field.relative)
+                for key, some, values in written:
+                    if key == field.key:
+                        sent.write(some, values)
+                base.write_data(field.mesh, field.shifted, ids, sent.values)
+                initial = sent.values.ravel().copy() if field.initialized else None
+                self._sent[field.key] = field, sent, Guesser(self._mode, initial)
+                sent.clear()
+
+    def after_initialize(self, base: Any, is_silent: Callable[[bool, bool], bool]) -> None:
+        """Refuse to go on where a partner does not take part, which the ranks find out together."""
+        missing = None
+        for field in self._channel.received:
+            ids, shape = self._size(base, field)
+            said = base.read_data(field.mesh, field.guess, ids, 0.0)
+            if is_silent(len(ids) > 0, bool(np.any(said))):
+                missing = field.route.exchange.source
+            if field.route.shifted:
+                # By vertex, of which there may be others in between.
+                all_ids = int(ids.max(initial=-1)) + 1
+                self._received[field.key] = field, Delta((all_ids, *shape[1:]), field.degree)
+        if missing is not None:
+            raise GuessError(
+                f'{self._participant}: expected participant "{missing}" to take part in the first guess, found that it '
+                "does not; set PRECICE_LB_GUESS for all participants and let all run through precice_lb, or use the "
+                "configuration without fields for a first guess"
+            )
+        self._position.start_window(base.get_max_time_step_size())
+        self._begin_ns = time.perf_counter_ns()
+
+    def write(self, mesh: str, data: str, ids: Any, values: Any) -> None:
+        """Take what the solver has written."""
+        if self._initial is not None:
+            self._initial.append(((mesh, data), np.array(ids), np.array(values)))
+        elif (found := self._sent.get((mesh, data))) is not None:
+            found[1].write(ids, values)
+
+    def read(self, base: Any, mesh: str, data: str, ids: Any, step: float) -> Any:
+        """Read what the solver asks for."""
+        found = self._received.get((mesh, data))
+        if found is None:
+            return base.read_data(mesh, data, ids, step)
+        field, delta = found
+        shift = delta.at(self._position.after(step))[np.asarray(ids, dtype=np.int32)]
+        return base.read_data(mesh, field.shifted, ids, step) + shift
+
+    def before_advance(self, base: Any, step: float) -> None:
+        """Write shifted values and, at the end of a time window, predictions."""
+        begin = time.perf_counter_ns()
+        part = self._position.after(step)
+        for field, sent, guesser in self._sent.values():
+            ids = self._ids[field.mesh]
+            sent.shift(part)
+            base.write_data(field.mesh, field.shifted, ids, sent.shifted)
+            if part >= 1.0:
+                sent.predicted = self._predict(sent, guesser)
+                base.write_data(field.mesh, field.guess, ids, sent.predicted)
+        self._cost_ns += time.perf_counter_ns() - begin
+
+    def after_advance(self, base: Any, step: float, recorder: Recorder | None) -> None:
+        """Go on within the time window, to its next iteration, or to the next window."""
+        begin = time.perf_counter_ns()
+        complete = base.is_time_window_complete()
+        if complete:
+            self._complete(recorder)
+            if base.is_coupling_ongoing():
+                self._start_window(base)
+            else:
+                # Solvers may read what the run has ended with.
+                self._position.move(step)
+        elif self._position.after(step) >= 1.0:
+            self._iterations += 1
+            self._position.start_window()
+        else:
+            self._position.move(step)
+        for _, sent, _ in self._sent.values():
+            sent.clear()
+        now = time.perf_counter_ns()
+        self._cost_ns += now - begin
+        if complete:
+            self._begin_ns, self._cost_ns = now, 0
+
+    def _size(self, base: Any, field: Field) -> tuple[NDArray[np.int32], tuple[int, ...]]:
+        """Return this rank's vertices of a field's mesh, and the shape of its values."""
+        if field.direct:
+            ids = np.asarray(base.get_mesh_vertex_ids_and_coordinates(field.mesh)[0], dtype=np.int32)
+        else:
+            ids = np.arange(base.get_mesh_vertex_size(field.mesh), dtype=np.int32)
+        self._ids[field.mesh] = ids
+        dimensions = base.get_data_dimensions(field.mesh, field.data)
+        return ids, (len(ids), dimensions) if dimensions > 1 else (len(ids),)
+
+    def _predict(self, sent: Sent, guesser: Guesser) -> Array:
+        """Predict the next window's end from this iteration; where that fails, hold from then on."""
+        flat = sent.values.ravel()
+        try:
+            predicted = guesser.propose(flat, wanted=self._guesses_next and not sent.astray)
+        except Exception as error:
+            self._fail(guesser, error)
+            predicted = flat
+        return predicted.reshape(sent.values.shape)
+
+    def _complete(self, recorder: Recorder | None) -> None:
+        """Take a time window that has converged, and decide how the next one but one starts."""
+        self._guard.count(self._guessed, self._iterations)
+        learns, begin = self._window % self._every == 0, time.perf_counter_ns()
+        for _, sent, guesser in self._sent.values():
+            sent.converged()
+            try:
+                guesser.converged(sent.values.ravel(), fit=learns)
+            except Exception as error:
+                self._fail(guesser, error)
+        now = time.perf_counter_ns()
+        self._walls_ns.append(now - self._begin_ns)
+        if learns:
+            self._learning_ns.append(now - begin)
+            share = statistics.median(self._learning_ns) / statistics.median(self._walls_ns)
+            self._every = min(math.ceil(share / (_SHARE if self._window > LENGTH else _FIRST_SHARE)), _RAREST)
+        guessers = [guesser for _, _, guesser in self._sent.values()]
+        if recorder is not None and guessers:
+            names = ", ".join(sorted({guesser.name for guesser in guessers}))
+            recorder.guessed(self._window, names, self._cost_ns, float(np.mean([each.error for each in guessers])))
+        self._guessed = self._guesses_next
+        self._guesses_next = self._guard.wants() or self._mode != "auto"
+        self._window += 1
+        self._iterations = 1
+
+    def _start_window(self, base: Any) -> None:
+        self._position.start_window(base.get_max_time_step_size())
+        for field, delta in self._received.values():
+            ids = self._ids[field.mesh]
+            predicted, shifted = (base.read_data(field.mesh, name, ids, 0.0) for name in (field.guess, field.shifted))
+            delta.start_window(predicted, shifted, ids)
+
+    def _fail(self, guesser: Guesser, error: Exception) -> None:
+        if raised_elsewhere(error):
+            raise error
+        guesser.give_up()
+        warn_once(f"{self._participant} goes on without predictions of the rank's data: {error}")

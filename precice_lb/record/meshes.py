@@ -7,12 +7,13 @@ also vertices and cells, with ``PRECICE_LB_MESHES=0`` nothing. ``advance`` is le
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.record.tables import setting, warn_once
+from precice_lb.record.recorder import setting, warn_once
 from precice_lb.store.meshes import CELL_VERTICES, CELLS, COORDINATES, MESHES, RecordedMeshes, box_names
 from precice_lb.store.spool import raised_elsewhere
 
@@ -30,20 +31,16 @@ _CELL_CALLS = (*list(_SEVERAL)[1:], *list(_SEVERAL.values())[1:])
 _CORNERS = ("first_vertex_id", "second_vertex_id", "third_vertex_id", "fourth_vertex_id")
 
 
+@dataclass
 class _Mesh:
     """One mesh: its count, its box, what is kept of it, and what single calls have added since."""
 
-    def __init__(self) -> None:
-        self.region: NDArray[np.float64] | None = None
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all but the access region."""
-        self.count = 0
-        self.box: NDArray[np.float64] | None = None
-        self.points: list[NDArray[np.float64]] = []
-        self.cells: dict[str, list[NDArray[np.int32]]] = {kind: [] for kind in CELL_VERTICES}
-        self.new: dict[str, list[tuple[Any, ...]]] = {}
+    region: NDArray[np.float64] | None = None
+    count: int = 0
+    box: NDArray[np.float64] | None = None
+    points: list[NDArray[np.float64]] = field(default_factory=list)
+    cells: dict[str, list[NDArray[np.int32]]] = field(default_factory=lambda: {kind: [] for kind in CELL_VERTICES})
+    new: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 class MeshNotes:
@@ -62,15 +59,15 @@ class MeshNotes:
             return
         try:
             name = mesh_name.decode() if isinstance(mesh_name, bytes) else str(mesh_name)
-            mesh = self._meshes.get(name)
-            if mesh is None:
-                mesh = self._meshes[name] = _Mesh()
-            several = _SEVERAL.get(call)
-            if several is None:
+            mesh = self._meshes.get(name) or self._meshes.setdefault(name, _Mesh())
+            if call == "reset_mesh":
+                self._meshes[name] = _Mesh(mesh.region)
+                return
+            if call not in _SEVERAL:
                 self._settle(mesh)
                 self._add(mesh, call, *values)
                 return
-            new = mesh.new.setdefault(several, [])
+            new = mesh.new.setdefault(_SEVERAL[call], [])
             new.append(tuple(values[0]) if call == "set_mesh_vertex" else values)
             if len(new) >= _COLLECTED:
                 self._settle(mesh)
@@ -98,26 +95,21 @@ class MeshNotes:
         for call, values in new.items():
             self._add(mesh, call, values)
 
-    def _add(self, mesh: _Mesh, call: str, values: Any = None) -> None:
-        if call == "reset_mesh":
-            mesh.clear()
-        elif call == "set_mesh_access_region":
+    def _add(self, mesh: _Mesh, call: str, values: Any) -> None:
+        if call == "set_mesh_access_region":
             mesh.region = np.array(values, dtype=float).reshape(-1, 2)
         elif call == "set_mesh_vertices":
-            self._add_vertices(mesh, np.asarray(values, dtype=float))
+            points = np.asarray(values, dtype=float)
+            if len(points):
+                known = points if mesh.box is None else np.concatenate([points, mesh.box.T])
+                mesh.count, mesh.box = (
+                    mesh.count + len(points),
+                    np.stack([known.min(axis=0), known.max(axis=0)], axis=1),
+                )
+                mesh.points += [np.array(points)] * self._keep_points
         else:
             kind = call.removeprefix("set_mesh_")
             mesh.cells[kind].append(np.array(values, dtype=np.int32).reshape(-1, CELL_VERTICES[kind]))
-
-    def _add_vertices(self, mesh: _Mesh, points: NDArray[np.float64]) -> None:
-        if not len(points):
-            return
-        low, high = points.min(axis=0), points.max(axis=0)
-        if mesh.box is not None:
-            low, high = np.minimum(low, mesh.box[:, 0]), np.maximum(high, mesh.box[:, 1])
-        mesh.count, mesh.box = mesh.count + len(points), np.stack([low, high], axis=1)
-        if self._keep_points:
-            mesh.points.append(np.array(points))
 
     def _recorded(self, meshes: dict[str, _Mesh], rank: int) -> RecordedMeshes:
         for mesh in meshes.values():

@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from precice_lb.record.participant import timed_advance
-from precice_lb.record.recorder import Recorder
-from precice_lb.record.tables import warn_once
+from precice_lb.record.recorder import Recorder, warn_once
 
 # What no other rank has a part in.
 _LOCAL = re.compile(

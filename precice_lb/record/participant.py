@@ -13,18 +13,18 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precice_lb.exceptions import BackendError
 from precice_lb.record.device import synchronized, writing_calls
-from precice_lb.record.recorder import Recorder
-from precice_lb.record.tables import note, setting, warn_once
-
-if TYPE_CHECKING:
-    from precice_lb.record.meshes import MeshNotes
-
+from precice_lb.record.launch import at_end_action, common_communicator, launch_id, run_metadata, user_metadata
+from precice_lb.record.meshes import MeshNotes, mesh_calls, mesh_notes
+from precice_lb.record.recorder import NO_SUMS, Recorder, note, setting, summary, warn_once
+from precice_lb.store.spool import StoreWriter
 
 _CHOICES = ("libprecice", "embedded")
 
@@ -182,8 +182,6 @@ def recording_class(backend: Backend) -> type:
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
                 self._precice_lb_advance = synchronized(timed_advance(base, recorder))
                 if noting and recorder.is_open:
-                    from precice_lb.record.meshes import mesh_notes
-
                     self._precice_lb_meshes = mesh_notes()
 
         def __del__(self) -> None:
@@ -254,8 +252,6 @@ def recording_class(backend: Backend) -> type:
                 ``…_share`` of both together. They are NaN where recording is off. How much of `advance` is mapping and
                 wait for partners, preCICE's profiling files tell after the run.
             """
-            from precice_lb.record.tables import NO_SUMS, summary
-
             recorder = self._precice_lb_recorder
             return summary(NO_SUMS) if recorder is None else recorder.timing_summary()
 
@@ -284,7 +280,7 @@ def recording_class(backend: Backend) -> type:
     if hasattr(base, "count"):
         # A later preCICE's own.
         del Participant.count
-    noting = _mesh_calls(base)
+    noting = {} if os.environ.get("PRECICE_LB_RECORD") == "0" else mesh_calls(base)
     for name, method in {**noting, **writing_calls(base)}.items():
         setattr(Participant, name, method)
     for name, method in vars(Participant).items():
@@ -294,19 +290,6 @@ def recording_class(backend: Backend) -> type:
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"
     return Participant
-
-
-def _mesh_calls(base: Any) -> dict[str, Callable[..., Any]]:
-    """Make the calls that take notes of meshes; none where nothing is recorded."""
-    if os.environ.get("PRECICE_LB_RECORD") == "0":
-        return {}
-    try:
-        from precice_lb.record.meshes import mesh_calls
-
-        return mesh_calls(base)
-    except Exception as error:
-        warn_once(f"meshes of this run are not recorded: {error}")
-        return {}
 
 
 def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -334,8 +317,6 @@ def _warn_if_serial(arguments: Mapping[str, Any]) -> None:
         ranks = next((int(os.environ[size]) for size, rank in _LAUNCHED if os.environ.get(rank) == "0"), 1)
         if ranks == 1 or arguments["solver_process_size"] != 1 or os.environ.get("PRECICE_LB_RECORD") == "0":
             return
-        from precice_lb.record.launch import common_communicator
-
         # Where MPI says 1 as well, the communicator is a part, or the launcher another MPI's.
         if common_communicator(arguments.get("communicator"), 0, 1) is None:
             warn_once(
@@ -377,17 +358,11 @@ def _start_recorder(
         participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
         if isinstance(participant, bytes):
             participant = participant.decode()
-        if isinstance(configuration, bytes):
-            configuration = os.fsdecode(configuration)
+        configuration = os.fsdecode(configuration)
         if backend.reason is not None and rank == 0:
             note(f"pyprecice cannot be imported ({backend.reason}); using the embedded coupling backend", sys.stderr)
         if setting("PRECICE_LB_RECORD", "1", "0") == "0":
             return None
-        # Here and not above: HDF5 may be missing or broken, and the run goes on without it.
-        from precice_lb.record.launch import launch_id
-        from precice_lb.record.metadata import run_metadata, user_metadata
-        from precice_lb.store.spool import StoreWriter
-
         values, text = run_metadata(participant, configuration, rank, size, backend, guess)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
@@ -396,16 +371,50 @@ def _start_recorder(
             values["launch"] = launch
         keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"
         writer = StoreWriter(directory, values, text, keep_spool=keep_spool)
-        if os.environ.get("PRECICE_LB_AT_END"):
-            from precice_lb.record.at_end import at_end_action
-
-            after_close = at_end_action(values, directory)
+        after_close = at_end_action(values, directory)
     except Exception as error:
         warn_once(f"this run is not recorded: {error}")
-    try:
-        from precice_lb.record.recorder import Recorder
+    return Recorder(writer, after_close, settle)
 
-        return Recorder(writer, after_close, settle)
-    except Exception as error:
-        warn_once(f"this run is not recorded: {error}")
-        return None
+
+def attribute(name: str) -> Any:
+    """Look up a name that the backend's API has; ``Participant`` is the recording one."""
+    return participant_class() if name == "Participant" else getattr(load_backend().module, name)
+
+
+def names() -> list[str]:
+    """List the public names of the backend's API."""
+    module = load_backend().module
+    return sorted({"__version__", *(getattr(module, "__all__", None) or [n for n in dir(module) if n[0] != "_"])})
+
+
+def recording_spec(name: str) -> ModuleSpec | None:
+    """Specify what a solver gets that imports ``precice`` or ``cyprecice``; None while the backend imports them."""
+    return None if _Loader.busy else ModuleSpec(name, _Loader())
+
+
+class _Loader(Loader):
+    """Puts the recording ``Participant`` into preCICE's modules, or makes them where the embedded backend stands in."""
+
+    busy = False
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        _Loader.busy = True
+        try:
+            backend = load_backend()
+            if backend.name == "embedded":
+                module = ModuleType(spec.name, backend.module.__doc__)
+                module.__dict__.update({name: attribute(name) for name in names()})
+                return module
+            for name in ("precice", "cyprecice"):
+                importlib.import_module(name).Participant = participant_class()  # type: ignore[attr-defined]
+        finally:
+            _Loader.busy = False
+        module = sys.modules[spec.name]
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give a real module its own specification back; it has been executed when it was created."""
+        spec = module.__spec__
+        module.__spec__ = (spec and spec.loader_state) or spec

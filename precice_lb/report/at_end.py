@@ -27,9 +27,8 @@ from precice_lb.report.summary_text import summary_blocks
 from precice_lb.report.terminal import console, rendered
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
-from precice_lb.store.grouping import group_ranks, group_runs
 from precice_lb.store.rank_file import read_rank_file
-from precice_lb.store.reader import distinct_ranks, find_stores
+from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
 from precice_lb.store.records import Complete, RankFile
 from precice_lb.watch.run import stated_parameters
 

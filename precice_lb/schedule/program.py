@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml.config import Configuration, CouplingScheme
 from precice_lb.precice_xml.period import period_of
-from precice_lb.precice_xml.records import Configuration, CouplingScheme
 
 
 class Channel(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml.config import Configuration
 from precice_lb.precice_xml.period import period_of
-from precice_lb.precice_xml.records import Configuration
 from precice_lb.schedule.program import Operation, Program, check_supported, programs_of
 from precice_lb.schedule.schedule import Schedule
 from precice_lb.schedule.traces import Point, Trace

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
+from precice_lb.precice_xml.config import Configuration, CouplingScheme
 from precice_lb.precice_xml.period import period_of
-from precice_lb.precice_xml.records import Configuration, CouplingScheme
 from precice_lb.schedule.graph import EventGraph
 from precice_lb.schedule.program import Channel, Operation, Program, check_supported, programs_of
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-ROOMS = ("precice_lb.record.columns", "precice_lb.store.meshes", "precice_lb.guess.columns")
+ROOMS = ("precice_lb.store.meshes", "precice_lb.guess.columns")
 """Modules that register tables of their own."""
 
 Tables: TypeAlias = Mapping[str, NDArray[Any]]
@@ -192,6 +192,23 @@ SECTIONS = register(
     ("begin_ns", "<i8", "ns", "clock when it began"),
     ("duration_ns", "<i8", "ns", "its duration, with everything in it"),
     names="section_names",
+)
+COUNTS = register(
+    "counts",
+    ("window", "<i8", "1", "time window from which on the rank holds as much"),
+    ("name", "<i4", "1", "feature, as a position in `/count_names`"),
+    ("count", "<f8", "1", "how much of it; the last one counts"),
+    names="count_names",
+)
+MPI = register(
+    "mpi",
+    ("window", "<i8", "1", "time window; rows of one add up"),
+    ("mpi_ns", "<i8", "ns", "time in MPI within solve"),
+)
+CPU = register(
+    "cpu",
+    ("window", "<i8", "1", "time window; rows of one add up"),
+    ("cpu_ns", "<i8", "ns", "CPU time of the rank's process, of all its threads, within solve"),
 )
 CALLS = ("window", "iteration", "window_complete")
 """Columns of ``advances`` that say which call a row is of."""

@@ -11,11 +11,10 @@ chunk of rows has HDF5's checksum (fletcher32).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-import weakref
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import check_calls, check_values, table_rows
 from precice_lb.store.columns import (
     ADVANCES,
     CALLS,
@@ -36,8 +34,8 @@ from precice_lb.store.columns import (
     decode_names,
     joined,
 )
-from precice_lb.store.hdf5 import attribute, dataset, has, item, metadata_of, opened, table, texts, told_damage
-from precice_lb.store.records import RankFile
+from precice_lb.store.rank_file import attribute, dataset, has, item, metadata_of, opened, table, texts, told_damage
+from precice_lb.store.records import RankFile, check_calls, table_rows
 from precice_lb.store.schema import METADATA, decode, encode, validate
 
 FORMAT = "precice-lb-merged"
@@ -68,10 +66,6 @@ _CHUNK_RANKS, _CHUNK_ROWS = 64, 1024
 # Calls of so many ranks as lie in one chunk are read at once, as long as they are no more than these.
 _MOST_BYTES = 1 << 25
 
-# A campaign may leave more merged files than a process may have open.
-_MOST_OPEN = 32
-_OPEN: weakref.WeakValueDictionary[int, MergedStore] = weakref.WeakValueDictionary()
-
 
 def _has_starts(table: Table) -> bool:
     """Whether nothing else tells which rows are of which rank."""
@@ -89,45 +83,44 @@ class MergedStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._open_file: h5py.File | None = None
         # Calls of some ranks from one on, and all rows of the tables that others are counted by.
         self._calls: tuple[int, dict[str, NDArray[Any]]] = 0, {}
         self._whole: dict[str, NDArray[np.void]] = {}
-        with self._told_damage():
-            self._check_format()
-            self.index: NDArray[np.void] = dataset(self._file, "ranks", RANK_DTYPE)[...]
-            self.stores = self._read_stores()
-            self._check_index()
+        with self._opened() as file:
+            found, version = attribute(file, "format"), attribute(file, "format_version")
+            if found != FORMAT or version not in range(1, FORMAT_VERSION + 1):
+                raise StoreError(
+                    f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version up to "
+                    f"{FORMAT_VERSION}, found {found!r} and {version!r}; read it with the version of precice_lb that "
+                    "wrote it or a newer one"
+                )
+            self.index: NDArray[np.void] = dataset(file, "ranks", RANK_DTYPE)[...]
+            self._names = {each.names: table(file, each.names) for each in TABLES.values() if each.names}
+            self.stores = self._read_stores(file)
+            self._check_index(file)
 
     def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
         return MergedStore, (self.path,)
 
-    @property
-    def _file(self) -> h5py.File:
-        """The file, opened when needed."""
-        if self._open_file is None:
-            _OPEN[id(self)] = self
-            for other in list(_OPEN.values())[:-_MOST_OPEN]:
-                other.close()
-            # Unlike a rank's file, nobody writes to it: a lock hinders no solver.
-            self._open_file = opened(self.path, locking="best-effort")
-        return self._open_file
-
-    def close(self) -> None:
-        """Close the file until something is read again."""
-        self._calls, self._whole = (0, {}), {}
-        _OPEN.pop(id(self), None)
-        if self._open_file is not None:
-            self._open_file.close()
-            self._open_file = None
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[h5py.File]:
+        """Open the file; whatever is wrong within becomes one error. Unlike a rank's file, nobody writes to it."""
+        expected = "a merged store (HDF5) whose rows have the checksums they were written with"
+        with (
+            told_damage(self.path, expected, "copy it anew", "copy it anew"),
+            opened(self.path, locking="best-effort") as file,
+        ):
+            yield file
 
     def read(self, position: int, names: Sequence[str]) -> Tables:
         """Read tables of one rank, by name; of a store that was merged before there were such, none."""
-        with self._told_damage():
-            found = {name: self._rows(TABLES[name], position) for name in names if name != "advances"}
-            return {**found, "advances": self._advances(position)} if "advances" in names else found
+        with self._opened() as file:
+            return {
+                name: self._advances(file, position) if name == "advances" else self._rows(file, TABLES[name], position)
+                for name in names
+            }
 
-    def _advances(self, position: int) -> NDArray[np.void]:
+    def _advances(self, file: h5py.File, position: int) -> NDArray[np.void]:
         """Rows of ``advance`` of one rank; those of the next ones, which lie beside them, are kept for these."""
         first, calls = self._calls
         if not first <= position < first + len(calls.get("rows", ())):
@@ -135,32 +128,22 @@ class MergedStore:
             step = max(1, min(_CHUNK_RANKS, most))
             first = position - position % step
             calls = {"rows": self.index["rows"][first : first + step]}
-            for name, column in self._columns().items():
+            for name, column in _columns(file).items():
                 calls[name] = column[:] if len(column) == 1 else column[first : first + step]
         self._calls = (first, calls) if position < first + len(calls["rows"]) - 1 else (0, {})
         names = [name for name in ADVANCES.dtype.names or () if name in calls]
         rows = np.empty(calls["rows"][position - first], dtype=[(name, ADVANCES.dtype[name]) for name in names])
         for name in names:
             rows[name] = calls[name][position - first if len(calls[name]) > 1 else 0][: len(rows)]
-            check_values(name, rows[name])
+        rows = table_rows("advances", rows)
         check_calls(*(rows[name] for name in CALLS))
-        return ADVANCES.taken(rows)
+        return rows
 
-    def _columns(self) -> dict[str, h5py.Dataset]:
-        """Columns of ``advance``, unread."""
-        group = item(self._file, "advances", h5py.Group)
-        return {
-            column.name: dataset(group, column.name, np.dtype(column.dtype), 2)
-            for column in ADVANCES.columns
-            if column.missing is None or has(group, column.name)
-        }
-
-    def _rows(self, table: Table, position: int) -> NDArray[Any]:
-        file = self._file
+    def _rows(self, file: h5py.File, table: Table, position: int) -> NDArray[Any]:
         if not has(file, table.name):
             return table.empty()
         source = dataset(file, table.name, table.least)
-        first, last = self._range(table, position)
+        first, last = self._range(file, table, position)
         if not 0 <= first <= last <= len(source):
             raise StoreError(
                 f"expected the rows of a rank among the {len(source)} of /{table.name}, found {first} to {last}"
@@ -170,41 +153,34 @@ class MergedStore:
             raise StoreError(f"expected positions of the {count} names in /{table.names}, found {rows['name'].max()}")
         return rows
 
-    def _range(self, table: Table, position: int) -> tuple[int, int]:
+    def _range(self, file: h5py.File, table: Table, position: int) -> tuple[int, int]:
         """Where the rows of a rank begin and end in a table."""
         row = self.index[position]
         if table.name == "sections":
             return row["first_section"], row["first_section"] + row["sections"]
         if table.counted is not None:
             of, count = table.counted
-            starts = np.cumsum([0, *count(self._all(of))])
-            first, last = self._range(TABLES[of], position)
+            starts = np.cumsum([0, *count(self._all(file, of))])
+            first, last = self._range(file, TABLES[of], position)
             return starts[first], starts[last]
         if "rank" in (table.dtype.names or ()):
-            first, last = np.searchsorted(self._all(table.name)["rank"], [row["rank"], row["rank"] + 1])
-        elif has(self._file, _starts_of(table)):
-            first, last = dataset(self._file, _starts_of(table), _POSITION)[position : position + 2]
-        else:
-            first = last = 0
+            first, last = np.searchsorted(self._all(file, table.name)["rank"], [row["rank"], row["rank"] + 1])
+            return first, last
+        if not has(file, _starts_of(table)):
+            return 0, 0
+        first, last = dataset(file, _starts_of(table), _POSITION)[position : position + 2]
         return first, last
 
-    def _all(self, name: str) -> NDArray[np.void]:
+    def _all(self, file: h5py.File, name: str) -> NDArray[np.void]:
         """Rows of a table of all ranks."""
         if name not in self._whole:
-            self._whole[name] = table(self._file, name)
+            self._whole[name] = table(file, name)
         return self._whole[name]
 
-    def _told_damage(self) -> AbstractContextManager[None]:
-        expected = "a merged store (HDF5) whose rows have the checksums they were written with"
-        return told_damage(self.path, expected, "copy it anew", "copy it anew")
-
-    def _read_stores(self) -> list[RankFile]:
-        file = self._file
+    def _read_stores(self, file: h5py.File) -> list[RankFile]:
         common = metadata_of(file)
         own = [json.loads(text) for text in texts(file, "metadata")]
-        initialize = table(file, "initialize")
-        configurations = texts(file, "configurations")
-        self._names = {each.names: table(file, each.names) for each in TABLES.values() if each.names}
+        initialize, configurations = table(file, "initialize"), texts(file, "configurations")
         if not len(own) == len(initialize) == len(self.index):
             raise StoreError(f"expected metadata and a row of /initialize of each of the {len(self.index)} ranks")
         stores = []
@@ -214,30 +190,31 @@ class MergedStore:
             validate(metadata, complete=True)
             if metadata["rank"] != row["rank"]:
                 raise StoreError(f"rank {row['rank']}: expected its metadata, found those of rank {metadata['rank']}")
-            tables = {"initialize": initialize[position : position + int(row["initialized"])], **self._names}
             if not 0 <= row["configuration"] < len(configurations):
                 raise StoreError(f"rank {row['rank']}: expected its configuration, found none")
-            configuration = configurations[row["configuration"]]
+            tables = {"initialize": initialize[position : position + int(row["initialized"])], **self._names}
             read = functools.partial(self.read, position)
-            stores.append(RankFile(self.path, metadata, configuration, tables, read))
+            stores.append(RankFile(self.path, metadata, configurations[row["configuration"]], tables, read))
         return stores
 
-    def _check_index(self) -> None:
+    def _check_index(self, file: h5py.File) -> None:
         """Refuse an index that does not fit what it is of."""
         if (np.diff(self.index["rank"]) <= 0).any():
             raise StoreError("expected every rank once, rising, found others in /ranks")
-        shapes = {name: column.shape for name, column in self._columns().items()}
+        shapes = {name: column.shape for name, column in _columns(file).items()}
         ranks, rows = len(self.index), int(self.index["rows"].max(initial=0))
         if self.index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
 
-    def _check_format(self) -> None:
-        found, version = attribute(self._file, "format"), attribute(self._file, "format_version")
-        if found != FORMAT or version not in range(1, FORMAT_VERSION + 1):
-            raise StoreError(
-                f"{self.path}: expected an HDF5 file with format={FORMAT!r} and format_version up to {FORMAT_VERSION}, "
-                f"found {found!r} and {version!r}; read it with the version of precice_lb that wrote it or a newer one"
-            )
+
+def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
+    """Columns of ``advance``, unread."""
+    group = item(file, "advances", h5py.Group)
+    return {
+        column.name: dataset(group, column.name, np.dtype(column.dtype), 2)
+        for column in ADVANCES.columns
+        if column.missing is None or has(group, column.name)
+    }
 
 
 def merged_image(stores: Sequence[RankFile]) -> bytes:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import os.path
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.grouping import group_ranks, group_runs
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
-from precice_lb.store.schema import MERGED_SUFFIX, is_store_name
+from precice_lb.store.schema import MERGED_SUFFIX, is_store_name, xml_tags
 
 __all__ = ["RankFile", "find_stores", "read_runs", "read_store"]
 
@@ -133,7 +137,7 @@ def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
     kept: dict[Hashable, list[RankFile]] = {}
     for store in stores:
         same = kept.setdefault(_values(store, *_SAME, *_START), [])
-        other = next((each for each in same if _agree(store, each) and _rows_agree(store, each)), None)
+        other = next((known for known in same if _agree(store, known) and _rows_agree(store, known)), None)
         if other is None:
             same.append(store)
         elif _worth(other) < _worth(store):
@@ -143,15 +147,14 @@ def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
     for store in once:
         if not store.is_imported:
             recorded.setdefault(_values(store, *_SAME, "working_directory"), []).append(store)
-    return [
-        store
-        for store in once
-        if not store.is_imported
-        or not any(
-            _agree(store, each) and _overlap(store, each)
-            for each in recorded.get(_values(store, *_SAME, "working_directory"), [])
+
+    def was_recorded(store: RankFile) -> bool:
+        return any(
+            _agree(store, other) and _overlap(store.interval_unix_ns, other.interval_unix_ns) is not None
+            for other in recorded.get(_values(store, *_SAME, "working_directory"), [])
         )
-    ]
+
+    return [store for store in once if not (store.is_imported and was_recorded(store))]
 
 
 def _values(store: RankFile, *names: str) -> Hashable:
@@ -164,20 +167,244 @@ def _agree(first: RankFile, second: RankFile) -> bool:
     return not any(name in a and name in b and a[name] != b[name] for name in _WHERE_KNOWN)
 
 
-def _overlap(first: RankFile, second: RankFile) -> bool:
-    a, b = first.interval_unix_ns, second.interval_unix_ns
-    return a[0] <= b[1] and b[0] <= a[1]
-
-
 def _rows_agree(first: RankFile, second: RankFile) -> bool:
     """Whether all rows that both have are of the same calls; one of them may have been copied while it was written."""
     rows, others = first.advances, second.advances
     count = min(len(rows), len(others))
     rows, others = rows[:count], others[:count]
     # Joined with profiling files, just-in-time mapping has moved from one of the two to the other.
-    wall, other_wall = (each["solve_ns"] + each["advance_ns"] for each in (rows, others))
+    wall, other_wall = (table["solve_ns"] + table["advance_ns"] for table in (rows, others))
     return np.array_equal(rows["begin_ns"], others["begin_ns"]) and np.array_equal(wall, other_wall)
 
 
 def _worth(store: RankFile) -> tuple[int, bool]:
     return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)
+
+
+T = TypeVar("T")
+Group = Sequence[RankFile]
+
+# Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
+# so much of the shorter one's time, those that share less came before or after it.
+_TOGETHER = 0.25
+_BY_TIME = (
+    "which ranks and participants belong together is taken from when they ran: the stores say no launch, being of an "
+    "earlier version or imported"
+)
+
+
+def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
+    """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
+
+    Of one participant, size, case and name of the run, ranks with the same launch id belong together. One without an id
+    (of an earlier version, imported, or killed before it had one) belongs to the one such launch that ran then and
+    lacks it; else those that ran at the same time do, and store directory and attempt tell them apart.
+    """
+
+    def key(store: RankFile) -> Hashable:
+        data = store.metadata
+        return data["participant"], data["size"], data["case"], data.get("run")
+
+    groups: list[list[RankFile]] = []
+    for alike in _by(stores, key):
+        launches = _by((store for store in alike if "launch" in store.metadata), lambda store: store.metadata["launch"])
+        rest: list[RankFile] = []
+        for store in (store for store in alike if "launch" not in store.metadata):
+            lacking = [ranks for ranks in launches if _lacks(ranks, store)]
+            (lacking[0] if len(lacking) == 1 else rest).append(store)
+        for cluster in (*launches, *_overlapping(rest, lambda store: "", lambda store: store.interval_unix_ns)):
+            ranks = [store.metadata["rank"] for store in cluster]
+            groups.extend([cluster] if len(set(ranks)) == len(ranks) else _by(cluster, _place))
+    return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
+
+
+def _lacks(launch: Group, store: RankFile) -> bool:
+    """Whether a launch has no such rank, and ran when that did."""
+    return all(known.metadata["rank"] != store.metadata["rank"] for known in launch) and (
+        _overlap(group_interval(launch), store.interval_unix_ns) is not None
+    )
+
+
+def group_runs(participants: Iterable[Group]) -> list[list[Group]]:
+    """Group participants to coupled runs, in the order they started; see `runs_with_doubts`."""
+    return [run for run, _ in runs_with_doubts(participants)]
+
+
+def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], str]]:
+    """Group participants to coupled runs, each with why it is uncertain who belongs to it, in the order they started.
+
+    Of one case and name of the run, launches were coupled that name the same exchange directory and ran from
+    ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible none is
+    chosen. Without ids those that ran at the same time are grouped, and told apart by the directory of their stores and
+    the attempt. A participant occurs once in each run.
+    """
+
+    def key(group: Group) -> Hashable:
+        return group[0].metadata["case"], group[0].metadata.get("run")
+
+    groups = list(participants)
+    runs = [run for launches in _by(filter(has_launch, groups), key) for run in _joined(launches)]
+    rest: list[list[Group]] = []
+    for cluster in _overlapping((group for group in groups if not has_launch(group)), key, group_interval):
+        names = [group[0].metadata["participant"] for group in cluster]
+        rest.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
+    counts = Counter(map(_signature, rest))
+    runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
+    return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
+
+
+def has_launch(group: Group) -> bool:
+    """Whether it is known which ranks were started together."""
+    return any("launch" in store.metadata for store in group)
+
+
+def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
+    """Join launches of one case that were coupled, as far as there is one possibility only, each run with its doubt."""
+    names = [_name(launch) for launch in launches]
+    possible = _partners(launches)
+    free = [{name: set(known) for name, known in by_name.items()} for by_name in possible]
+    runs = [{number} for number in range(len(launches))]
+    while pair := _only_pair(free, runs, names):
+        both = runs[pair[0]] | runs[pair[1]]
+        for member in both:
+            runs[member] = both
+        # Whoever has found a partner is none for another launch of the same name.
+        for taken, partner in (pair, pair[::-1]):
+            for rival in (n for n, name in enumerate(names) if name == names[partner] and n != partner):
+                free[rival].get(names[taken], set()).discard(taken)
+    distinct = {min(members): sorted(members) for members in runs}
+    return [
+        ([launches[member] for member in members], _doubt(members, names, possible)) for members in distinct.values()
+    ]
+
+
+def _only_pair(
+    free: Sequence[Mapping[str, set[int]]], runs: Sequence[set[int]], names: Sequence[str]
+) -> tuple[int, int] | None:
+    """Find two launches that are not joined yet, of which one has no other partner of that name."""
+    for number, by_name in enumerate(free):
+        for other in (next(iter(left)) for left in by_name.values() if len(left) == 1):
+            both = runs[number] | runs[other]
+            if other not in runs[number] and len({names[member] for member in both}) == len(both):
+                return number, other
+    return None
+
+
+def _doubt(run: Sequence[int], names: Sequence[str], possible: Sequence[Mapping[str, set[int]]]) -> str:
+    """Say which partners a launch of a run had that may have been several; empty where none."""
+    here = {names[member] for member in run}
+    for member in reversed(run):
+        unknown = sorted(name for name, known in possible[member].items() if known and name not in here)
+        if unknown:
+            return (
+                f"it cannot be told which launch of {' and '.join(unknown)} this launch of {names[member]} was "
+                "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
+                'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own'
+            )
+    return ""
+
+
+def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
+    """By launch and name of a partner: numbers of the launches that it may have been coupled with."""
+    shares: list[dict[str, dict[int, float]]] = [{} for _ in launches]
+    meetings = [_meetings(launch) for launch in launches]
+    coupled = [_coupled_interval(launch) for launch in launches]
+    for first, second in combinations(range(len(launches)), 2):
+        both = _overlap(coupled[first], coupled[second])
+        one, other = _name(launches[first]), _name(launches[second])
+        if both is not None and one != other and meetings[first] & meetings[second]:
+            shorter = min(end - start for start, end in (coupled[first], coupled[second]))
+            share = both / shorter if shorter else 1.0
+            shares[first].setdefault(other, {})[second] = share
+            shares[second].setdefault(one, {})[first] = share
+    partners: list[dict[str, set[int]]] = [{name: set(known) for name, known in by_name.items()} for by_name in shares]
+    for number, by_name in enumerate(shares):
+        for name, known in by_name.items():
+            if max(known.values()) >= _TOGETHER:
+                for brief in (other for other, share in known.items() if share < _TOGETHER):
+                    partners[number][name].discard(brief)
+                    partners[brief][_name(launches[number])].discard(number)
+    return partners
+
+
+def _signature(run: Sequence[Group]) -> Hashable:
+    data = run[0][0].metadata
+    return data["case"], data.get("run"), frozenset(store.directory for group in run for store in group)
+
+
+def _name(group: Group) -> str:
+    return str(group[0].metadata["participant"])
+
+
+def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
+    """Pairs of participants that meet, and the directory in which they do, of a launch's own communications."""
+    data = group[0].metadata
+    return frozenset(
+        (pair, os.path.realpath(os.path.join(data.get("working_directory", ""), directory)))
+        for pair, directory in _exchange_directories(group[0].configuration)
+        if _name(group) in pair
+    )
+
+
+@lru_cache(maxsize=64)
+def _exchange_directories(configuration: str) -> tuple[tuple[frozenset[str], str], ...]:
+    """Participants and exchange directory of each ``m2n`` of a configuration."""
+    return tuple(
+        (
+            frozenset(attributes.get(name, "") for name in ("acceptor", "connector")),
+            attributes.get("exchange-directory") or ".",
+        )
+        for tag, attributes in xml_tags(configuration) or ()
+        if attributes is not None and tag.startswith("m2n:")
+    )
+
+
+def _coupled_interval(group: Group) -> tuple[int, int]:
+    """From the first ``initialize`` of a launch to its last end, in ns of Unix time."""
+    start, end = group_interval(group)
+    begins = [
+        int(store.initialize["begin_ns"][0]) - store.metadata["started_clock_ns"] + store.metadata["started_unix_ns"]
+        for store in group
+        if len(store.initialize)
+    ]
+    return min(begins, default=start), end
+
+
+def group_interval(group: Iterable[RankFile]) -> tuple[int, int]:
+    """Give the first start and the last end of the ranks of a participant, in ns of Unix time."""
+    intervals = [store.interval_unix_ns for store in group]
+    return min(start for start, _ in intervals), max(end for _, end in intervals)
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int | None:
+    """How long two closed intervals overlap; None where they do not."""
+    length = min(first[1], second[1]) - max(first[0], second[0])
+    return length if length >= 0 else None
+
+
+def _place(store: RankFile) -> Hashable:
+    """Store directory and attempt."""
+    return store.directory, store.metadata["attempt"]
+
+
+def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _overlapping(
+    items: Iterable[T], key: Callable[[T], Hashable], interval: Callable[[T], tuple[int, int]]
+) -> list[list[T]]:
+    """Partition items into those with the same key whose closed intervals are connected by overlaps."""
+    clusters: list[list[T]] = []
+    for group in _by(items, key):
+        latest = None
+        for item in sorted(group, key=interval):
+            start, end = interval(item)
+            if latest is None or start > latest:
+                clusters.append([])
+            clusters[-1].append(item)
+            latest = end if latest is None else max(latest, end)
+    return clusters

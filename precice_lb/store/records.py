@@ -11,12 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.store.columns import TABLES, Tables, decode_names
+from precice_lb.exceptions import StoreError
+from precice_lb.store.columns import CALLS, TABLES, Tables, decode_names
 from precice_lb.store.schema import store_directory
-
-
-def _nothing(names: Sequence[str]) -> Tables:
-    return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +30,7 @@ class RankFile:
         Text of ``precice-config.xml``.
     tables : dict of str to ndarray
         Tables of `precice_lb.store.columns.TABLES` that are in memory, by name.
-    read : callable
+    read : callable, optional
         From names of other tables to those that the file holds, which are read at each access: keep an array instead of
         asking twice, or have all of them `loaded`.
     """
@@ -42,7 +39,7 @@ class RankFile:
     metadata: dict[str, Any]
     configuration: str
     tables: Tables = field(default_factory=dict)
-    read: Callable[[Sequence[str]], Tables] = field(default_factory=lambda: _nothing)
+    read: Callable[[Sequence[str]], Tables] | None = None
 
     @property
     def advances(self) -> NDArray[np.void]:
@@ -95,8 +92,8 @@ class RankFile:
         list of ndarray, shape (n,) each
         """
         others = [name for name in names if name not in self.tables]
-        found = {**self.tables, **self.read(others)} if others else self.tables
-        return [found[name] if name in found else TABLES[name].empty() for name in names]
+        known = {**self.tables, **self.read(others)} if others and self.read is not None else self.tables
+        return [known[name] if name in known else TABLES[name].empty() for name in names]
 
     def loaded(self, *names: str) -> RankFile:
         """Read tables into memory.
@@ -157,3 +154,90 @@ class RankFile:
 
 Complete: TypeAlias = Callable[[Sequence[RankFile]], Sequence[RankFile]]
 """Takes some ranks of one participant, sorted; returns them with what was measured beside the store."""
+
+
+# In ns 104 days: no call takes longer. And every whole number up to this is a float.
+_LARGEST = 1 << 53
+# Clocks may count from anywhere; differences and sums stay integers of 64 bits.
+_LATEST = 1 << 62
+# Of a column, in ns 36 years.
+_LARGEST_SUM = 1 << 60
+
+
+def table_rows(name: str, rows: NDArray[Any]) -> NDArray[Any]:
+    """Give rows the type of a table, by the names of its columns, where that is what they are; more are left out."""
+    table = TABLES[name]
+    check_type(name, rows.dtype, table.least)
+    if rows.dtype != table.dtype:
+        rows = table.taken(rows)
+    for column in table.columns:
+        check_values(column.name, rows[column.name])
+    return rows
+
+
+def check_type(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    """Refuse columns that are missing, or of a type that the wanted one does not hold."""
+    if not (_all_fit(found, wanted) if wanted.names else _fits(found, wanted)):
+        what = f"columns {wanted.names}" if wanted.names else f"values of type {wanted}"
+        raise StoreError(f"expected {what} in /{name}, found {found}")
+
+
+def _all_fit(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    names = wanted.names or ()
+    return set(names) <= set(found.names or ()) and all(_fits(found[name], wanted[name]) for name in names)
+
+
+def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    # Texts of another length are names that an earlier or a later version cuts elsewhere.
+    return found.kind == wanted.kind and (found.itemsize <= wanted.itemsize or found.kind == "S")
+
+
+def check_values(column: str, values: NDArray[Any]) -> None:
+    """Refuse numbers that nothing has: further computing with them overflows, or asks for any amount of memory."""
+    if column == "count" and not (np.isfinite(values) & (values >= 0)).all():
+        raise StoreError("column count: expected finite numbers from 0, found others")
+    if values.dtype.kind != "i" or not values.size:
+        return
+    is_clock = column == "begin_ns"
+    # Any duration below zero is one that was not measured.
+    least = -_LARGEST if column.endswith("_ns") and not is_clock else 0
+    most = _LATEST if is_clock else _LARGEST
+    low, high = int(values.min()), int(values.max())
+    if low < least or high > most:
+        raise StoreError(
+            f"column {column}: expected numbers from {least} to {most}, found {low if low < least else high}"
+        )
+    if not is_clock and high * values.size > _LARGEST_SUM and values.sum(dtype=np.float64) > _LARGEST_SUM:
+        raise StoreError(f"column {column}: expected a sum up to {_LARGEST_SUM}, found a larger one")
+
+
+def in_order(rows: NDArray[np.void]) -> NDArray[np.void]:
+    """Give the rows of ``advance`` that were written, each once: an interrupted flush wrote some again.
+
+    Without those that a machine lost when it went down, in files of earlier versions.
+    """
+    written = rows["window"] > 0
+    if not written.all():
+        rows = rows[written]
+    if _wrong(*(rows[name] for name in CALLS)).any():
+        rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+        check_calls(*(rows[name] for name in CALLS))
+    return rows
+
+
+def _wrong(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    same = window[1:] == window[:-1]
+    wrong: NDArray[np.bool_] = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
+    return wrong
+
+
+def check_calls(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> None:
+    """Refuse rows of ``advance`` that are not in the order of calls: every window once, from its first iteration on."""
+    wrong = _wrong(window, iteration, complete)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise StoreError(
+            f"expected calls in the order they were made, each window once, found window {window[at + 1]}, iteration "
+            f"{iteration[at + 1]} after window {window[at]}, iteration {iteration[at]}"
+            f"{', which completed it' if complete[at] else ''}"
+        )

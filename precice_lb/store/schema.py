@@ -28,18 +28,18 @@ _Check: TypeAlias = tuple[Callable[[Any], object], str]
 
 
 @dataclass(frozen=True)
-class MetadataKey:
+class Key:
     """One key of the metadata: the attribute's name, what it says, and whether every store has it."""
 
     name: str
     # ``text``, ``integer``, ``real``, ``boolean`` or ``object`` (kept as JSON text).
     kind: str
     description: str
-    # Of a number, empty otherwise.
-    unit: str = ""
-    required: bool = False
     # Whether a value of the right type is fine, and what is expected if not.
     check: _Check | None = None
+    required: bool = False
+    # Of a number, empty otherwise.
+    unit: str = ""
 
     def problem(self, value: Any) -> str | None:
         """Return "expected …, found …" for a value that is wrong, else None."""
@@ -87,59 +87,51 @@ _FROM_1: _Check = lambda value: value >= 1, "at least 1"
 _POSITIVE: _Check = _are_positive, "positive numbers by participant"
 _JSON: _Check = _fits_json, "an object that JSON can hold, of less than 50 levels"
 
-METADATA: dict[str, MetadataKey] = {
+METADATA: dict[str, Key] = {
     key.name: key
     for key in (
-        MetadataKey("participant", "text", "name of the participant", required=True, check=_NOT_EMPTY),
-        MetadataKey("rank", "integer", "rank within the participant", required=True, check=_FROM_0),
-        MetadataKey("size", "integer", "ranks of the participant", required=True, check=_RANKS),
-        MetadataKey("launch", "text", "id that all ranks of one launch share", check=_NOT_EMPTY),
-        MetadataKey("attempt", "integer", "run into the same directory, from 1", required=True, check=_FROM_1),
-        MetadataKey("hostname", "text", "host the rank ran on"),
-        MetadataKey("cpu_model", "text", "processor of that host"),
-        MetadataKey("backend", "text", "coupling backend: libprecice or embedded", required=True, check=_NOT_EMPTY),
-        MetadataKey("precice_version", "text", "version of the backend"),
-        MetadataKey("precice_lb_version", "text", "version of this package"),
-        MetadataKey("python_version", "text", "version of Python"),
-        MetadataKey("configuration_path", "text", "absolute path of precice-config.xml"),
-        MetadataKey("configuration_hash", "text", "SHA-256 of the configuration's bytes", check=_DIGEST),
-        MetadataKey("case", "text", "fingerprint of the coupled case", required=True, check=_DIGEST),
-        MetadataKey("clock", "text", "clock of all durations", required=True, check=_NOT_EMPTY),
-        MetadataKey("clock_resolution", "real", "resolution of that clock", unit="s"),
-        MetadataKey(
-            "started_clock_ns", "integer", "that clock when recording began", unit="ns", required=True, check=_FROM_0
-        ),
-        MetadataKey(
-            "started_unix_ns", "integer", "Unix time when recording began", unit="ns", required=True, check=_FROM_0
-        ),
-        MetadataKey("ended_unix_ns", "integer", "Unix time when the file was closed", unit="ns", check=_FROM_0),
-        MetadataKey("finished", "boolean", "whether the coupling came to its end", required=True),
-        MetadataKey("pid", "integer", "process"),
-        MetadataKey("working_directory", "text", "working directory of the solver"),
-        MetadataKey("command", "text", "command line of the solver"),
-        MetadataKey("cpus", "text", "cores that the rank may run on, such as 0-3,8", check=_CORES),
-        MetadataKey(
-            "threads", "integer", "threads that the rank was told to use; 1 where nothing is said", check=_FROM_1
-        ),
-        MetadataKey("emulated_load", "boolean", "whether the solver sleeps in place of computing, as it says"),
-        MetadataKey("receives_data", "boolean", "whether the rank receives coupling data"),
-        MetadataKey("timing_source", "text", "where mapping and wait come from", check=_NOT_EMPTY),
-        MetadataKey("timing_problem", "text", "why mapping or wait are missing, and the remedy", check=_NOT_EMPTY),
-        MetadataKey("recording_problem", "text", "what is missing in the recording, and why", check=_NOT_EMPTY),
-        MetadataKey(
+        Key("participant", "text", "name of the participant", _NOT_EMPTY, required=True),
+        Key("rank", "integer", "rank within the participant", _FROM_0, required=True),
+        Key("size", "integer", "ranks of the participant", _RANKS, required=True),
+        Key("launch", "text", "id that all ranks of one launch share", _NOT_EMPTY),
+        Key("attempt", "integer", "run into the same directory, from 1", _FROM_1, required=True),
+        Key("hostname", "text", "host the rank ran on"),
+        Key("cpu_model", "text", "processor of that host"),
+        Key("backend", "text", "coupling backend: libprecice or embedded", _NOT_EMPTY, required=True),
+        Key("precice_version", "text", "version of the backend"),
+        Key("precice_lb_version", "text", "version of this package"),
+        Key("python_version", "text", "version of Python"),
+        Key("configuration_path", "text", "absolute path of precice-config.xml"),
+        Key("configuration_hash", "text", "SHA-256 of the configuration's bytes", _DIGEST),
+        Key("case", "text", "fingerprint of the coupled case", _DIGEST, required=True),
+        Key("clock", "text", "clock of all durations", _NOT_EMPTY, required=True),
+        Key("clock_resolution", "real", "resolution of that clock", unit="s"),
+        Key("started_clock_ns", "integer", "that clock when recording began", _FROM_0, required=True, unit="ns"),
+        Key("started_unix_ns", "integer", "Unix time when recording began", _FROM_0, required=True, unit="ns"),
+        Key("ended_unix_ns", "integer", "Unix time when the file was closed", _FROM_0, unit="ns"),
+        Key("finished", "boolean", "whether the coupling came to its end", required=True),
+        Key("pid", "integer", "process"),
+        Key("working_directory", "text", "working directory of the solver"),
+        Key("command", "text", "command line of the solver"),
+        Key("cpus", "text", "cores that the rank may run on, such as 0-3,8", _CORES),
+        Key("threads", "integer", "threads that the rank was told to use; 1 where nothing is said", _FROM_1),
+        Key("emulated_load", "boolean", "whether the solver sleeps in place of computing, as it says"),
+        Key("receives_data", "boolean", "whether the rank receives coupling data"),
+        Key("timing_source", "text", "where mapping and wait come from", _NOT_EMPTY),
+        Key("timing_problem", "text", "why mapping or wait are missing, and the remedy", _NOT_EMPTY),
+        Key("recording_problem", "text", "what is missing in the recording, and why", _NOT_EMPTY),
+        Key(
             "window_unit",
             "text",
             "what counts as a time window where these are not known, such as coupling iteration",
-            check=_NOT_EMPTY,
+            _NOT_EMPTY,
         ),
-        MetadataKey(
-            "guess", "text", "first guess of each time window that was asked for, such as auto", check=_NOT_EMPTY
-        ),
-        MetadataKey("version", "text", "version of the participant that ran, such as gpu", check=_NOT_EMPTY),
-        MetadataKey("run", "text", "name of the coupled run", check=_NOT_EMPTY),
-        MetadataKey("warmup_windows", "integer", "time windows to leave out", unit="1", check=_FROM_0),
-        MetadataKey("degrees_of_freedom", "object", "unknowns by participant", unit="1", check=_POSITIVE),
-        MetadataKey("parameters", "object", "parameters of the case", check=_JSON),
+        Key("guess", "text", "first guess of each time window that was asked for, such as auto", _NOT_EMPTY),
+        Key("version", "text", "version of the participant that ran, such as gpu", _NOT_EMPTY),
+        Key("run", "text", "name of the coupled run", _NOT_EMPTY),
+        Key("warmup_windows", "integer", "time windows to leave out", _FROM_0, unit="1"),
+        Key("degrees_of_freedom", "object", "unknowns by participant", _POSITIVE, unit="1"),
+        Key("parameters", "object", "parameters of the case", _JSON),
     )
 }
 """Every key a store may have, by name."""
@@ -172,16 +164,12 @@ def encode(name: str, value: Any) -> Any:
 
 
 def decode(name: str, value: Any) -> Any:
-    """Turn an HDF5 attribute back into a value, which has to be what the registry says."""
-    key = METADATA[name]
-    if key.kind == "object":
+    """Turn an HDF5 attribute back into a value, for `validate` to look at."""
+    if METADATA[name].kind == "object":
         try:
-            value = json.loads(value)
+            return json.loads(value)
         except (TypeError, ValueError):
             raise StoreError(f"metadata {name}: expected a JSON object, found {value!r}") from None
-    problem = key.problem(value)
-    if problem is not None:
-        raise StoreError(problem)
     return value
 
 
@@ -257,37 +245,40 @@ def case_fingerprint(configuration_text: str) -> str:
     of the simulation, exchange directories, networks, log, profiling, exports and watch-points, and the fields of first
     guesses. Text that is not XML is hashed as it stands.
     """
+    tags = xml_tags(configuration_text)
+    if tags is None:
+        return hashlib.sha256(configuration_text.encode("utf-8", "surrogateescape")).hexdigest()
     digest = hashlib.sha256()
     skipped = 0
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal skipped
-        original: dict[str, str] | None = attributes
-        for room in ORIGINALS:
+    for tag, attributes in tags:
+        original = attributes
+        for room in ORIGINALS if attributes is not None else ():
             original = original and room(tag, original)
-        if skipped or original is None or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
+        if attributes is None:
+            if not skipped:
+                digest.update(repr(("end", tag)).encode())
+            skipped = max(0, skipped - 1)
+        elif skipped or original is None or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
             skipped += 1
-            return
-        kept = sorted((name, value) for name, value in original.items() if name not in _IGNORED_ATTRIBUTES)
-        digest.update(repr(("start", tag, kept)).encode())
-
-    def end(tag: str) -> None:
-        nonlocal skipped
-        if skipped:
-            skipped -= 1
         else:
-            digest.update(repr(("end", tag)).encode())
+            kept = sorted((name, value) for name, value in original.items() if name not in _IGNORED_ATTRIBUTES)
+            digest.update(repr(("start", tag, kept)).encode())
+    return digest.hexdigest()
 
+
+def xml_tags(text: str) -> list[tuple[str, dict[str, str] | None]] | None:
+    """Return the tags of a text in their order, those that begin with their attributes; None if it is not XML."""
     # Not by `precice_lb.precice_xml`: loading that takes a solver a quarter of the time that numpy does.
     # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
+    tags: list[tuple[str, dict[str, str] | None]] = []
     parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
+    parser.StartElementHandler = lambda tag, attributes: tags.append((tag, attributes))
+    parser.EndElementHandler = lambda tag: tags.append((tag, None))
     try:
-        parser.Parse(configuration_text, True)
+        parser.Parse(text, True)
     except (expat.ExpatError, ValueError):
-        return hashlib.sha256(configuration_text.encode("utf-8", "surrogateescape")).hexdigest()
-    return digest.hexdigest()
+        return None
+    return tags
 
 
 def name_in_files(participant: str) -> str:

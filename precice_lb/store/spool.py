@@ -25,10 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import table_rows
 from precice_lb.store.columns import TABLES, Tables, encode_names
 from precice_lb.store.files import publish
-from precice_lb.store.records import RankFile
+from precice_lb.store.records import RankFile, table_rows
 from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
@@ -49,18 +48,8 @@ def block(name: str, rows: NDArray[Any]) -> bytes:
     return _saved(np.ascontiguousarray(rows, dtype).view(dtype if dtype.names else [(name, dtype)]))
 
 
-def head_block(metadata: Mapping[str, Any], configuration: str) -> bytes:
-    """Make the first block."""
-    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": metadata, "configuration": configuration}
-    return _text_block("head", head)
-
-
-def end_block(metadata: Mapping[str, Any]) -> bytes:
-    """Make a block with metadata that are known later than the head: the last one has the end."""
-    return _text_block("end", metadata)
-
-
-def _text_block(name: str, values: Mapping[str, Any]) -> bytes:
+def text_block(name: str, values: Mapping[str, Any]) -> bytes:
+    """Make the first block, ``head``, or one with metadata that are known later: the last ``end`` has the end."""
     text = json.dumps(values, default=lambda number: number.item(), allow_nan=False).encode()
     return _saved(np.array([(text,)], [(name, f"S{len(text)}")]))
 
@@ -227,20 +216,21 @@ class StoreWriter:
     def __init__(
         self, directory: str | Path, metadata: Mapping[str, Any], configuration: str, *, keep_spool: bool = False
     ) -> None:
-        self.metadata = {**metadata, "attempt": 1, "finished": False}
-        validate(self.metadata, complete=True)
+        self.metadata = validate({**metadata, "attempt": 1, "finished": False}, complete=True)
         self._directory, self._keep_spool = Path(directory), keep_spool
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         self._spool = Spool(draft)
+        head = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": self.metadata}
+        head["configuration"] = configuration
         try:
-            self._spool.append(head_block(self.metadata, configuration))
+            self._spool.append(text_block("head", head))
             while not publish(draft, self.path):
                 self.metadata["attempt"] += 1
                 self.path = self._free_path()
-                self._spool.rewrite(head_block(self.metadata, configuration))
+                self._spool.rewrite(text_block("head", head))
         except BaseException:
             self._spool.close()
             raise
@@ -255,7 +245,7 @@ class StoreWriter:
     def write_launch(self, launch: str) -> None:
         """Write the id of the launch to disk, where the head has none."""
         if "launch" not in self.metadata:
-            self._spool.append(end_block({"launch": launch}))
+            self._spool.append(text_block("end", {"launch": launch}))
             self.metadata["launch"] = launch
 
     def append(
@@ -291,7 +281,7 @@ class StoreWriter:
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
-            self._spool.append(end_block({"finished": finished, "ended_unix_ns": ended_unix_ns}))
+            self._spool.append(text_block("end", {"finished": finished, "ended_unix_ns": ended_unix_ns}))
         finally:
             self._spool.close()
         if not self.path.exists():

@@ -7,17 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.checks import in_order, table_rows
 from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, Tables
-from precice_lb.store.hdf5 import dataset, opened, told_damage
-from precice_lb.store.rank_file import read_rank_file, writing_problem
-from precice_lb.store.records import RankFile
+from precice_lb.store.rank_file import dataset, opened, read_rank_file, told_damage, writing_problem
+from precice_lb.store.records import RankFile, in_order, table_rows
 from precice_lb.store.schema import SPOOL_SUFFIX, SUFFIX
 from precice_lb.store.spool import read_spool
 
@@ -25,26 +23,30 @@ from precice_lb.store.spool import read_spool
 _SETTLED_SECONDS = 2.0
 
 
-class Filler(Protocol):
+class Filler:
     """Tells what the rows of one rank lack, or makes them, out of another file that grows."""
 
-    # What it says of the rank besides, and why the file could not be read just now; empty if it could.
-    metadata: dict[str, Any]
-    problem: str
+    def __init__(self) -> None:
+        # What it says of the rank besides, and why the file could not be read just now; empty if it could.
+        self.metadata: dict[str, Any] = {}
+        self.problem = ""
 
     @property
     def tables(self) -> Tables:
         """Tables that it tells, but calls."""
+        return {}
 
     @property
     def is_replaced(self) -> bool:
         """Whether another run writes to the file by now."""
+        return False
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
         """Take new rows in the order of the calls, and give, each once, those that are known by now.
 
         With ``is_last`` nobody writes any more: then all are given.
         """
+        raise NotImplementedError
 
 
 class Tail:

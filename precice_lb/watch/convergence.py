@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
-from precice_lb.precice_xml.records import ConvergenceMeasure, CouplingScheme
+from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
 from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun, Searches
 

@@ -16,7 +16,7 @@ from precice_lb.dataset.guesses import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
-from precice_lb.precice_xml.records import CouplingScheme
+from precice_lb.precice_xml.config import CouplingScheme
 from precice_lb.recommend import load_sources
 from precice_lb.watch.convergence import CouplingTail
 from precice_lb.watch.ranks import Series

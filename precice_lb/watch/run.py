@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
-from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
-from precice_lb.ingest.profiling.enrich import WaitsFiller
+from precice_lb.ingest.profiling.case import profiled_participant
+from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.store.grouping import group_interval, group_ranks, group_runs
-from precice_lb.store.reader import distinct_ranks, read_file, stores_below
+from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX
 from precice_lb.store.tail import Tail

@@ -31,7 +31,7 @@ from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationEr
 from precice_lb.guess import config
 from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, notes, obstacles, patch_guess, routes
 from precice_lb.precice_xml import Configuration, parse_configuration, read_configuration
-from precice_lb.precice_xml.records import Element
+from precice_lb.precice_xml.elements import Element
 
 # All lines that are new in the copy of the case of `guess_helpers`, and those that they stand behind.
 NEW = """\

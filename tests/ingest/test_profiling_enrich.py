@@ -255,7 +255,7 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
-        return ProfiledCase.of(text).receives_data(participant, sizes)
+        return ProfiledCase.of(text).receiving(participant, sizes).get("receives_data")
 
     assert receives("parallel-explicit", "A", on) is True
     assert receives("parallel-explicit", "A", off) is False
@@ -274,7 +274,7 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
     assert receives("parallel-explicit", "A", on, nothing) is False
     assert receives("parallel-explicit", "A", {}) is None
     assert receives("parallel-explicit", "C", on) is None
-    assert ProfiledCase.of("<broken").receives_data("A", on) is None
+    assert ProfiledCase.of("<broken").receiving("A", on) == {}
 
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.precice_xml import parse_configuration, patch_configuration, read_configuration
+from precice_lb.precice_xml.config import ConvergenceMeasure, Exchange
 from precice_lb.precice_xml.elements import parse, text_of
-from precice_lb.precice_xml.records import ConvergenceMeasure, Exchange
 from precice_lb.store.schema import case_fingerprint
 
 FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")

@@ -30,8 +30,7 @@ from store_helpers import PARALLEL, metadata
 from precice_lb.cli import app, at_end
 from precice_lb.ingest.profiling import enrich
 from precice_lb.record import recorder as module
-from precice_lb.record.at_end import at_end_action
-from precice_lb.record.metadata import user_metadata
+from precice_lb.record.launch import at_end_action, user_metadata
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.spool import StoreWriter
@@ -492,7 +491,7 @@ def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, mo
         started.append(command)
         return SimpleNamespace(returncode=None)
 
-    monkeypatch.setattr("precice_lb.record.at_end.subprocess.Popen", start)
+    monkeypatch.setattr("subprocess.Popen", start)
     monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
     action = at_end_action({"rank": 0, "participant": name, "configuration_path": "/case/x.xml"}, tmp_path)
     assert action is not None

@@ -29,7 +29,7 @@ from precice_lb.dataset.windows import RankTables
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
 from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class
-from precice_lb.record.tables import NO_SUMS, Names, summary, sums
+from precice_lb.record.recorder import NO_SUMS, Names, summary, sums
 from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
 

@@ -26,7 +26,7 @@ from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import RankTables
 from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
-from precice_lb.record import tables
+from precice_lb.record import recorder as module
 from precice_lb.record.participant import Backend, recording_class
 from precice_lb.store.merged import MergedStore
 
@@ -39,7 +39,7 @@ COUNTED = SOLVER.replace(
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_said", set())
+    monkeypatch.setattr(module, "_said", set())
 
 
 @pytest.mark.mpi
@@ -108,7 +108,7 @@ def test_wrong_arguments_are_one_warning_of_a_kind_and_no_exception(
     for words, wrong in WRONG.items():
         for feature, number in wrong:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(tables, "_said", set())
+                patch.setattr(module, "_said", set())
                 recorder.count(feature, number)
             (line,) = capsys.readouterr().err.splitlines()
             assert line.startswith(f"precice-lb: warning: a call of count() is ignored: {words}")

@@ -26,7 +26,7 @@ from record_helpers import (
     warnings_of,
 )
 
-from precice_lb.record import device, tables
+from precice_lb.record import device, recorder
 from precice_lb.record.device import on_host
 from precice_lb.record.participant import Backend, recording_class
 
@@ -73,7 +73,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     module.cuda = SimpleNamespace(Device=lambda: made)
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(device, "_WAITS", dict(device._WAITS))
-    monkeypatch.setattr(tables, "_said", set())
+    monkeypatch.setattr(recorder, "_said", set())
     return made
 
 
@@ -206,7 +206,7 @@ def test_a_solver_without_such_a_library_hears_of_it(
 ) -> None:
     for name in device._LIBRARIES:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(tables, "_said", set())
+    monkeypatch.setattr(recorder, "_said", set())
     coupled = participant("1")
     for _ in range(3):
         coupled.advance(0.1)

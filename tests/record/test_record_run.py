@@ -280,7 +280,7 @@ import precice_lb
 loaded = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
 assert loaded == {"precice_lb"}, loaded
 from precice_lb import exceptions
-assert "precice_lb.record.api" not in sys.modules
+assert "precice_lb.record.participant" not in sys.modules
 try:
     precice_lb.nonsense
 except AttributeError as error:

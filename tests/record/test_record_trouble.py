@@ -30,7 +30,7 @@ from record_helpers import (
     warnings_of,
 )
 
-from precice_lb.record import tables
+from precice_lb.record import recorder
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 
@@ -40,7 +40,7 @@ FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trou
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_said", set())
+    monkeypatch.setattr(recorder, "_said", set())
 
 
 def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:

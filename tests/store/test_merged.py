@@ -22,8 +22,7 @@ from precice_lb.dataset.windows import windows_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
-from precice_lb.record.columns import COUNTS, MPI
-from precice_lb.store.columns import ADVANCES, INITIALIZE, SECTIONS
+from precice_lb.store.columns import ADVANCES, COUNTS, INITIALIZE, MPI, SECTIONS
 from precice_lb.store.merged import MergedStore, merged_image
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankFile
@@ -154,7 +153,6 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
     path.write_bytes(merged_image(stores))
     merged = MergedStore(path)
     assert [contents(store) for store in merged.stores] == [contents(store) for store in stores]
-    merged.close()
 
 
 def test_reading_by_rank(tmp_path: Path) -> None:

@@ -28,9 +28,8 @@ from precice_lb.dataset.windows import windows_of
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES, PREFIX
-from precice_lb.record.columns import COUNTS, CPU, MPI
 from precice_lb.store import rank_file
-from precice_lb.store.columns import ADVANCES, INITIALIZE, SECTIONS, TABLES
+from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, TABLES
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     METADATA,

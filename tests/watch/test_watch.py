@@ -33,13 +33,13 @@ from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.calls import RowsFiller, profiled_participant
-from precice_lb.ingest.profiling.enrich import WaitsFiller
+from precice_lb.ingest.profiling.case import profiled_participant
+from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
-from precice_lb.store import hdf5, rank_file, tail
+from precice_lb.store import rank_file, tail
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.reader import find_stores, read_store, stores_below
 from precice_lb.store.records import RankFile
@@ -262,7 +262,7 @@ def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch:
     observer = Observer(tmp_path)
     first = observer.poll()
     opened = []
-    real = hdf5.opened
+    real = rank_file.opened
     for module in (rank_file, tail):
         monkeypatch.setattr(module, "opened", lambda path, **more: opened.append(path) or real(path, **more))
     second = observer.poll()

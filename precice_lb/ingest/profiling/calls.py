@@ -5,13 +5,10 @@ Which time window and coupling iteration a call of ``advance`` belongs to, preCI
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,109 +17,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
-from precice_lb.ingest.profiling.find import find_configuration
-from precice_lb.ingest.profiling.tables import IterationsTail, find_table
-from precice_lb.precice_xml.elements import text_of
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Tables
-from precice_lb.store.records import RankFile
-from precice_lb.store.schema import case_fingerprint
-
-
-@dataclass(frozen=True, eq=False)
-class ProfiledParticipant:
-    """What the profiling files of all ranks of a participant have in common."""
-
-    #: The ``precice-config.xml``; None where there is none.
-    configuration_path: Path | None
-    #: Its text, empty where there is none.
-    configuration: str
-    #: SHA-256 of its bytes.
-    digest: str
-    #: What it says about profiling.
-    case: ProfiledCase
-    #: Iterations logs, ``precice-<Participant>-iterations.log``: its own first, then those of its partners in an
-    #: implicit scheme, who iterate alike.
-    logs: tuple[Path, ...]
-
-    def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Metadata of a store of one rank."""
-        path = self.configuration_path
-        origin = {"configuration_path": str(path.resolve()), "configuration_hash": self.digest} if path else {}
-        return {
-            "participant": header.participant,
-            "rank": header.rank,
-            "size": header.size,
-            "backend": "libprecice",
-            "clock": "std::chrono::steady_clock",
-            "started_clock_ns": 0,
-            "started_unix_ns": header.unix_us * 1000,
-            "working_directory": str(header.directory),
-            "timing_source": f"precice-profiling {header.mode}",
-            "case": case_fingerprint(self.configuration),
-            **origin,
-            **(more or {}),
-        }
-
-
-def profiled_participant(
-    header: Header,
-    roots: Sequence[Path],
-    given: Path | None = None,
-    others: Sequence[Header] = (),
-    *,
-    alone: bool = False,
-) -> ProfiledParticipant:
-    """Find configuration (unless given) and iterations logs of the run that a profiling file is of.
-
-    Parameters
-    ----------
-    header : Header
-        Of the file.
-    roots : sequence of Path
-        What was searched for files.
-    given : Path, optional
-        The configuration.
-    others : sequence of Header
-        Files that were found beside it.
-    alone : bool
-        Whether files without a configuration, as somebody sends them, are taken as well.
-    """
-    path = given if given is not None else find_configuration(header.directory, roots)
-    case, content, text = ProfiledCase(None), b"", ""
-    if path is not None:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError(
-                f"{path}: expected a preCICE configuration, found none that can be read ({error})"
-            ) from None
-        text = text_of(content)
-        case = ProfiledCase.of(text)
-        if case.configuration is not None and header.participant not in case.configuration.participants:
-            if not alone or given is not None:
-                known = ", ".join(case.configuration.participants)
-                raise DataError(
-                    f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
-                )
-            # It lies above by chance.
-            path, case, text = None, ProfiledCase(None), ""
-    if path is None and not alone:
-        raise DataError(
-            f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
-        )
-    partners = case.iterates_with(header.participant)
-    if partners is None:
-        names = {other.participant for other in others} - {header.participant}
-        partners = tuple(names) if len(names) == 1 else ()
-    logs = []
-    for name in (header.participant, *partners):
-        places = {other.directory for other in others if other.participant == name}
-        nearest = sorted(places, key=lambda place: len(os.path.commonpath([place, header.directory])), reverse=True)
-        # Beside a database that was merged from several folders it is somewhere below.
-        start = header.directory if name == header.participant or not nearest else nearest[0]
-        logs.append(find_table(f"precice-{name}-iterations.log", start, [*roots, header.directory]))
-    digest = hashlib.sha256(content).hexdigest()
-    return ProfiledParticipant(path, text, digest, case, tuple(log for log in logs if log is not None))
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS
 
 
 def advance_rows(
@@ -178,88 +73,16 @@ def count_windows(
     return window + 1, number - starts[window] + 1, ends & done
 
 
-class RowsFiller:
-    """Makes the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
-
-    def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
-        self.metadata: dict[str, Any] = {}
-        self.problem = ""
-        self._participant = participant
-        self._profile = Profile(header)
-        self._counted = 0
-        self._log = None if not participant.logs else IterationsTail(participant.logs[0])
-        self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        #: What is known of the rank before any row is.
-        self.head = RankFile(
-            header.path,
-            {**participant.metadata(header), "attempt": 1, "finished": False},
-            participant.configuration,
-        )
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether the file is of another run by now."""
-        try:
-            return read_header(self.head.path).unix_us != self._profile.header.unix_us
-        except DataError:
-            return False
-
-    @property
-    def tables(self) -> Tables:
-        """The row of ``initialize``."""
-        return {"initialize": initialize_rows(self._profile.initialize, self._profile.waits(self._participant.case))}
-
-    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
-        """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
-        profile = self._profile
-        try:
-            profile.read()
-            rows = self._rows(profile)
-            self.problem = ""
-        except DataError as error:
-            self.problem = str(error)
-            return rows[:0]
-        self.metadata |= self._participant.case.receiving(profile.header.participant, profile.mesh_sizes)
-        if profile.finalized:
-            self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
-        return rows
-
-    def _rows(self, profile: Profile) -> NDArray[np.void]:
-        iterations = None
-        if self._log is not None:
-            iterations = self._iterations = self._log.add_to(self._iterations)
-        ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
-        # Of calls that the log does not reach it is not known which window they belong to.
-        count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        waits, mapping = profile.waits(self._participant.case), profile.tells_windows
-        rows = advance_rows(profile.calls[:count], iterations, waits, self._counted, mapping=mapping)
-        self._counted = int(ended[:count].max(initial=self._counted))
-        profile.calls = profile.calls[count:]
-        return rows
-
-
+_COUNTED = ("mapping_us", "wait_us", "send_us", "steering_us")
 CALL_DTYPE = np.dtype(
-    [
-        ("begin_us", "<i8"),
-        ("advance_us", "<i8"),
-        ("solve_us", "<i8"),
-        ("jit_us", "<i8"),
-        ("mapping_us", "<i8"),
-        ("wait_us", "<i8"),
-        ("send_us", "<i8"),
-        ("steering_us", "<i8"),
-        ("sync_us", "<i8"),
-        ("exchanges", "<i8"),
-    ]
+    [(name, "<i8") for name in ("begin_us", "advance_us", "solve_us", "jit_us", *_COUNTED, "sync_us", "exchanges")]
 )
 """One row per ``advance`` that ended: when it began on the file's clock; its duration; ``solver.advance`` since the
 call before; just-in-time mapping within that; mapping within ``advance``; ``waitAndReceiveData`` and
 ``receiveConvergence``; ``waitAndSendData``; what the coupling takes outside its own events, where a time window size is
 received; barriers of ``synchronize="true"``; and how many exchanges it did, none in a call within a time window."""
 
-INITIALIZE_CALLS_DTYPE = np.dtype(
-    [(name, "<i8") for name in ("begin_us", "initialize_us", "mapping_us", "wait_us", "send_us", "steering_us")]
-)
+INITIALIZE_CALLS_DTYPE = np.dtype([(name, "<i8") for name in ("begin_us", "initialize_us", *_COUNTED)])
 """The same of ``initialize``."""
 
 USER_DTYPE = np.dtype([("name", "<i4"), ("call", "<i8"), ("begin_us", "<i8"), ("duration_us", "<i8")])
@@ -313,10 +136,11 @@ class Profile:
     def __init__(self, header: Header, *, user_events: bool = False) -> None:
         self.header = header
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
+        self.mesh_sizes = self.events.mesh_sizes
         self.calls = np.zeros(0, dtype=CALL_DTYPE)
         self.initialize = np.zeros(0, dtype=INITIALIZE_CALLS_DTYPE)
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._sums = np.zeros(0, dtype=np.int64)
+        # How often the event of each path ended, and its microseconds.
+        self._totals = np.zeros((2, 0), dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
         self._user = _Spans() if user_events else None
@@ -355,17 +179,12 @@ class Profile:
         source = self.events
         totals = {
             "/".join(path): (int(count), int(total))
-            for path, count, total in zip(source.paths, self._counts, self._sums, strict=False)
+            for path, count, total in zip(source.paths, *self._totals, strict=False)
             if count
         }
         if source.global_begin_us is not None and source.global_end_us is not None:
             totals["_GLOBAL"] = (1, source.global_end_us - source.global_begin_us)
         return totals
-
-    @property
-    def mesh_sizes(self) -> dict[str, int]:
-        """Local vertices of the meshes the rank provides."""
-        return self.events.mesh_sizes
 
     @property
     def last_us(self) -> int:
@@ -423,11 +242,10 @@ class Profile:
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
-        self._counts = np.concatenate([self._counts, np.zeros(size - len(self._counts), dtype=np.int64)])
-        self._sums = np.concatenate([self._sums, np.zeros(size - len(self._sums), dtype=np.int64)])
-        self._counts += np.bincount(events.paths, minlength=size)
+        self._totals = np.pad(self._totals, ((0, 0), (0, size - self._totals.shape[1])))
         # Sums of a block stay far below 2^53, so they are exact.
-        self._sums += np.bincount(events.paths, events.durations, size).astype(np.int64)
+        for totals, weights in zip(self._totals, (None, events.durations), strict=True):
+            totals += np.bincount(events.paths, weights, size).astype(np.int64)
 
 
 def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:
@@ -444,6 +262,15 @@ def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits
     sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
     sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
     return sections
+
+
+def check_calls(profile: Profile, case: ProfiledCase) -> None:
+    """Refuse a file without calls of ``advance``."""
+    if not len(profile.calls):
+        raise DataError(
+            f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
+            f"them: {case.flush_remedy}"
+        )
 
 
 def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-from precice_lb.exceptions import ConfigurationError
+from precice_lb.exceptions import ConfigurationError, DataError
+from precice_lb.ingest.profiling.files import Header
+from precice_lb.ingest.profiling.tables import find_table
 from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.precice_xml.elements import is_true
-from precice_lb.precice_xml.records import CouplingScheme, Exchange
+from precice_lb.precice_xml.config import CouplingScheme, Exchange
+from precice_lb.precice_xml.elements import text_of
+from precice_lb.store.schema import case_fingerprint
 
 _DEFAULT_FLUSH = 50
 # With fewer preCICE 3.4 loses the first records of each file.
@@ -48,7 +55,7 @@ class ProfiledCase:
                     given.get("directory", cls.directory),
                     given.get("mode", cls.mode),
                     given.get("flush-every", cls.flush_every),
-                    is_true(given.get("synchronize", "")),
+                    element.boolean("synchronize"),
                 )
         return cls(configuration)
 
@@ -110,35 +117,24 @@ class ProfiledCase:
         return tuple(columns)
 
     def receiving(self, participant: str, mesh_sizes: Mapping[str, int]) -> dict[str, bool]:
-        """Say in a store's metadata whether a rank waits for its partners' data; nothing where it is not known."""
-        found = self.receives_data(participant, mesh_sizes)
-        return {} if found is None else {"receives_data": found}
-
-    def receives_data(self, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
-        """Whether a rank waits for its partners' data.
+        """Say in a store's metadata whether a rank waits for its partners' data; nothing where it is not known.
 
         It does where its part of a received mesh is not empty, and where a scheme tells all ranks something:
         convergence, the size of the time window, or the times of substeps.
         """
         if self.configuration is None or participant not in self.configuration.participants:
-            return None
-        answers = [self._hears_all(scheme, participant) or None for scheme in self._schemes(participant)]
-        exchanges = [e for scheme in self._schemes(participant) for e in scheme.exchanges if e.target == participant]
-        if True in answers or any(exchange.substeps for exchange in exchanges):
-            return True
-        parts = [self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges]
-        if True in parts:
-            return True
-        return None if None in parts else False
+            return {}
+        schemes = self._schemes(participant)
+        exchanges = [exchange for scheme in schemes for exchange in scheme.exchanges if exchange.target == participant]
+        parts = {self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges}
+        hears = any((s.is_implicit and participant != s.judge) or _gets_window_size(s, participant) for s in schemes)
+        if hears or True in parts or any(exchange.substeps for exchange in exchanges):
+            return {"receives_data": True}
+        return {} if None in parts else {"receives_data": False}
 
     def _schemes(self, participant: str) -> list[CouplingScheme]:
         schemes = () if self.configuration is None else self.configuration.coupling_schemes
         return [scheme for scheme in schemes if participant in scheme.participants]
-
-    def _hears_all(self, scheme: CouplingScheme, participant: str) -> bool:
-        if scheme.is_implicit and participant != scheme.judge:
-            return True
-        return _gets_window_size(scheme, participant)
 
     def _has_part(self, exchange: Exchange, participant: str, mesh_sizes: Mapping[str, int]) -> bool | None:
         """Whether the rank holds vertices of the mesh of an exchange."""
@@ -157,3 +153,102 @@ class ProfiledCase:
 def _gets_window_size(scheme: CouplingScheme, participant: str) -> bool:
     """Whether a partner tells the participant the size of each time window."""
     return scheme.window_size_from_first and scheme.participants[1] == participant
+
+
+@dataclass(frozen=True, eq=False)
+class ProfiledParticipant:
+    """What the profiling files of all ranks of a participant have in common."""
+
+    #: The ``precice-config.xml``; None where there is none.
+    configuration_path: Path | None
+    #: Its text, empty where there is none.
+    configuration: str
+    #: SHA-256 of its bytes.
+    digest: str
+    #: What it says about profiling.
+    case: ProfiledCase
+    #: Iterations logs, ``precice-<Participant>-iterations.log``: its own first, then those of its partners in an
+    #: implicit scheme, who iterate alike.
+    logs: tuple[Path, ...]
+
+    def metadata(self, header: Header, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Metadata of a store of one rank."""
+        path = self.configuration_path
+        origin = {"configuration_path": str(path.resolve()), "configuration_hash": self.digest} if path else {}
+        return {
+            "participant": header.participant,
+            "rank": header.rank,
+            "size": header.size,
+            "backend": "libprecice",
+            "clock": "std::chrono::steady_clock",
+            "started_clock_ns": 0,
+            "started_unix_ns": header.unix_us * 1000,
+            "working_directory": str(header.directory),
+            "timing_source": f"precice-profiling {header.mode}",
+            "case": case_fingerprint(self.configuration),
+            **origin,
+            **(more or {}),
+        }
+
+
+def profiled_participant(
+    header: Header,
+    roots: Sequence[Path],
+    given: Path | None = None,
+    others: Sequence[Header] = (),
+    *,
+    alone: bool = False,
+) -> ProfiledParticipant:
+    """Find configuration (unless given) and iterations logs of the run that a profiling file is of.
+
+    ``roots`` were searched for files, ``others`` are files that were found there; ``alone`` takes files without a
+    configuration, as somebody sends them, as well.
+    """
+    path = given if given is not None else _find_configuration(header.directory, roots)
+    case, content, text = ProfiledCase(None), b"", ""
+    if path is not None:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(
+                f"{path}: expected a preCICE configuration, found none that can be read ({error})"
+            ) from None
+        text = text_of(content)
+        case = ProfiledCase.of(text)
+        if case.configuration is not None and header.participant not in case.configuration.participants:
+            if not alone or given is not None:
+                known = ", ".join(case.configuration.participants)
+                raise DataError(
+                    f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"
+                )
+            # It lies above by chance.
+            path, case, text = None, ProfiledCase(None), ""
+    if path is None and not alone:
+        raise DataError(
+            f"{header.path.parent}: expected a precice-config.xml beside or above it, found none; give one (--config)"
+        )
+    partners = case.iterates_with(header.participant)
+    if partners is None:
+        names = {other.participant for other in others} - {header.participant}
+        partners = tuple(names) if len(names) == 1 else ()
+    logs = []
+    for name in (header.participant, *partners):
+        places = {other.directory for other in others if other.participant == name}
+        nearest = sorted(places, key=lambda place: len(os.path.commonpath([place, header.directory])), reverse=True)
+        # Beside a database that was merged from several folders it is somewhere below.
+        start = header.directory if name == header.participant or not nearest else nearest[0]
+        logs.append(find_table(f"precice-{name}-iterations.log", start, [*roots, header.directory]))
+    digest = hashlib.sha256(content).hexdigest()
+    return ProfiledParticipant(path, text, digest, case, tuple(log for log in logs if log is not None))
+
+
+def _find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
+    """Find a ``precice-config.xml`` where the solver ran, one level further up, or in or above the roots."""
+    places = [start, start.parent]
+    for root in roots:
+        directory = (root if root.is_dir() else root.parent).resolve()
+        places += [directory, directory.parent]
+    for place in places:
+        if (place / "precice-config.xml").is_file():
+            return place / "precice-config.xml"
+    return None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +12,20 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import (
     WAITS_UNKNOWN,
     Profile,
+    advance_rows,
+    check_calls,
+    initialize_rows,
     profile_of,
     section_rows,
     waited_ns,
 )
-from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
+from precice_lb.ingest.profiling.tables import IterationsTail
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Tables, encode_names
 from precice_lb.store.records import RankFile
+from precice_lb.store.tail import Filler
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -59,11 +62,7 @@ def _joined(store: RankFile) -> RankFile:
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
-        if not len(profile.calls):
-            raise DataError(
-                f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
-                f"them: {case.flush_remedy}"
-            )
+        check_calls(profile, case)
         rows, which = _aligned(store, advances, profile, offset)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
@@ -207,16 +206,14 @@ def _aligned(store: RankFile, advances: NDArray[np.void], profile: Profile, zero
     )
 
 
-class WaitsFiller:
-    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file."""
+class WaitsFiller(Filler):
+    """Fills mapping and wait into the rows of a recorded rank while preCICE writes its profiling file.
 
-    problem = ""
-    is_replaced = False
-    tables: Tables = MappingProxyType({})
+    Its metadata are ``timing_source`` and ``receives_data``, or ``timing_problem``.
+    """
 
     def __init__(self, store: RankFile) -> None:
-        #: What the file says of the rank, for its store: ``timing_source``, ``receives_data``, or ``timing_problem``.
-        self.metadata: dict[str, Any] = {}
+        super().__init__()
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
         self._profile: Profile | None = None
@@ -224,10 +221,7 @@ class WaitsFiller:
         self._is_aligned = False
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
-        """Take new rows in the order of the calls, and give, each once, those whose times are in the file by now.
-
-        With ``is_last`` nobody writes any more: then all are given, the last perhaps without their waits.
-        """
+        """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
         self._rows = np.concatenate([self._rows, rows])
         try:
             profile = self._read()
@@ -268,3 +262,62 @@ class WaitsFiller:
         rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
         self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
         self._is_aligned = True
+
+
+class RowsFiller(Filler):
+    """Makes the rows of ``advance`` of a rank without a recorder out of its profiling file, as they appear."""
+
+    def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
+        super().__init__()
+        self._participant = participant
+        self._profile = Profile(header)
+        self._counted = 0
+        self._log = None if not participant.logs else IterationsTail(participant.logs[0])
+        self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        #: What is known of the rank before any row is.
+        self.head = RankFile(
+            header.path,
+            {**participant.metadata(header), "attempt": 1, "finished": False},
+            participant.configuration,
+        )
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the file is of another run by now."""
+        try:
+            return read_header(self.head.path).unix_us != self._profile.header.unix_us
+        except DataError:
+            return False
+
+    @property
+    def tables(self) -> Tables:
+        """The row of ``initialize``."""
+        return {"initialize": initialize_rows(self._profile.initialize, self._profile.waits(self._participant.case))}
+
+    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
+        """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
+        profile = self._profile
+        try:
+            profile.read()
+            rows = self._rows(profile)
+            self.problem = ""
+        except DataError as error:
+            self.problem = str(error)
+            return rows[:0]
+        self.metadata |= self._participant.case.receiving(profile.header.participant, profile.mesh_sizes)
+        if profile.finalized:
+            self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
+        return rows
+
+    def _rows(self, profile: Profile) -> NDArray[np.void]:
+        iterations = None
+        if self._log is not None:
+            iterations = self._iterations = self._log.add_to(self._iterations)
+        ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
+        # Of calls that the log does not reach it is not known which window they belong to.
+        count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
+        waits, mapping = profile.waits(self._participant.case), profile.tells_windows
+        rows = advance_rows(profile.calls[:count], iterations, waits, self._counted, mapping=mapping)
+        self._counted = int(ended[:count].max(initial=self._counted))
+        profile.calls = profile.calls[count:]
+        return rows

@@ -118,27 +118,13 @@ def _latest(group: Sequence[Header], left_out: list[str]) -> list[Header]:
     ranks: dict[int, Header] = {}
     for header in sorted(group, key=lambda header: header.unix_us):
         if header.size != newest.size:
-            left_out.append(
-                f"{header.path}: left by an earlier run on {plural(header.size, 'rank')}, not {newest.size}"
-            )
-        elif header.rank in ranks:
+            known = f"{plural(header.size, 'rank')}, not {newest.size}"
+            left_out.append(f"{header.path}: left by an earlier run on {known}")
+            continue
+        if header.rank in ranks:
             left_out.append(f"{ranks[header.rank].path}: left by an earlier run")
-            ranks[header.rank] = header
-        else:
-            ranks[header.rank] = header
+        ranks[header.rank] = header
     return [ranks[rank] for rank in sorted(ranks)]
-
-
-def find_configuration(start: Path, roots: Iterable[Path]) -> Path | None:
-    """Find a ``precice-config.xml`` where the solver ran, one level further up, or in or above the roots."""
-    places = [start, start.parent]
-    for root in roots:
-        directory = (root if root.is_dir() else root.parent).resolve()
-        places += [directory, directory.parent]
-    for place in places:
-        if (place / "precice-config.xml").is_file():
-            return place / "precice-config.xml"
-    return None
 
 
 def profile_candidates(store: RankFile, directory: str) -> list[Path]:

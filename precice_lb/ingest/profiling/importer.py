@@ -22,13 +22,13 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import (
     WAITS_UNKNOWN,
     Profile,
-    ProfiledParticipant,
     advance_rows,
+    check_calls,
     initialize_rows,
     profile_of,
-    profiled_participant,
     section_rows,
 )
+from precice_lb.ingest.profiling.case import ProfiledParticipant, profiled_participant
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
@@ -74,8 +74,9 @@ class _Task:
 class _Done:
     """The store of a rank, None where it was left out, with the reason; windows, where the run came to no end."""
 
+    header: Header
     path: Path | None
-    note: str | None
+    notes: Sequence[str] = ()
     stopped_after: int = 0
 
 
@@ -135,15 +136,16 @@ def import_profiling(
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
-        notes += [line for each in done if each.note is not None for line in each.note.split("\n")]
-        stores = [each.path for each in done if each.path is not None]
+        notes += [line for result in done for line in result.notes]
+        stores = [result.path for result in done if result.path is not None]
         if not stores:
             raise DataError(notes[-1])
-        return ImportResult(stores, list(dict.fromkeys([*_missing(tasks, done), *notes, *_stopped(tasks, done)])))
+        missing, stopped = _incomplete(done)
+        return ImportResult(stores, list(dict.fromkeys([*missing, *notes, *stopped])))
     except BaseException:
-        for each in done:
-            if each.path is not None:
-                each.path.unlink(missing_ok=True)
+        for result in done:
+            if result.path is not None:
+                result.path.unlink(missing_ok=True)
         raise
 
 
@@ -182,14 +184,9 @@ def _tasks(
             raise DataError(
                 f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
             )
+    by_name = {name: {**more, "threads": count} for name, count in threads.items()}
     return [
-        _Task(
-            header,
-            participants[header.group],
-            output,
-            {**more, "threads": threads[header.participant]} if header.participant in threads else more,
-            latest[header.group],
-        )
+        _Task(header, participants[group := header.group], output, by_name.get(header.participant, more), latest[group])
         for header in headers
     ]
 
@@ -240,24 +237,23 @@ def _import_file(task: _Task) -> _Done:
     profile = profile_of(header)
     ended_us = header.unix_us + profile.last_us
     if ended_us < task.latest_unix_us:
-        return _Done(None, f"{header.path}: left by an earlier run, which ended before the latest began")
-    if not len(profile.calls):
-        return _Done(
-            None,
-            f"{header.path}: expected records of advance, found none; the run ended before preCICE wrote them: "
-            f"{case.flush_remedy}",
-        )
+        return _Done(header, None, [f"{header.path}: left by an earlier run, which ended before the latest began"])
+    try:
+        check_calls(profile, case)
+    except DataError as error:
+        return _Done(header, None, [str(error)])
     counted = _counted(task, profile)
-    note = counted.note
+    notes = [] if counted.note is None else [counted.note]
     waits = profile.waits(case)
     rows = advance_rows(counted.calls, counted.iterations, waits, mapping=profile.tells_windows)
     metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
     if counted.unit:
         metadata["window_unit"] = counted.unit
-    if note and not counted.complete:
-        metadata["recording_problem"] = note
+    if notes and (counted.unit or (counted.iterations is not None and not len(counted.iterations))):
+        metadata["recording_problem"] = notes[0]
     if not waits:
         metadata["timing_problem"] = WAITS_UNKNOWN
+        notes.append(f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")
     writer = StoreWriter(task.output, metadata, task.participant.configuration)
     try:
         try:
@@ -272,9 +268,7 @@ def _import_file(task: _Task) -> _Done:
     except BaseException:
         writer.path.unlink(missing_ok=True)
         raise
-    if not waits:
-        note = "\n".join(filter(None, (note, f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")))
-    return _Done(writer.path, note, 0 if profile.finalized else int(rows["window_complete"].sum()))
+    return _Done(header, writer.path, notes, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,11 +280,6 @@ class _Counted:
     note: str | None = None
     # What counts as a window where these are not known.
     unit: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all windows are known nevertheless."""
-        return not self.unit and (self.iterations is None or len(self.iterations) > 0)
 
 
 def _counted(task: _Task, profile: Profile) -> _Counted:
@@ -351,29 +340,22 @@ def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
     return calls
 
 
-def _missing(tasks: Sequence[_Task], done: Sequence[_Done]) -> Iterator[str]:
-    """Say who has ranks of which there is no file, or none that can be used."""
-    known: dict[tuple[Path, str], set[int]] = {}
-    for task, each in zip(tasks, done, strict=True):
-        known.setdefault(task.header.group, set()).update({task.header.rank} if each.path is not None else ())
-    sizes = {task.header.group: task.header.size for task in tasks}
-    for (folder, name), ranks in known.items():
-        if absent := sorted(set(range(sizes[folder, name])) - ranks):
-            yield (
-                f"{folder}: expected files of all {plural(sizes[folder, name], 'rank')} of {name}, found "
-                f"{len(ranks)} of {sizes[folder, name]} ranks, without {numbered(absent)}"
+def _incomplete(done: Sequence[_Done]) -> tuple[list[str], list[str]]:
+    """Say who has ranks of which there is no file that can be used, and who did not come to the end of the coupling."""
+    groups: dict[tuple[Path, str], list[_Done]] = {}
+    for result in done:
+        groups.setdefault(result.header.group, []).append(result)
+    missing, stopped = [], []
+    for (folder, name), results in groups.items():
+        size, ranks = results[0].header.size, {result.header.rank for result in results if result.path is not None}
+        if absent := sorted(set(range(size)) - ranks):
+            missing.append(
+                f"{folder}: expected files of all {plural(size, 'rank')} of {name}, found {len(ranks)} of {size} "
+                f"ranks, without {numbered(absent)}"
             )
-
-
-def _stopped(tasks: Sequence[_Task], done: Sequence[_Done]) -> list[str]:
-    """Say who did not come to the end of the coupling, and how many windows all of its ranks have."""
-    windows: dict[tuple[Path, str], int] = {}
-    for task, each in zip(tasks, done, strict=True):
-        if each.stopped_after:
-            key = task.header.group
-            windows[key] = min(windows.get(key, each.stopped_after), each.stopped_after)
-    return [
-        f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; read up to "
-        f"time window {count}"
-        for (folder, name), count in windows.items()
-    ]
+        if windows := [result.stopped_after for result in results if result.stopped_after]:
+            stopped.append(
+                f"{folder}: expected {name} to have come to its end, found that it was stopped or still runs; read "
+                f"up to time window {min(windows)}"
+            )
+    return missing, stopped

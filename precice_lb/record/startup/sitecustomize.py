@@ -21,7 +21,7 @@ class _Finder:
         try:
             if sys.version_info < (3, 10):  # noqa: UP036
                 raise ImportError("expected Python 3.10 or newer")
-            from precice_lb.record.api import recording_spec
+            from precice_lb.record.participant import recording_spec
         except Exception as error:
             print(f"precice-lb: warning: {sys.executable} does not record: {error}", file=sys.stderr)
             return None

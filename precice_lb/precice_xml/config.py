@@ -1,0 +1,496 @@
+"""What ``precice-config.xml`` says: the rules and defaults of preCICE 3.4 (its ``*Configuration.cpp`` files).
+
+What preCICE itself refuses when it starts is refused here too where other rooms would stumble over it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.precice_xml.elements import Element, load, parse, schema
+
+_Named = TypeVar("_Named", "Data", "Mesh", "Participant")
+
+_MEASURE = "-convergence-measure"
+# How preCICE names the kinds of convergence measures in its logs.
+_ABBREVIATIONS = {
+    "absolute": "Abs",
+    "relative": "Rel",
+    "residual-relative": "Drop",
+    "absolute-or-relative": "AbsOrRel",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """One ``<data:scalar>`` or ``<data:vector>``."""
+
+    name: str
+    is_vector: bool
+    waveform_degree: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """One ``<mesh>`` of 2 or 3 dimensions, with the names of the data it uses."""
+
+    name: str
+    dimensions: int
+    data: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReceivedMesh:
+    """One ``<receive-mesh>`` of a participant."""
+
+    name: str
+    # The participant.
+    provider: str
+    # Share of the longest edge of the mesh's box.
+    safety_factor: float
+    # ``on-secondary-ranks``, ``on-primary-rank`` or ``no-filter``.
+    geometric_filter: str
+    # Direct access to the mesh.
+    api_access: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class MeshMapping:
+    """One ``<mapping:…>`` of a participant."""
+
+    # ``nearest-neighbor``, ``rbf``, …
+    kind: str
+    # ``read`` or ``write``.
+    direction: str
+    # ``consistent``, ``conservative``, …
+    constraint: str
+    # Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
+    source: str | None
+    target: str | None
+    line: int
+    element: Element = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One ``<participant>``: its meshes, data and mappings."""
+
+    name: str
+    # Meshes.
+    provides: tuple[str, ...]
+    receives: tuple[ReceivedMesh, ...]
+    # Mesh and data.
+    reads: tuple[tuple[str, str], ...]
+    writes: tuple[tuple[str, str], ...]
+    mappings: tuple[MeshMapping, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class M2N:
+    """One ``<m2n:…>`` between two participants."""
+
+    # ``sockets``, ``mpi``, …
+    kind: str
+    acceptor: str
+    connector: str
+    # As written, relative to the working directory of the solver.
+    exchange_directory: str
+    use_two_level_initialization: bool
+    line: int
+    element: Element = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One ``<exchange>`` of a coupling scheme, from one participant to another."""
+
+    data: str
+    mesh: str
+    source: str
+    target: str
+    initialize: bool
+    substeps: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class ConvergenceMeasure:
+    """One ``<…-convergence-measure>`` of an implicit coupling scheme."""
+
+    # One of ``absolute``, ``relative``, ``residual-relative`` and ``absolute-or-relative``.
+    kind: str
+    data: str
+    mesh: str
+    # Of ``absolute-or-relative`` the absolute one.
+    limit: float
+
+    @property
+    def header(self) -> str:
+        """Column of ``precice-<Participant>-convergence.log``."""
+        return f"Res{_ABBREVIATIONS[self.kind]}({self.mesh}:{self.data})"
+
+
+@dataclass(frozen=True)
+class CouplingScheme:
+    """One ``<coupling-scheme:…>``."""
+
+    # ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
+    kind: str
+    # First and second; multi: as listed, and which of them is the controller.
+    participants: tuple[str, ...]
+    controller: str | None
+    # In the file's order.
+    exchanges: tuple[Exchange, ...]
+    # Simulated seconds; NaN where the first participant tells it (``method="first-participant"``).
+    time_window_size: float
+    window_size_from_first: bool
+    # Simulated seconds.
+    max_time: float | None
+    max_time_windows: int | None
+    # None for explicit schemes and where the file sets no limit.
+    max_iterations: int | None
+    # Its kind.
+    acceleration: str | None
+    line: int
+    # In the file's order; without one an implicit scheme does exactly ``max_iterations`` in every window.
+    measures: tuple[ConvergenceMeasure, ...] = ()
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether the scheme iterates within a time window."""
+        return self.kind.endswith("implicit") or self.kind == "multi"
+
+    @property
+    def judge(self) -> str:
+        """The participant that tells whether an iteration has converged."""
+        return self.controller or self.participants[1]
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the two participants run one after the other."""
+        return self.kind.startswith("serial")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A whole ``precice-config.xml``. Mappings from names keep the order of the file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        All of it.
+    data : dict of str to Data
+        By name.
+    meshes : dict of str to Mesh
+        By name.
+    participants : dict of str to Participant
+        By name.
+    m2ns : tuple of M2N
+        In the file's order.
+    coupling_schemes : tuple of CouplingScheme
+        In the file's order.
+    root : Element
+        The raw document.
+    """
+
+    path: Path
+    text: str
+    data: dict[str, Data]
+    meshes: dict[str, Mesh]
+    participants: dict[str, Participant]
+    m2ns: tuple[M2N, ...]
+    coupling_schemes: tuple[CouplingScheme, ...]
+    root: Element
+
+
+def read_configuration(path: str | Path) -> Configuration:
+    """Read what a preCICE 3 configuration says.
+
+    Everything that preCICE 3 allows is read, with its defaults; whether a backend or a schedule supports it is theirs
+    to say. Names are checked: of participants, meshes and data, wherever one is used.
+
+    Parameters
+    ----------
+    path
+        The ``precice-config.xml``.
+
+    Returns
+    -------
+    Configuration
+        The records, in the order of the file, and the element tree for everything else.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing, is no well-formed XML, belongs to preCICE 2, or contradicts itself: one line with what
+        was expected, what was found, where, and what to do.
+    """
+    path = Path(path)
+    text, _ = load(path)
+    return parse_configuration(text, path)
+
+
+def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
+    """Read a configuration whose text is at hand, as `read_configuration` does; the same text is read once.
+
+    Parameters
+    ----------
+    text : str
+        All of the file.
+    path : path
+        For messages.
+
+    Returns
+    -------
+    Configuration
+
+    Raises
+    ------
+    ConfigurationError
+        As `read_configuration`.
+    """
+    return _parsed(text, Path(path))
+
+
+def root_children(text: str) -> tuple[Element, ...]:
+    """Elements of a configuration whatever preCICE thinks of them; none of text that is not XML."""
+    try:
+        return parse(Path("precice-config.xml"), text).children
+    except ConfigurationError:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, path: Path) -> Configuration:
+    root = parse(path, text)
+    for old in (root, *root.children):
+        if old.tag == "solver-interface":
+            old.fail("a configuration of preCICE 3", "one of preCICE 2", "port it to preCICE 3")
+    if root.tag != "precice-configuration":
+        root.fail("<precice-configuration>", "another root element", "give a preCICE configuration")
+    schema().check(root)
+    data = _by_name((_data(element), element) for element in root.named("data:scalar", "data:vector"))
+    meshes = _by_name((_mesh(element, data), element) for element in root.named("mesh"))
+    owners = root.named("participant")
+    names = [element.text("name") for element in owners]
+    participants = _by_name((_participant(element, meshes, names), element) for element in owners)
+    for owner in owners:
+        for element in owner.named("receive-mesh"):
+            mesh, provider = element.attributes["name"], element.attributes["from"]
+            if mesh not in participants[provider].provides:
+                expected = f'a participant that provides mesh "{mesh}"'
+                element.fail(expected, f'"{provider}"', "add <provide-mesh> there")
+    m2ns = tuple(_m2n(element, names) for element in root.named("m2n:"))
+    schemes = tuple(_scheme(element, meshes, participants, m2ns) for element in root.named("coupling-scheme:"))
+    return Configuration(path, text, data, meshes, participants, m2ns, schemes, root)
+
+
+def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:
+    known: dict[str, _Named] = {}
+    for record, element in records:
+        if record.name in known:
+            element.fail("a name of its own", f'"{record.name}" a second time', "rename one of them")
+        known[record.name] = record
+    return known
+
+
+def _data(element: Element) -> Data:
+    degree = element.integer("waveform-degree", "1", least=0)
+    return Data(element.text("name"), element.tag == "data:vector", degree, element.line)
+
+
+def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
+    used = tuple(child.known("name", "data", data) for child in element.children)
+    return Mesh(element.text("name"), element.integer("dimensions"), used)
+
+
+def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> Participant:
+    provides = tuple(child.known("name", "mesh", meshes) for child in element.named("provide-mesh"))
+    receives = tuple(
+        ReceivedMesh(
+            name=child.known("name", "mesh", meshes),
+            provider=child.known("from", "participant", participants),
+            safety_factor=child.number("safety-factor", "0.5", least=0),
+            geometric_filter=child.text("geometric-filter", "on-secondary-ranks"),
+            api_access=child.boolean("api-access") or child.boolean("direct-access"),
+            line=child.line,
+        )
+        for child in element.named("receive-mesh")
+    )
+    used = (*provides, *(mesh.name for mesh in receives))
+    for child in element.named("provide-mesh", "receive-mesh"):
+        if used.count(child.attributes["name"]) > 1:
+            child.fail("every mesh once", f'"{child.attributes["name"]}" twice', "remove one")
+
+    def pairs(tag: str) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (child.known("mesh", "mesh of this participant", used), _data_of(child, meshes, "name"))
+            for child in element.named(tag)
+        )
+
+    mappings = tuple(_mapping(child, used, provides) for child in element.named("mapping:"))
+    reads, writes = pairs("read-data"), pairs("write-data")
+    return Participant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
+
+
+def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -> str:
+    """Name the data of an element, which the mesh that it names has to have."""
+    mesh = element.known("mesh", "mesh", meshes)
+    return element.known(name, f'data of mesh "{mesh}"', meshes[mesh].data)
+
+
+def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...]) -> MeshMapping:
+    # preCICE takes an empty name for none at all: a just-in-time mapping.
+    source, target = (
+        element.known(name, "mesh of this participant", meshes) if element.attributes.get(name) else None
+        for name in ("from", "to")
+    )
+    if source is None and target is None:
+        element.fail('a mesh as "from" or "to"', "neither", "name the meshes")
+    direction = element.text("direction")
+    for name, mesh, provided in (("from", source, direction == "write"), ("to", target, direction == "read")):
+        if mesh is not None and (mesh in provides) != provided:
+            what = f'participant {"provides" if provided else "receives"} as "{name}" of direction="{direction}"'
+            element.fail(
+                f"a mesh that the {what}", f'"{mesh}"', "turn the direction, or provide and receive the meshes so"
+            )
+    kind, constraint = element.tag.partition(":")[2], element.text("constraint")
+    return MeshMapping(kind, direction, constraint, source, target, element.line, element)
+
+
+def _m2n(element: Element, participants: list[str]) -> M2N:
+    acceptor, connector = (element.known(name, "participant", participants) for name in ("acceptor", "connector"))
+    if acceptor == connector:
+        element.fail("two participants", f'"{acceptor}" twice', "correct it")
+    return M2N(
+        kind=element.tag.partition(":")[2],
+        acceptor=acceptor,
+        connector=connector,
+        exchange_directory=element.text("exchange-directory", "."),
+        use_two_level_initialization=element.boolean("use-two-level-initialization"),
+        line=element.line,
+        element=element,
+    )
+
+
+def _scheme(
+    element: Element, meshes: Mapping[str, Mesh], participants: Mapping[str, Participant], m2ns: Iterable[M2N]
+) -> CouplingScheme:
+    kind = element.tag.partition(":")[2]
+    implicit = kind == "multi" or kind.endswith("implicit")
+    members, controller = _members(element, kind, participants)
+    exchanges = tuple(_exchange(child, meshes, participants, members, implicit) for child in element.named("exchange"))
+    _check_pairs(element, members, controller, exchanges, m2ns)
+    max_time, max_windows = element.first("max-time"), element.first("max-time-windows")
+    if max_time is None and max_windows is None:
+        element.fail("<max-time> or <max-time-windows>", "neither", "say when the coupling ends")
+    limit, least = element.first("max-iterations"), element.first("min-iterations")
+    max_iterations = None if limit is None else limit.integer("value", least=1)
+    min_iterations = 1 if least is None else least.integer("value", least=1)
+    if least is not None and max_iterations is not None and min_iterations > max_iterations:
+        least.fail("at most <max-iterations>", f"{min_iterations} and {max_iterations}", "correct one of them")
+    measures = tuple(_measure(child, meshes) for child in element.children if child.tag.endswith(_MEASURE))
+    if implicit and not measures and max_iterations is None:
+        element.fail("a convergence measure or <max-iterations>", "neither", "add one")
+    acceleration = element.first("acceleration:")
+    (size,) = element.named("time-window-size")
+    from_first = size.attributes.get("method") == "first-participant"
+    return CouplingScheme(
+        kind=kind,
+        participants=members,
+        controller=controller,
+        exchanges=exchanges,
+        time_window_size=math.nan if from_first else _positive(size),
+        window_size_from_first=from_first,
+        max_time=None if max_time is None else _positive(max_time),
+        max_time_windows=None if max_windows is None else max_windows.integer("value", least=1),
+        max_iterations=max_iterations,
+        acceleration=None if acceleration is None else acceleration.tag.partition(":")[2],
+        line=element.line,
+        measures=measures,
+    )
+
+
+def _positive(element: Element) -> float:
+    value = element.number("value")
+    if not value > 0:
+        element.fail('a positive "value"', f"{value:g}", "correct it")
+    return value
+
+
+def _members(
+    element: Element, kind: str, participants: Mapping[str, Participant]
+) -> tuple[tuple[str, ...], str | None]:
+    if kind == "multi":
+        children = element.named("participant")
+        names = tuple(child.known("name", "participant", participants) for child in children)
+        if len(set(names)) < max(len(names), 2):
+            element.fail("two or more different participants", ", ".join(names) or "none", "correct them")
+        controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
+        if len(controllers) != 1:
+            found = ", ".join(controllers) or "none"
+            element.fail('one participant with control="true"', found, "choose the controller")
+        return names, controllers[0]
+    (pair,) = element.named("participants")
+    first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))
+    if first == second:
+        pair.fail("two different participants", f'"{first}" twice', "correct it")
+    return (first, second), None
+
+
+def _exchange(
+    element: Element,
+    meshes: Mapping[str, Mesh],
+    participants: Mapping[str, Participant],
+    members: tuple[str, ...],
+    substeps: bool,
+) -> Exchange:
+    data, mesh = _data_of(element, meshes), element.text("mesh")
+    source, target = (element.known(name, "participant of this coupling scheme", members) for name in ("from", "to"))
+    if source == target:
+        element.fail("two different participants", f'"{source}" twice', "correct it")
+    for name in (source, target):
+        if mesh not in (*participants[name].provides, *(received.name for received in participants[name].receives)):
+            remedy = "add <provide-mesh> or <receive-mesh> to it"
+            element.fail(f'a mesh that "{name}" uses', f'"{mesh}"', remedy)
+    initialize, substeps = element.boolean("initialize"), element.boolean("substeps", substeps)
+    return Exchange(data, mesh, source, target, initialize, substeps, element.line)
+
+
+def _measure(element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure:
+    kind, data = element.tag.removesuffix(_MEASURE), _data_of(element, meshes)
+    limits = {name: element.number(name) for name in ("abs-limit", "rel-limit", "limit") if name in element.attributes}
+    for name, limit in limits.items():
+        relative = name == "rel-limit" or (name == "limit" and kind != "absolute")
+        if not 0 < limit <= (1 if relative else math.inf):
+            wanted = f"above 0{' and at most 1' if relative else ''}"
+            element.fail(f'a number {wanted} as "{name}"', f"{limit:g}", "correct it")
+    return ConvergenceMeasure(kind, data, element.text("mesh"), next(iter(limits.values())))
+
+
+def _check_pairs(
+    element: Element,
+    members: tuple[str, ...],
+    controller: str | None,
+    exchanges: tuple[Exchange, ...],
+    m2ns: Iterable[M2N],
+) -> None:
+    """Check that whoever talks has an m2n: both participants, or the controller with everyone and each exchange."""
+    if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
+        element.fail("every <exchange> once", "one twice", "remove the second")
+    hub = controller or members[0]
+    talking = {(hub, name) for name in members if name != hub} | {(e.source, e.target) for e in exchanges}
+    connected = {frozenset((m.acceptor, m.connector)) for m in m2ns}
+    for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
+        element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
