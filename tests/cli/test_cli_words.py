@@ -160,7 +160,8 @@ def test_every_command_has_functions_in_python() -> None:
 def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
     from precice_lb.calibrate.sections import BoundsSection, MachineSection, RecommendSection
-    from precice_lb.cli import recommend, watch
+    from precice_lb.cli.recommend import recommend
+    from precice_lb.cli.watch import watch
     from precice_lb.recommend import Machine
 
     on_the_line = set(inspect.signature(watch).parameters)
