@@ -32,7 +32,7 @@ from simulated_parts.curves import COUPLED, SimulatedCurve, SimulatedPair, draw_
 from threadpoolctl import threadpool_limits
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
-from precice_lb.report.documents import json_text
+from precice_lb.plain import json_text
 from precice_lb.schedule import Schedule
 
 KNOWN = "-known"

@@ -20,7 +20,7 @@ from precice_lb.precice_xml import parse_configuration
 from precice_lb.store.columns import ADVANCE_SPENDS
 from precice_lb.store.merged import merged_image
 from precice_lb.store.rank_file import writing_problem
-from precice_lb.store.reader import read_runs, read_stores
+from precice_lb.store.reader import group_ranks, read_runs, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import merged_filename
 

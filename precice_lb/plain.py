@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
+__all__ = ["json_text", "plain"]
 
 
 def plain(value: Any) -> Any:
@@ -35,3 +36,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value
+
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON that every reader takes.
+
+    Parameters
+    ----------
+    value
+        As for `plain`.
+
+    Returns
+    -------
+    str
+        Lines.
+    """
+    return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"

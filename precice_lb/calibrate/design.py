@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.worth import PosteriorSplits
+from precice_lb.calibrate.worth import STABLE_REGRET, TARGET_REGRET, PosteriorSplits
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
@@ -27,9 +27,6 @@ from precice_lb.split import Machine
 
 Split = dict[str, int]
 
-# Another run is not worth it where the expected regret is below the first, or it would lower that by less than the
-# second: the answer is stable.
-TARGET_REGRET, STABLE_REGRET = 0.002, 0.0002
 # What two runs leave out of sight, such as the noise, nobody expects.
 LEAST_RUNS = 3
 # Ratio of most to least in the first splits that show how participants scale.

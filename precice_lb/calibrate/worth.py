@@ -15,8 +15,10 @@ nearest to it, which is what regression on the readings by nearest neighbours do
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,6 +35,11 @@ from precice_lb.split.solve import Solver
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# Another run is not worth it where the expected regret is below the first, or it would lower that by less than the
+# second: the answer is stable.
+TARGET_REGRET, STABLE_REGRET = 0.002, 0.0002
+# Of the splits that are judged so many are listed.
+LISTED = 5
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
 DIFFERENT = 3
 # Splits of either kind whose measurement is judged, and those among which a decision after it is made.
@@ -218,3 +225,57 @@ def _steps(curve: Curve, participants: int) -> Integers:
 def _evenly(values: NDArray[Any], count: int) -> Integers:
     """Take so many of some values, from the first to the last in even steps."""
     return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.int64)])
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """A split that may be measured."""
+
+    # Ranks by participant.
+    split: dict[str, int]
+    # Expected regret of the recommended split after it was measured.
+    regret: float
+    # What a window of it costs.
+    core_seconds: float
+
+
+@dataclass(frozen=True)
+class Prospects:
+    """What further runs are worth."""
+
+    # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
+    # draws no curves.
+    regret: float
+    # Those that save most per core-second, best first; none where calibration would stop.
+    runs: tuple[NextRun, ...]
+    # Below this expected regret calibration stops.
+    target_regret: float = TARGET_REGRET
+    # The most that one of the runs is expected to lower the regret by.
+    saved: float = math.inf
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether calibration would go on."""
+        return self.regret > self.target_regret and self.saved >= STABLE_REGRET
+
+
+def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
+    """Judge further runs by the regret that they are expected to remove, as calibration does.
+
+    The curves are those that the recommendation was decided on.
+    """
+    if not recommendation.expected.is_uncertain:
+        return Prospects(math.nan, (), target_regret)
+    posterior = PosteriorSplits(recommendation)
+    rows, saved = posterior.worth()
+    regret, cost = posterior.expected_regret, posterior.core_seconds(rows)
+    found = Prospects(regret, (), target_regret, float(saved.max()))
+    if not found.is_worth_it:
+        return found
+    splits = (dict(zip(posterior.names, posterior.splits[row].tolist(), strict=True)) for row in rows)
+    runs = (
+        NextRun(split, max(regret - gain, 0.0), price)
+        for split, gain, price in zip(splits, saved.tolist(), cost.tolist(), strict=True)
+        if gain > 0
+    )
+    return dataclasses.replace(found, runs=tuple(itertools.islice(runs, LISTED)))

@@ -6,40 +6,9 @@ functions that need them, so that ``--help`` and errors come at once.
 
 from __future__ import annotations
 
-from precice_lb.cli.app import app, completion, main
-from precice_lb.cli.chain import chain, chain_app
-from precice_lb.cli.commands import at_end, calibrate, demo, init, run
-from precice_lb.cli.guess import guess_app, guess_check, guess_patch
-from precice_lb.cli.inside import inside
-from precice_lb.cli.launch import launch
-from precice_lb.cli.partners import partners
-from precice_lb.cli.recommend import recommend, report
-from precice_lb.cli.stores import add_readers, check, export, importer, summary
-from precice_lb.cli.watch import watch
+# Each adds its commands.
+from precice_lb.cli import chain, commands, guess, inside, launch, partners, recommend, watch  # noqa: F401
+from precice_lb.cli.app import app, main
+from precice_lb.cli.stores import add_readers
 
-__all__ = [
-    "add_readers",
-    "app",
-    "at_end",
-    "calibrate",
-    "chain",
-    "chain_app",
-    "check",
-    "completion",
-    "demo",
-    "export",
-    "guess_app",
-    "guess_check",
-    "guess_patch",
-    "importer",
-    "init",
-    "inside",
-    "launch",
-    "main",
-    "partners",
-    "recommend",
-    "report",
-    "run",
-    "summary",
-    "watch",
-]
+__all__ = ["add_readers", "app", "main"]

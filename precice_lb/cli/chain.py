@@ -34,7 +34,7 @@ def chain(study: Path, *, output: Output = None) -> None:
     """
     from precice_lb.calibrate import read_study
     from precice_lb.chain.next import run_chain
-    from precice_lb.report.terminal import CampaignProgress, console
+    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
     directory = output or _directory(read.path)
@@ -71,7 +71,7 @@ def chain_next(
     """
     from precice_lb.calibrate import read_study
     from precice_lb.chain.next import next_segment
-    from precice_lb.report.terminal import CampaignProgress, console
+    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
     with CampaignProgress(console(sys.stderr)) as progress:

@@ -167,7 +167,8 @@ def at_end(
         What to write.
     """
     from precice_lb.ingest.profiling import enrich
-    from precice_lb.report.at_end import recommend_at_end, summary_at_end
+    from precice_lb.report.at_end import SUMMARY_NAME, write_at_end
+    from precice_lb.report.render import JSON_NAME
 
-    at_end = summary_at_end if write == "summary" else recommend_at_end
-    name_files(at_end(case_directory, store, participant, complete=enrich))
+    result = SUMMARY_NAME if write == "summary" else JSON_NAME
+    name_files(write_at_end(case_directory, store, participant, result, complete=enrich))

@@ -60,12 +60,11 @@ _ENDLESS = 10_000
 def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, verbose: bool = False) -> None:
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.calibrate import run_campaign
+    from precice_lb.calibrate.launch_scripts import write_scripts
     from precice_lb.calibrate.versions import chosen
-    from precice_lb.report.documents import attempted, write_documents
-    from precice_lb.report.launch_scripts import write_launch_scripts
-    from precice_lb.report.page import Evidence, build_page, next_text, write_report
+    from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.partners import write_partners_beside
-    from precice_lb.report.terminal import CampaignProgress, console
+    from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
@@ -74,7 +73,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     recommendation, _ = recommend_case(measured, Case(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory)
-    scripts = write_launch_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory)
+    scripts = write_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory / "launch")
     written += write_partners_beside([result.directory], recommendation.ranks, result.directory) + scripts
     evidence = Evidence(
         recommendation,
@@ -109,8 +108,8 @@ def print_result(
 
     Without a format, the end of the file's name says it. ``whole_lines``: for programs that search what is no screen.
     """
-    from precice_lb.report.documents import json_text, write_files
-    from precice_lb.report.terminal import console, rendered
+    from precice_lb.plain import json_text
+    from precice_lb.report.render import console, rendered, write_files
     from precice_lb.report.text import times_in
 
     if output is not None and output.is_dir():
@@ -149,8 +148,8 @@ def show(
     try:
         if output is not None:
             # They draw figures, which takes a second to import.
-            from precice_lb.report.documents import write_documents
             from precice_lb.report.partners import write_partners_beside
+            from precice_lb.report.render import write_documents
 
             written = write_documents(recommendation, output)
             written += write_partners_beside(sources, recommendation.ranks, output)
@@ -177,8 +176,8 @@ def _print_answer(
     verbose: bool = False,
 ) -> None:
     """Print what people decide by, the answer last; then lines with paths, which stay whole."""
-    from precice_lb.report.documents import attempted
     from precice_lb.report.recommendation import screen_blocks
+    from precice_lb.report.render import attempted
     from precice_lb.report.text import short_names
 
     names = short_names(recommendation.split, 24)
@@ -211,7 +210,7 @@ def name_files(paths: Sequence[Path], format: str = "table") -> None:
 
 def recommended_split(directory: Path) -> dict[str, int]:
     """Read the split that a campaign recommends, with its versions in the keys: Fluid:gpu."""
-    from precice_lb.report.documents import JSON_NAME
+    from precice_lb.report.render import JSON_NAME
 
     path = directory / JSON_NAME
     try:

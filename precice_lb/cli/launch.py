@@ -109,9 +109,9 @@ def launch(
         Lines of the job script before anything starts, such as "module load mpich".
     """
     from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts
+    from precice_lb.calibrate.launch_scripts import write_scripts
     from precice_lb.calibrate.plan import split_command
     from precice_lb.precice_xml import accepted_ranks
-    from precice_lb.report.launch_scripts import write_scripts
 
     if study is not None:
         others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
@@ -174,9 +174,9 @@ def launch(
 def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int:
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.calibrate import read_study
+    from precice_lb.calibrate.launch_scripts import write_scripts
     from precice_lb.calibrate.versions import names_of, started
-    from precice_lb.report.documents import JSON_NAME
-    from precice_lb.report.launch_scripts import write_scripts
+    from precice_lb.report.render import JSON_NAME
 
     study = read_study(path)
     place = study.campaign_directory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
-from precice_lb.cli.options import by_participant
+from precice_lb.cli.options import by_participant, named_values
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def partners(
         regions,
         ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
         partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
-        vertices={name: _whole(text, "--vertices") for name, text in _pairs(vertices or [], "--vertices")},
+        vertices=named_values(vertices or [], "--vertices", "mesh=a whole number", lambda _, text: int(text)),
         steps=steps,
         iterations=iterations,
         model=CostModel(**stated),
@@ -140,10 +140,3 @@ def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:
         if not (name and sign and value):
             raise DataError(f"{option}: expected mesh=…, found {name!r}; name a mesh of the configuration")
     return [(name, value) for name, _, value in pairs]
-
-
-def _whole(text: str, option: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise DataError(f"{option}: expected mesh=a whole number, found {text!r}") from None

@@ -128,7 +128,8 @@ def report(
         else as many ranks as the largest run had.
     """
     from precice_lb.chain.document import read_chain
-    from precice_lb.report.page import build_page, chain_page, write_report
+    from precice_lb.report.page import build_page, chain_page
+    from precice_lb.report.render import write_report
 
     chain = read_chain(sources[0]) if len(sources) == 1 else None
     try:
@@ -144,7 +145,7 @@ def report(
 
 def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
-    from precice_lb.calibrate.design import TARGET_REGRET
+    from precice_lb.calibrate.worth import TARGET_REGRET
     from precice_lb.report.page import Evidence
 
     found = read_measured(sources, given.warmup, runs=True)
@@ -166,7 +167,7 @@ def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
 
 def _remembered(sources: Sequence[Path]) -> dict[str, Any]:
     """Return ranks, split and parameters of the last recommendation in a campaign's directory; empty if unknown."""
-    from precice_lb.report.documents import JSON_NAME
+    from precice_lb.report.render import JSON_NAME
 
     if len(sources) != 1:
         return {}

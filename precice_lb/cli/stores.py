@@ -64,8 +64,7 @@ def summary(
     """
     from precice_lb.chain.document import read_chain
     from precice_lb.report.chain_view import chain_blocks
-    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
-    from precice_lb.report.summary_text import summary_blocks
+    from precice_lb.report.summary import rank_csv, summarise, summary_blocks, summary_csv, summary_dict
 
     found = _runs(directories, warmup, config)
     runs = summarise(found)
@@ -162,7 +161,7 @@ def check(
         --output ends, else a table.
     """
     from precice_lb.check import check_runs
-    from precice_lb.report.check_view import check_blocks
+    from precice_lb.report.runs import check_blocks
 
     result = check_runs(_runs(directories, warmup))
     print_result(format, lambda: check_blocks(result), result.to_dict, unit=unit, output=output, whole_lines=True)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -175,56 +175,38 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
         time.sleep(max(every, (time.monotonic() - observer.searches.seconds - begin) / _SHARE))
 
 
-class _Lines:
-    """Prints a line, or a JSON object, for each poll that found something new."""
+@contextlib.contextmanager
+def _screen(format: str) -> Iterator[Callable[[_View], None]]:
+    """Show polls: on a terminal the same screen anew, else a line or JSON object for each that found something new."""
+    from precice_lb.report.render import console, rendered
+    from precice_lb.report.watch_view import watch_facts
 
-    def __init__(self, format: str) -> None:
-        self._format = format
-        self._last: tuple[object, ...] = ()
+    if format == "table" and sys.stdout.isatty():
+        from rich.live import Live
 
-    def __call__(self, view: _View) -> None:
-        from precice_lb.report.watch_view import watch_facts
+        screen = console()
+        with Live(console=screen, auto_refresh=False) as live:
+            yield lambda view: live.update(rendered(view.blocks(ascii_only=screen.options.ascii_only)), refresh=True)
+        return
+    last: object = None
 
+    def show(view: _View) -> None:
+        nonlocal last
         snapshot = view.snapshot
         coupled = [(each.windows, each.window, each.iteration) for each in snapshot.convergence]
         state = (snapshot.windows, [each.state for each in snapshot.participants], coupled, repr(view.chain))
-        if state == self._last:
+        if state == last:
             return
-        self._last = state
-        say(json.dumps(view.values()) if self._format == "json" else view.line())
-        if not snapshot.is_running and self._format != "json":
+        last = state
+        say(json.dumps(view.values()) if format == "json" else view.line())
+        if not snapshot.is_running and format != "json":
             say("\n".join(watch_facts(snapshot)))
 
-
-class _Live:
-    """Draws the same screen anew."""
-
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        from precice_lb.report.terminal import console
-
-        self._console = console()
-        self.live = Live(console=self._console, auto_refresh=False)
-
-    def __call__(self, view: _View) -> None:
-        from precice_lb.report.terminal import rendered
-
-        self.live.update(rendered(view.blocks(ascii_only=self._console.options.ascii_only)), refresh=True)
-
-
-@contextlib.contextmanager
-def _screen(format: str) -> Iterator[_Lines | _Live]:
-    if format == "json" or not sys.stdout.isatty():
-        yield _Lines(format)
-        return
-    screen = _Live()
-    with screen.live:
-        yield screen
+    yield show
 
 
 def _print(view: _View, format: str) -> None:
-    from precice_lb.report.terminal import console
+    from precice_lb.report.render import console
 
     ascii_only = console().options.ascii_only
     print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)

@@ -10,27 +10,26 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.recommend import recommend
-from precice_lb.report.documents import JSON_NAME, write_documents, write_files
 from precice_lb.report.partners import write_partners_beside
-from precice_lb.report.summary import summarise
-from precice_lb.report.summary_text import summary_blocks
-from precice_lb.report.terminal import console, rendered
+from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
+from precice_lb.report.summary import summarise, summary_blocks
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
 from precice_lb.store.records import Complete, RankFile
 from precice_lb.watch.run import stated_parameters
+
+_Run: TypeAlias = Sequence[Sequence[RankFile]]
 
 SUMMARY_NAME = "summary.txt"
 
@@ -41,88 +40,63 @@ _LOCK_SECONDS = 120.0
 _LOCK_NAME = ".precice-lb-at-end.lock"
 
 
-def recommend_at_end(
+def write_at_end(
     case_directory: str | Path,
     store: str | Path,
     participant: str,
+    result: str = JSON_NAME,
     *,
     timeout: float = TIMEOUT_SECONDS,
     complete: Complete | None = None,
 ) -> list[Path]:
-    """Write a recommendation into the case directory if all participants of the run that just ended have finished."""
+    """Write a recommendation, or a summary, if all participants of the run that just ended have finished.
 
-    def write(ended: _Ended) -> list[Path]:
-        runs = load_runs([ended.case_directory, store], complete=complete)
-        measurements = measurements_from_runs([each for each in runs if each.case == ended.first.metadata["case"]])
-        schedule = Schedule.from_config(ended.configuration, measurements.iterations, measurements.overhead)
-        heads = [group[0].metadata for group in ended.run]
-        total = sum(int(head["size"]) * int(head.get("threads", 1)) for head in heads)
-        # The case that just ran, where runs state parameters such as the mesh level.
-        case = stated_parameters((group[0].metadata for group in ended.run), measurements)
-        recommendation = recommend(measurements, total, schedule=schedule, parameters=case)
-        written = write_documents(recommendation, ended.case_directory)
-        return [*written, *write_partners_beside([store], recommendation.ranks, ended.case_directory)]
-
-    return _by_the_last(Path(case_directory), Path(store), participant, timeout, JSON_NAME, write)
-
-
-def summary_at_end(
-    case_directory: str | Path,
-    store: str | Path,
-    participant: str,
-    *,
-    timeout: float = TIMEOUT_SECONDS,
-    complete: Complete | None = None,
-) -> list[Path]:
-    """Write a summary of the run that just ended into the case directory if all of its participants have finished."""
-
-    def write(ended: _Ended) -> list[Path]:
-        runs = load_runs([each.path for group in ended.run for each in group], complete=complete)
-        screen = io.StringIO()
-        console(screen).print(rendered(summary_blocks(summarise(runs))))
-        return write_files(ended.case_directory, {SUMMARY_NAME: screen.getvalue().encode()}, "the summary")
-
-    return _by_the_last(Path(case_directory), Path(store), participant, timeout, SUMMARY_NAME, write)
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A coupled run all of whose participants have finished: its ranks by participant, and its case."""
-
-    case_directory: Path
-    run: Sequence[Sequence[RankFile]]
-    configuration: Configuration
-
-    @property
-    def first(self) -> RankFile:
-        """Its first rank."""
-        return self.run[0][0]
-
-
-def _by_the_last(
-    case_directory: Path,
-    store: Path,
-    participant: str,
-    timeout: float,
-    result: str,
-    write: Callable[[_Ended], list[Path]],
-) -> list[Path]:
-    """Write where this participant is the last one to end, and the result of this run is not there yet."""
-    own = _wait_until_closed(store, participant, timeout)
-    run = _run_of(own, [case_directory, store])
-    configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case_directory))
+    That is where this participant is the last one to end, and the ``result`` of this run is not in the case directory
+    yet: `JSON_NAME` or `SUMMARY_NAME`.
+    """
+    case, stores = Path(case_directory), Path(store)
+    own = _wait_until_closed(stores, participant, timeout)
+    run = _run_of(own, [case, stores])
+    configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case))
     finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
     if finished != set(configuration.participants):
         return []
-    case_directory.mkdir(parents=True, exist_ok=True)
-    done = case_directory / _LOCK_NAME
+    case.mkdir(parents=True, exist_ok=True)
+    done = case / _LOCK_NAME
     with _lock(done):
         state = f"{result} {_state(run)}"
-        if done.read_text() == state and (case_directory / result).exists():
+        if done.read_text() == state and (case / result).exists():
             return []
-        written = write(_Ended(case_directory, run, configuration))
+        if result == SUMMARY_NAME:
+            written = _summary(run, case, complete)
+        else:
+            written = _recommendation(run, case, stores, configuration, complete)
         done.write_text(state)
     return written
+
+
+def _recommendation(
+    run: _Run, case: Path, store: Path, configuration: Configuration, complete: Complete | None
+) -> list[Path]:
+    """Recommend by all runs of the case for as many ranks as this one had."""
+    heads = [group[0].metadata for group in run]
+    runs = load_runs([case, store], complete=complete)
+    measurements = measurements_from_runs([each for each in runs if each.case == heads[0]["case"]])
+    schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
+    total = sum(int(head["size"]) * int(head.get("threads", 1)) for head in heads)
+    # The case that just ran, where runs state parameters such as the mesh level.
+    parameters = stated_parameters(heads, measurements)
+    recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
+    written = write_documents(recommendation, case)
+    return [*written, *write_partners_beside([store], recommendation.ranks, case)]
+
+
+def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:
+    """Sum up this run alone."""
+    runs = load_runs([each.path for group in run for each in group], complete=complete)
+    screen = io.StringIO()
+    console(screen).print(rendered(summary_blocks(summarise(runs))))
+    return write_files(case, {SUMMARY_NAME: screen.getvalue().encode()}, "the summary")
 
 
 def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankFile]:
@@ -163,7 +137,7 @@ def _complete(group: Sequence[RankFile]) -> bool:
     return _closed(group) and all(store.metadata["finished"] for store in group)
 
 
-def _run_of(own: Sequence[RankFile], sources: Sequence[Path]) -> Sequence[Sequence[RankFile]]:
+def _run_of(own: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
     """Find the coupled run that a participant's stores belong to."""
     stores = {store.path: store for store in _readable(sources)}
     for run in group_runs(group_ranks(stores.values())):
@@ -172,7 +146,7 @@ def _run_of(own: Sequence[RankFile], sources: Sequence[Path]) -> Sequence[Sequen
     raise StoreError(f"{own[0].path}: expected the store to be still there, found it gone")
 
 
-def _state(run: Sequence[Sequence[RankFile]]) -> str:
+def _state(run: _Run) -> str:
     """Name a coupled run: the same for all of its participants, another one for every further run."""
     files = sorted(
         (str(store.path.with_suffix("")), store.metadata["ended_unix_ns"]) for group in run for store in group

@@ -5,6 +5,7 @@ Terminal and HTML are renderers of these. Texts are plain: a renderer escapes th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -41,6 +42,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text: tuple[int, ...] = (0,)
     kind: ClassVar[str] = "table"
+
+    @classmethod
+    def of(cls, title: str, rows: Sequence[Mapping[str, str]], text: tuple[int, ...] = (0,)) -> Table:
+        """Make one of rows by the heads of their columns."""
+        return cls(title, tuple(rows[0] if rows else ()), tuple(tuple(row.values()) for row in rows), text)
 
     @property
     def numeric(self) -> tuple[bool, ...]:

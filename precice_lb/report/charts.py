@@ -8,22 +8,30 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from precice_lb.layout import count_text
+from precice_lb.recommend.case import rows_at
+from precice_lb.recommend.posterior import NEVER, geometric_mean
+from precice_lb.report import style
 from precice_lb.report.blocks import Chart
-from precice_lb.report.landscape import GRID_POINTS, figure_names, interval, landscape_chart
-from precice_lb.report.style import GREY, HATCHED, MARKS, Bars, Panel, colour_of, marker_of, one_panel, plain_log_ticks
-from precice_lb.report.text import percent, seconds_unit
-from precice_lb.report.versions import other_versions, versioned
-from precice_lb.report.view import label, ranks_word, split_text
+from precice_lb.report.recommendation import label, other_versions, ranks_word, split_text, versioned
+from precice_lb.report.style import GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel
+from precice_lb.report.text import percent, seconds_unit, short_names
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
 Array = NDArray[np.float64]
+
+# Ranks at which a curve is drawn.
+_GRID_POINTS = 200
+_DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.2}
+
+
+def _names(recommendation: Recommendation) -> dict[str, str]:
+    """How to write participants' names in figures, where there is little room."""
+    return short_names(recommendation.split, 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +41,8 @@ class ScalingCurve:
     # From the fewest to the most ranks that were measured, are recommended, or in use, shape (k,).
     ranks: Array
     seconds: Array
-    # Interval of the seconds, where the learner has one, shape (k,).
-    low: Array | None
-    high: Array | None
+    # Of the seconds, where the learner has one, shape (k,) each.
+    interval: tuple[Array, Array] | None
     # Fewest and most ranks that were measured.
     measured: tuple[float, float]
 
@@ -48,55 +55,54 @@ def scaling_curves(recommendation: Recommendation) -> dict[str, ScalingCurve]:
         counts = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 0]
         first, last = float(counts.min()), float(counts.max())
         shown = [first, last, float(chosen), *([float(present.split[who])] if present is not None else [])]
-        ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), GRID_POINTS), shown]))
-        low, high = interval(recommendation, who, ranks) or (None, None)
-        curves[who] = ScalingCurve(ranks, recommendation.predicted(who, ranks), low, high, (first, last))
+        ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
+        interval = _interval(recommendation, who, ranks)
+        curves[who] = ScalingCurve(ranks, recommendation.predicted(who, ranks), interval, (first, last))
     return curves
+
+
+def _interval(recommendation: Recommendation, who: str, ranks: Array) -> tuple[Array, Array] | None:
+    model = recommendation.models[who]
+    if not hasattr(model, "predict_interval"):
+        return None
+    low, high = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
+    return (np.maximum(low, 0.0), np.asarray(high, dtype=float)) if np.isfinite([low, high]).all() else None
 
 
 def scaling_chart(recommendation: Recommendation) -> Chart:
     """Draw each participant's time over its ranks: model, interval, measurements, recommended and present counts."""
-    curves = scaling_curves(recommendation)
-    others = {(who, version): found for who, version, found in other_versions(recommendation)}
-    beside = {key: scaling_curves(found)[key[0]] for key, found in others.items()}
     return Chart(
         "scaling",
         "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
         f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
         "stand at the recommended counts.",
-        one_panel(partial(_scaling, recommendation=recommendation, curves=curves, beside=beside), 3.2),
+        one_panel(partial(_scaling, recommendation=recommendation), 3.2),
     )
 
 
-def _scaling(
-    panel: Panel,
-    recommendation: Recommendation,
-    curves: Mapping[str, ScalingCurve],
-    beside: Mapping[tuple[str, str], ScalingCurve],
-) -> None:
-    names = versioned(figure_names(recommendation), recommendation.versions)
-    samples = recommendation.measurements.samples
+def _scaling(panel: Panel, recommendation: Recommendation) -> None:
+    names, axes = _names(recommendation), panel.axes
+    curves, samples = scaling_curves(recommendation), recommendation.measurements.samples
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
-    present = recommendation.alternatives.get("present")
-    axes, elsewhere = panel.axes, False
+    present, elsewhere = recommendation.alternatives.get("present"), False
     for index, (who, chosen) in enumerate(recommendation.split.items()):
         colour, marker, found = colour_of(index), marker_of(index), curves[who]
         measured, here = np.asarray(samples[who], dtype=float), recommendation.measured_here(who)
+        counts, seconds = measured[:, 0], measured[:, 1] * unit.per_second
         elsewhere |= not here.all()
         ranks, curve = found.ranks, found.seconds * unit.per_second
-        if found.low is not None and found.high is not None:
-            low, high = found.low * unit.per_second, found.high * unit.per_second
+        if found.interval is not None:
+            low, high = (edge * unit.per_second for edge in found.interval)
             axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
-        axes.plot(ranks, curve, color=colour, linestyle=(0, (4, 2)), linewidth=1.2)
+        axes.plot(ranks, curve, color=colour, **_DASHED)
         inside = (ranks >= found.measured[0]) & (ranks <= found.measured[1])
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
-        spread = recommendation.measurements.errors(who)
         axes.errorbar(
-            measured[here, 0], measured[here, 1] * unit.per_second, yerr=spread[here] * unit.per_second,
+            counts[here], seconds[here], yerr=recommendation.measurements.errors(who)[here] * unit.per_second,
             fmt=marker, color=colour, markersize=5, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1,
         )  # fmt: skip
         axes.plot(
-            measured[~here, 0], measured[~here, 1] * unit.per_second, linestyle="none", marker=marker, markersize=3.5,
+            counts[~here], seconds[~here], linestyle="none", marker=marker, markersize=3.5,
             color=colour, alpha=0.45, markerfacecolor="none",
         )  # fmt: skip
         axes.axvline(chosen, color=colour, linewidth=0.9, linestyle=":")
@@ -105,80 +111,143 @@ def _scaling(
         if present is not None:
             at = curve[np.searchsorted(ranks, present.split[who])]
             axes.plot([present.split[who]], [at], marker="o", markersize=10, color=colour, markerfacecolor="none")
-        line = Line2D([], [], color=colour, marker=marker, linewidth=1.8)
-        panel.name(line, f"{names[who]}: {count_text(who, chosen, recommendation.layouts)}")
-    for (who, version), found in beside.items():
-        colour = colour_of(list(recommendation.split).index(who))
-        axes.plot(found.ranks, found.seconds * unit.per_second, color=colour, linestyle="-.", linewidth=1.0)
-        line = Line2D([], [], color=colour, linestyle="-.", linewidth=1.0)
-        panel.name(line, f"{versioned(figure_names(recommendation), {who: version})[who]}, not recommended")
+        name = versioned(names, recommendation.versions)[who]
+        text = f"{name}: {count_text(who, chosen, recommendation.layouts)}"
+        panel.key(text, color=colour, marker=marker, linewidth=1.8)
+    every = [*curves.values()]
+    for who, version, other in other_versions(recommendation):
+        every.append(found := scaling_curves(other)[who])
+        text = f"{versioned(names, {who: version})[who]}, not recommended"
+        look = {"color": colour_of([*names].index(who)), "linestyle": "-.", "linewidth": 1.0}
+        panel.line(found.ranks, found.seconds * unit.per_second, text, **look)
     axes.set(xscale="log", yscale="log")
     ylabel = f"compute time per window ({unit.symbol})"
     panel.label("Scaling of each participant", f"{ranks_word(recommendation)} of the participant (count)", ylabel)
-    every = [*curves.values(), *beside.values()]
     axes.set_xlim(min(c.ranks[0] for c in every) / 1.15, max(c.ranks[-1] for c in every) * 1.15)
-    plain_log_ticks(axes)
+    style.plain_log_ticks(axes)
     points: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
-    panel.name(Line2D([], [], **points), "measured")
+    panel.key("measured", **points)
     if elsewhere:
-        hollow = Line2D([], [], markersize=3.5, markerfacecolor="none", alpha=0.6, **points)
-        panel.name(hollow, "measured for other parameters")
-    panel.name(Line2D([], [], color=GREY, linestyle=(0, (4, 2))), "model beyond the measurements")
-    panel.name_area(GREY, f"{100 * recommendation.level:.0f} % interval of the model")
-    star = Line2D([], [], color=GREY, marker="*", markersize=11, markeredgecolor="black", linestyle=":")
-    panel.name(star, "recommended")
+        panel.key("measured for other parameters", markersize=3.5, markerfacecolor="none", alpha=0.6, **points)
+    panel.key("model beyond the measurements", color=GREY, linestyle=_DASHED["linestyle"])
+    panel.shade(f"{100 * recommendation.level:.0f} % interval of the model", GREY)
+    panel.key("recommended", color=GREY, marker="*", markersize=11, markeredgecolor="black", linestyle=":")
     if present is not None:
-        panel.name(Line2D([], [], markersize=9, markerfacecolor="none", **points), "in use at present")
+        panel.key("in use at present", markersize=9, markerfacecolor="none", **points)
 
 
 def comparison_chart(recommendation: Recommendation) -> Chart:
     """Draw compute time and waiting of every participant under the recommended split and those beside it."""
-    expected = recommendation.expected
+    expected, names = recommendation.expected, _names(recommendation)
     splits = {"recommended": (recommendation.split, recommendation.window_seconds)}
     splits |= {kind: (other.split, other.window_seconds) for kind, other in recommendation.alternatives.items()}
-    rows = []
-    for kind, (split, window) in splits.items():
-        own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
-        for who, count in split.items():
-            per_window = own[who] * expected.schedule.windows[who]
-            rows.append((label(kind), who, count, per_window, max(window - per_window, 0.0), window))
-    unit = seconds_unit([max(row[5] for row in rows)])
+    unit = seconds_unit([max(window for _, window in splits.values())])
+    colours = {who: colour_of(index) for index, who in enumerate(names)}
 
-    def parts(row: tuple[Any, ...], colour: str) -> tuple[str, list[tuple[float, dict[str, Any]]]]:
-        return "", [(row[3] * unit.per_second, {"color": colour}), (row[4] * unit.per_second, HATCHED)]
+    def bars(kind: str, split: Mapping[str, int], window: float) -> Bars:
+        own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
+        parts: list[tuple[str, list[tuple[float, dict[str, Any]]]]] = []
+        for who in split:
+            seconds = own[who] * expected.schedule.windows[who]
+            waits = max(window - seconds, 0.0) * unit.per_second
+            parts.append(("", [(seconds * unit.per_second, {"color": colours[who]}), (waits, HATCHED)]))
+        text = f"{label(kind)}: {split_text(split, recommendation.layouts)}"
+        return Bars(text if len(text) <= 52 else f"{text[:51]}…", parts, window * unit.per_second)
 
     def draw(panel: Panel) -> None:
-        colours = {who: colour_of(index) for index, who in enumerate(recommendation.split)}
-        panel.bars(
-            Bars(
-                _cut(f"{label(kind)}: {split_text(split, recommendation.layouts)}"),
-                [parts(row, colours[row[1]]) for row in rows if row[0] == label(kind)],
-                window * unit.per_second,
-            )
-            for kind, (split, window) in splits.items()
-        )
+        panel.bars(bars(kind, *split) for kind, split in splits.items())
         panel.label("One window under each split", f"time per window ({unit.symbol})", "splits")
-        for who, name in figure_names(recommendation).items():
-            panel.name(Patch(color=colours[who]), f"compute time of {name}")
-        panel.name(Patch(**HATCHED), "waiting")
+        for who, name in names.items():
+            panel.area(f"compute time of {name}", color=colours[who])
+        panel.area("waiting", **HATCHED)
 
     lines = sum(len(split) for split, _ in splits.values())
-    figure = one_panel(draw, 0.9 + 0.17 * lines + 0.26 * len(splits))
     return Chart(
         "comparison",
         "Predicted compute time of every participant and, hatched, the rest of the window, in which it waits; the "
         "black line ends the window.",
-        figure,
+        one_panel(draw, 0.9 + 0.17 * lines + 0.26 * len(splits)),
     )
 
 
-def _cut(text: str, width: int = 52) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """Window time over the split of all ranks between two participants."""
+
+    # Of each participant, shape (k,).
+    ranks: dict[str, Array]
+    # Compute seconds per window that the models predict, shape (k,).
+    own: dict[str, Array]
+    # Seconds per window, expected over the drawn curves where the learner draws some, shape (k,).
+    window: Array
+    # Its interval, where known, shape (k,) each.
+    interval: tuple[Array, Array] | None
+
+
+def landscape_of(recommendation: Recommendation) -> Landscape:
+    """Evaluate all ways to divide the recommended ranks of two participants, by the curves that were decided on."""
+    expected = recommendation.expected
+    first, second = recommendation.split
+    total = sum(recommendation.split.values())
+    ranks = np.unique(np.linspace(1, total - 1, _GRID_POINTS).round())
+    ranks = np.union1d(ranks, [float(recommendation.split[first])])
+    counts = {first: ranks, second: total - ranks}
+    splits = np.column_stack([counts[who] for who in expected.names]).astype(np.int64)
+    windows = expected.windows(splits, replay=False)
+    usable = (windows < NEVER).all(axis=0)
+    windows, counts = windows[:, usable], {who: grid[usable] for who, grid in counts.items()}
+    own = {who: recommendation.predicted(who, grid) for who, grid in counts.items()}
+    if len(windows) == 1:
+        return Landscape(counts, own, windows[0], None)
+    edge = (1.0 - recommendation.level) / 2.0
+    low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
+    return Landscape(counts, own, geometric_mean(windows), (low, high))
+
+
+def landscape_chart(recommendation: Recommendation) -> Chart:
+    """Draw the window time over the split of two participants."""
+    return Chart(
+        "landscape",
+        "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
+        "the measurements leave possible, without the noise from window to window.",
+        one_panel(partial(_landscape, recommendation=recommendation), 3.2),
+    )
+
+
+def _landscape(panel: Panel, recommendation: Recommendation) -> None:
+    names, found, axes = _names(recommendation), landscape_of(recommendation), panel.axes
+    first, second = recommendation.split
+    total, word, best = sum(recommendation.split.values()), ranks_word(recommendation), recommendation.window_seconds
+    ranks, unit = found.ranks[first], seconds_unit([best])
+    panel.line(ranks, found.window * unit.per_second, "window time", color="black", linewidth=2, zorder=3)
+    for index, (who, seconds) in enumerate(found.own.items()):
+        text = f"compute time of {names[who]}"
+        panel.line(ranks, seconds * unit.per_second, text, color=colour_of(index), linewidth=1.2)
+    if found.interval is not None:
+        low, high = (edge * unit.per_second for edge in found.interval)
+        axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
+        panel.shade(f"{100 * recommendation.level:.0f} % interval of the window time", "black")
+    # A split of more ranks, where not all were worth giving out, has no place on this axis.
+    others = {k: other for k, other in recommendation.alternatives.items() if sum(other.split.values()) == total}
+    panel.mark("recommended", recommendation.split[first], best * unit.per_second)
+    for kind, other in others.items():
+        panel.mark(label(kind), other.split[first], other.window_seconds * unit.per_second, style.MARKS[kind])
+    # Towards the edges times grow without bound: show what lies within a few times the optimum, and every mark.
+    ceiling = max(3.0 * best, 1.15 * max([best, *(other.window_seconds for other in others.values())]))
+    shown = ranks[found.window <= ceiling]
+    axes.set_xlim(max(shown.min() - 0.02 * total, 0.5), min(shown.max() + 0.02 * total, total - 0.5))
+    inside = (ranks >= axes.get_xlim()[0]) & (ranks <= axes.get_xlim()[1])
+    floor = max(min(float(times[inside].min()) for times in found.own.values()) / 1.1, best / 6)
+    axes.set_yscale("log")
+    axes.set_ylim(floor * unit.per_second, 1.05 * ceiling * unit.per_second)
+    xlabel = f"{word} of {names[first]} (count)\nthe rest of {total} to {names[second]}"
+    panel.label(f"Window time over the split of {total} {word}", xlabel, f"time per window ({unit.symbol})")
+    style.plain_log_ticks(axes, x=False)
+    style.whole_ticks(axes.xaxis)
 
 
 def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     """Draw window time over cores or, with ``hours``, over core-hours, for the best split of every budget."""
-    assert recommendation.plan is not None
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
@@ -189,26 +258,26 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
 def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
     plan = recommendation.plan
     assert plan is not None
-    points, knee, chosen = plan.tradeoff.points, plan.tradeoff.knee, plan.chosen
+    points, axes, colour = plan.tradeoff.points, panel.axes, colour_of(0)
     unit = seconds_unit([recommendation.window_seconds])
 
-    def x(point: Any) -> float:
-        return 1000 * point.core_hours if hours else float(point.cores)
+    def at(window_seconds: float, cores: float) -> tuple[float, float]:
+        return 1000 * window_seconds * cores / 3600 if hours else float(cores), window_seconds * unit.per_second
 
-    def y(point: Any) -> float:
-        return float(point.window_seconds) * unit.per_second
-
-    axes, colour = panel.axes, colour_of(0)
-    xs, ys = np.array([x(p) for p in points]), np.array([y(p) for p in points])
+    xs, ys = np.array([at(point.window_seconds, point.cores) for point in points]).T
     measured = np.array([_is_measured(recommendation, point.split) for point in points])
-    axes.plot(xs, ys, color=colour, linestyle=(0, (4, 2)), linewidth=1.2, marker="o", markersize=3)
+    dots: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 3}
+    axes.plot(xs, ys, **_DASHED, **dots)
     axes.plot(xs, np.where(measured, ys, np.nan), color=colour, linewidth=2)
-    panel.name(Line2D([], [], color=colour, linewidth=2, marker="o", markersize=3), "best split of each budget")
-    panel.name(Line2D([], [], color=colour, linestyle=(0, (4, 2)), linewidth=1.2), "beyond the measurements")
+    panel.key("best split of each budget", linewidth=2, **dots)
+    panel.key("beyond the measurements", color=colour, **_DASHED)
     if not hours:
         text = "perfect scaling from the cheapest"
         panel.line(xs, ys[0] * xs[0] / xs, text, color=GREY, linestyle=":", linewidth=1.2)
-    marks = [("knee", x(knee), y(knee), "v"), ("recommended", x(chosen), y(chosen), "*")]
+    marks = [
+        (text, *at(point.window_seconds, point.cores), marker)
+        for text, point, marker in (("knee", plan.tradeoff.knee, "v"), ("recommended", plan.chosen, "*"))
+    ]
     for kind, other in recommendation.alternatives.items():
         if kind == "in-turns":
             taken = max(other.split.values())
@@ -218,21 +287,20 @@ def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
             taken = recommendation.used.get("cores", recommendation.used["ranks"])
         else:
             continue
-        at = 1000 * other.window_seconds * taken / 3600 if hours else taken
-        marks.append((label(kind), at, other.window_seconds * unit.per_second, MARKS[kind]))
-    for text, at, seconds, marker in marks:
-        panel.mark(text, at, seconds, marker)
-    every_x, every_y = [*xs, *(at for _, at, _, _ in marks)], [*ys, *(seconds for _, _, seconds, _ in marks)]
+        marks.append((label(kind), *at(other.window_seconds, taken), style.MARKS[kind]))
+    for mark in marks:
+        panel.mark(*mark)
+    _, marks_x, marks_y, _ = zip(*marks, strict=True)
     axes.set(xscale="log", yscale="log")
-    axes.set_xlim(min(every_x) / 1.1, max(every_x) * 1.1)
-    axes.set_ylim(min(every_y) / 1.15, max(every_y) * 1.15)
+    axes.set_xlim(min(*xs, *marks_x) / 1.1, max(*xs, *marks_x) * 1.1)
+    axes.set_ylim(min(*ys, *marks_y) / 1.15, max(*ys, *marks_y) * 1.15)
     title = "Time against cost" if hours else "Window time over the budget"
     xlabel = "core-hours per 1000 windows" if hours else "cores (count)"
     panel.label(title, xlabel, f"window time ({unit.symbol})")
-    plain_log_ticks(axes, whole=not hours)
+    style.plain_log_ticks(axes, whole=not hours)
 
 
-def _is_measured(recommendation: Recommendation, split: dict[str, int]) -> bool:
+def _is_measured(recommendation: Recommendation, split: Mapping[str, int]) -> bool:
     samples = recommendation.measurements.samples
     return all(samples[who][:, 0].min() <= count <= samples[who][:, 0].max() for who, count in split.items())
 

@@ -1,26 +1,35 @@
-"""Balance inside a participant, as tables and sentences and as files."""
+"""Balance inside a participant, as tables and sentences, as files, and in a report."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from precice_lb.inside.balance import imbalance
+from precice_lb.exceptions import DataError
+from precice_lb.inside.balance import balance_of, imbalance
 from precice_lb.inside.cost import residuals, seconds_by_feature
+from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.mesh import partition_files
 from precice_lb.names import visible
+from precice_lb.plain import json_text
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.documents import json_text, write_files
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.render import write_files
+from precice_lb.report.style import GREY, Panel, colour_of, one_panel
 from precice_lb.report.text import percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.inside import Balance
+    from precice_lb.inside.loads import FeatureCosts, RankLoad
+    from precice_lb.report.page import Evidence
 
-INSIDE_NAME = "inside.json"
+Floats = NDArray[np.float64]
+
 _MOST = 5
 
 
@@ -29,22 +38,18 @@ def inside_blocks(balance: Balance) -> list[Block]:
     told: list[Block] = [costs_table(balance), DefinitionList(tuple(_facts(balance))), _ranks(balance)]
     if balance.costs.problem:
         told.append(Paragraph(f"nothing is recommended: {balance.costs.problem}", "warning"))
-    if balance.partition is not None:
-        told.append(_partition(balance))
-    return told
+    return [*told, *_partition(balance)]
 
 
 def costs_table(balance: Balance) -> Table:
     """Say what one of each feature costs, and what share of all busy time it has."""
     costs = balance.costs
-    held = [seconds_by_feature(costs, load).sum(axis=0) for load in balance.loads]
+    held = np.sum([seconds_by_feature(costs, load).sum(axis=0) for load in balance.loads], axis=0)
     constant = sum(len(load.seconds) for load in balance.loads) * costs.constant
     total = float(np.sum(held)) + constant or math.nan
     rows = [
         (visible(name), f"{seconds:.4g}", f"{error:.2g}" if math.isfinite(error) else "–", percent(share / total))
-        for name, seconds, error, share in zip(
-            costs.features, costs.seconds, costs.standard_errors, np.sum(held, axis=0), strict=True
-        )
+        for name, seconds, error, share in zip(costs.features, costs.seconds, costs.standard_errors, held, strict=True)
     ]
     if costs.constant:
         rows.append(("each rank, whatever it holds", f"{costs.constant:.4g}", "", percent(constant / total)))
@@ -53,27 +58,20 @@ def costs_table(balance: Balance) -> Table:
     return Table(f"What one of each feature costs the ranks{whose} per time window", header, tuple(rows))
 
 
-def _facts(balance: Balance) -> list[tuple[str, str]]:
+def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
     runs = ", ".join(plural(len(load.seconds), "rank") for load in balance.loads[:_MOST])
     runs += ", …" if len(balance.loads) > _MOST else ""
-    facts = [
-        ("busy seconds", f"{balance.basis}; {plural(len(balance.loads), 'run')} ({runs})"),
-        ("unexplained", f"{percent(balance.costs.unexplained)} of the busy seconds (root mean square)"),
-        ("imbalance now", f"{percent(imbalance(balance.busy(balance.worst)))}, (max - min)/max{_run_text(balance)}"),
-    ]
+    yield "busy seconds", f"{balance.basis}; {plural(len(balance.loads), 'run')} ({runs})"
+    yield "unexplained", f"{percent(balance.costs.unexplained)} of the busy seconds (root mean square)"
+    now = percent(imbalance(balance.busy(balance.worst)))
+    yield "imbalance now", f"{now}, (max - min)/max{_run_text(balance)}"
     if (partition := balance.partition) is not None:
-        now, what = balance.now
-        unit = seconds_unit([*now, *partition.seconds])
-        gain = now.max() / partition.seconds.max()
-        facts += [
-            ("imbalance after", f"{percent(imbalance(partition.seconds))}, by the fitted costs"),
-            (
-                "slowest rank",
-                f"{unit.text(float(now.max()))} per time window ({what}), {unit.text(float(partition.seconds.max()))} "
-                f"expected: {gain:.2f} times as fast",
-            ),
-        ]
-    return facts
+        seconds, what = balance.now
+        unit = seconds_unit([*seconds, *partition.seconds])
+        before, after = float(seconds.max()), float(partition.seconds.max())
+        yield "imbalance after", f"{percent(imbalance(partition.seconds))}, by the fitted costs"
+        faster = f"{unit.text(after)} expected: {before / after:.2f} times as fast"
+        yield "slowest rank", f"{unit.text(before)} per time window ({what}), {faster}"
 
 
 def _run_text(balance: Balance) -> str:
@@ -92,45 +90,115 @@ def _ranks(balance: Balance) -> Table:
     left = residuals(costs, load)
     unit = seconds_unit(seconds)
     constant = [unit.number(costs.constant)] if costs.constant else []
-    rows = [
+    rows = tuple(
         (str(rank), unit.number(seconds[rank]), *map(unit.number, parts[rank]), *constant, unit.number(left[rank]))
         for rank in shown
-    ]
-    header = (
-        "rank",
-        f"busy, {unit.symbol}",
-        *map(visible, costs.features),
-        *["each rank"] * bool(constant),
-        "unexplained",
     )
-    which = (
-        "" if len(shown) == len(order) else f", the {_MOST} slowest and {_MOST} fastest of {plural(len(order), 'rank')}"
-    )
-    return Table(f"What ranks{_run_text(balance)} spend a time window on{which}", header, tuple(rows))
+    features = (*map(visible, costs.features), *["each rank"] * len(constant))
+    title = f"What ranks{_run_text(balance)} spend a time window on"
+    if len(shown) < len(order):
+        title += f", the {_MOST} slowest and {_MOST} fastest of {plural(len(order), 'rank')}"
+    return Table(title, ("rank", f"busy, {unit.symbol}", *features, "unexplained"), rows)
 
 
-def _partition(balance: Balance) -> Table:
-    partition = balance.partition
-    assert partition is not None
+def _partition(balance: Balance) -> Iterator[Table]:
+    if (partition := balance.partition) is None:
+        return
     unit = seconds_unit([*partition.seconds, *partition.equal_seconds])
-    rows = tuple(
-        (
-            name,
-            *(unit.number(float(value)) for value in (each.max(), each.mean(), each.min())),
-            percent(imbalance(each)),
-        )
+    rows = [
+        {
+            "each rank has": name,
+            f"slowest, {unit.symbol}": unit.number(float(each.max())),
+            "mean": unit.number(float(each.mean())),
+            "fastest": unit.number(float(each.min())),
+            "imbalance": percent(imbalance(each)),
+        }
         for name, each in (("as many cells", partition.equal_seconds), ("equal cost", partition.seconds))
-    )
+    ]
     title = (
         f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')} by "
         f"{partition.partitioner}, seconds per time window by the fitted costs"
     )
-    return Table(title, ("each rank has", f"slowest, {unit.symbol}", "mean", "fastest", "imbalance"), rows)
+    yield Table.of(title, rows)
 
 
 def write_inside(balance: Balance, directory: str | Path) -> list[Path]:
     """Write inside.json, and the files of a partition where there is one, into a directory."""
-    contents = {INSIDE_NAME: json_text(balance.to_dict()).encode()}
+    contents = {"inside.json": json_text(balance.to_dict()).encode()}
     if (partition := balance.partition) is not None:
         contents |= partition_files(partition.cells, partition.weights, partition.rank_of)
     return write_files(directory, contents, "the partition")
+
+
+def inside_section(evidence: Evidence) -> Iterator[Block]:
+    """Show what the time of participants goes to that said what their ranks hold, rank by rank."""
+    for number, name in enumerate(evidence.names, start=1):
+        if any(run.participants[name].rank_counts for run in evidence.runs if name in run.participants):
+            yield from _blocks_of(evidence, name, f"inside-{number}")
+
+
+def _blocks_of(evidence: Evidence, name: str, stem: str) -> Iterator[Block]:
+    shown = evidence.names[name]
+    try:
+        balance = balance_of(loads_of_runs(evidence.runs, name), name)
+    except DataError as error:
+        yield Paragraph(str(error), "missing")
+        return
+    yield costs_table(balance)
+    costs = balance.costs
+    if costs.problem:
+        yield Paragraph(f"{shown}: {costs.problem}", "warning")
+        return
+    load = _shown(evidence, balance)
+    # Of each rank by feature, and at last those of no feature, shape (ranks, features + 1).
+    parts = seconds_by_feature(costs, load)
+    parts = np.column_stack([parts, np.full(len(parts), costs.constant)])
+    seconds = parts.sum(axis=1)
+    if len(seconds) < 2:
+        return
+    yield _chart(stem, evidence.labels[name], load, costs, parts)
+    slowest, mean = float(seconds.max()), float(seconds.mean())
+    unit, rank = seconds_unit([slowest]), int(np.argmax(seconds))
+    most = [*map(visible, costs.features), "what belongs to no feature"][int(np.argmax(parts[rank]))]
+    yield Paragraph(
+        f"By these costs ({balance.basis}), the slowest of {plural(len(seconds), 'rank')} of {shown} takes "
+        f"{unit.text(slowest)} per time window in run {visible(load.run)}, and would take {unit.text(mean)} in perfect "
+        f"balance, {percent(1 - mean / slowest, 0)} less. It is rank {rank}, which spends most on {most}. precice-lb "
+        "inside partitions the mesh by these costs, and precice-lb recommend --set recommend.inside=… says how many "
+        "ranks the participant needs then."
+    )
+
+
+def _shown(evidence: Evidence, balance: Balance) -> RankLoad:
+    """Choose the run that the report shows, or one on more ranks where that is on one."""
+    run = evidence.shown_run
+    load = next((each for each in balance.loads if run and each.run == run.name), balance.loads[-1])
+    return load if len(load.counts) > 1 else max(balance.loads, key=lambda each: len(each.counts))
+
+
+def _chart(stem: str, name: str, load: RankLoad, costs: FeatureCosts, parts: Floats) -> Chart:
+    """Draw the ranks side by side, the busiest first, each with what its time goes to."""
+    order = np.argsort(-parts.sum(axis=1), kind="stable")
+    unit = seconds_unit([float(parts.sum(axis=1).max())])
+    features = dict(zip([*map(visible, costs.features), "belongs to no feature"], parts[order].T, strict=True))
+    place = np.arange(len(order))
+
+    def draw(panel: Panel) -> None:
+        below = np.zeros(len(order))
+        used = [(feature, seconds) for feature, seconds in features.items() if seconds.any()]
+        for colour, (feature, seconds) in enumerate(used):
+            look = GREY if feature == "belongs to no feature" else colour_of(colour)
+            width, heights = 1.0 if len(order) > 60 else 0.8, seconds * unit.per_second
+            panel.name(panel.axes.bar(place, heights, width, below, color=look, linewidth=0), feature)
+            below += heights
+        style = {"color": "black", "marker": ".", "linestyle": "none", "markersize": 4}
+        if np.isfinite(load.seconds).any():
+            panel.line(place, load.seconds[order] * unit.per_second, "measured", **style)
+        level = panel.axes.axhline(float(below.mean()), color="black", linestyle="--", linewidth=1)
+        panel.name(level, "perfect balance")
+        panel.label(f"Busy time inside {name}", "ranks, the busiest first", f"busy time per window ({unit.symbol})")
+        panel.axes.set_ylim(bottom=0)
+        named = order.tolist() if len(order) <= 16 else []
+        panel.axes.set_xticks(place[: len(named)], list(map(str, named)))
+
+    return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))

@@ -10,19 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import LogNorm
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from precice_lb.names import visible
 from precice_lb.partners import partners_report, write_pairs
 from precice_lb.partners.report import reason
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
+from precice_lb.plain import json_text
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
-from precice_lb.report.documents import attempted, json_text, write_files
-from precice_lb.report.style import Panel, colour_of, one_panel
+from precice_lb.report.render import attempted, write_files
+from precice_lb.report.style import Panel, colour_of, one_panel, whole_ticks
 from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import has_stores
 
@@ -71,24 +69,26 @@ def _binned(
 
 def _matrix(panel: Panel, found: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
+    from matplotlib.colors import LogNorm
+
     axes, names = panel.axes, _names(found)
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    panel.name(Patch(color="#D1D1D1"), f"connected{_how(found)}")
+    panel.area(f"connected{_how(found)}", color="#D1D1D1")
     if found.level_2 is not None and found.vertices is not None and len(found.level_2):
         image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
         norm = LogNorm(max(float(shown.min()), 1), max(float(shown.max()), 10))
         drawn = axes.imshow(shown, extent=extent, cmap="viridis_r", norm=norm, aspect="auto", interpolation="nearest")
         axes.figure.colorbar(drawn, ax=axes, label="vertices exchanged (count)", shrink=0.85)
-        panel.name(Patch(color="#2A788E"), "exchanges data (level 2)")
+        panel.area("exchanges data (level 2)", color="#2A788E")
     axes.grid(False)
     title = f"Pairs of ranks over mesh {short_names([found.link.mesh], 20)[found.link.mesh]}"
     panel.label(title, f"rank of {names[0]}, the provider", f"rank of {names[1]}, the receiver")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+        whole_ticks(axis)
 
 
 def _histogram(panel: Panel, found: LinkPartners) -> None:
@@ -104,10 +104,10 @@ def _histogram(panel: Panel, found: LinkPartners) -> None:
         axes.stairs(share, edges - 0.5, fill=True, color=colour, alpha=0.35)
         axes.stairs(share, edges - 0.5, color=colour, linewidth=1.4)
         axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
-        panel.name(Patch(color=colour), f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}")
+        panel.area(f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}", color=colour)
     xlabel = f"partners of a rank{_how(found)} (count)"
     panel.label("Partners per rank (dashed: mean)", xlabel, "share of the participant's ranks (%)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(axes.xaxis)
     axes.set_ylim(bottom=0)
 
 
@@ -124,12 +124,12 @@ def bytes_text(size: float) -> str:
 
 def partners_tables(report: PartnersReport) -> list[Table]:
     """Make the tables of a report."""
-    one = [found for found in report.links if not found.link.two_level]
-    two = [found for found in report.links if found.link.two_level]
-    tables = [_pairs(one, two_level=False), _partners(one, two_level=False)] if one else []
-    tables += [_pairs(two, two_level=True), _partners(two, two_level=True)] if two else []
+    tables = []
+    for two_level in (False, True):
+        if links := [found for found in report.links if found.link.two_level == two_level]:
+            tables += [_pairs(links, two_level=two_level), _partners(links, two_level=two_level)]
     tables.append(_initialisation(report.links))
-    if one:
+    if one := [found for found in report.links if not found.link.two_level]:
         tables.append(_partners(one, two_level=True, instead=True))
     return [*tables, *_most(report.links)]
 

@@ -1,7 +1,7 @@
 """How our figures look: palette, markers, legends below the axes, and round numbers on logarithmic axes.
 
 They are drawn with matplotlib's objects alone (no pyplot, no global figure), in a palette that colour-blind readers can
-tell apart (Okabe and Ito), with a marker of its own per participant. Importing this module loads matplotlib.
+tell apart (Okabe and Ito), with a marker of its own per participant. Only drawing loads matplotlib.
 """
 
 from __future__ import annotations
@@ -13,21 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib import style
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
-from matplotlib.transforms import ScaledTranslation
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.report.text import cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+
+Array = NDArray[np.float64]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -35,6 +31,8 @@ GREY = "#5A5A5A"
 GRID = "#E4E4E4"
 HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
+MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none"}
+"""How what is marked looks, with a marker."""
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
@@ -64,6 +62,8 @@ _STYLE: list[Any] = [
 @contextmanager
 def drawing() -> Iterator[None]:
     """Use our style, whatever the user's own settings of matplotlib are."""
+    from matplotlib import style
+
     with style.context(_STYLE), warnings.catch_warnings():
         # A name in a script that the font lacks is no reason to complain: the SVG keeps it as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -76,6 +76,9 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
     The layout would depend on the resolution of whatever renders it first.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with drawing():
         figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
         FigureCanvasAgg(figure)
@@ -123,14 +126,26 @@ class Panel:
         """Say in the legend what something is."""
         self._entries.append((handle, text))
 
+    def key(self, text: str, **style: Any) -> None:
+        """Say in the legend what a line or a marker is."""
+        from matplotlib.lines import Line2D
+
+        self.name(Line2D([], [], **style), text)
+
+    def area(self, text: str, **shape: Any) -> None:
+        """Say in the legend what is filled."""
+        from matplotlib.patches import Patch
+
+        self.name(Patch(**shape), text)
+
     def take(self, other: Panel) -> None:
         """Name in this legend what another panel names, but once, and before its own."""
         mine = {text for _, text in self._entries}
         self._entries = [*(entry for entry in other._entries if entry[1] not in mine), *self._entries]
 
-    def name_area(self, colour: str, text: str) -> None:
+    def shade(self, text: str, colour: str) -> None:
         """Say in the legend what is shaded."""
-        self.name(Patch(color=colour, alpha=0.25, linewidth=0), text)
+        self.area(text, color=colour, alpha=0.25, linewidth=0)
 
     def line(self, x: ArrayLike, y: ArrayLike, text: str, **style: Any) -> None:
         """Draw a line and name it."""
@@ -140,14 +155,8 @@ class Panel:
     def mark(self, text: str, x: float, y: float, marker: str = "*") -> None:
         """Mark a split, the recommended one by a star, and name the mark."""
         size = 15 if marker == "*" else 7
-        style: dict[str, Any] = {
-            "color": "#F0E442",
-            "markeredgecolor": "black",
-            "linestyle": "none",
-            "marker": marker,
-        }
-        self.axes.plot([x], [y], markersize=size, zorder=6 if marker == "*" else 5, **style)
-        self.name(Line2D([], [], markersize=min(size, 11), **style), text)
+        self.axes.plot([x], [y], marker=marker, markersize=size, zorder=6 if marker == "*" else 5, **MARK)
+        self.key(text, marker=marker, markersize=min(size, 11), **MARK)
 
     def bars(self, groups: Iterable[Bars], **heading: Any) -> None:
         """Draw groups of horizontal bars below each other."""
@@ -183,6 +192,8 @@ class Panel:
 
     def legend(self) -> Legend:
         """Put a legend below the axes and its label: of two columns, or of one where labels are too long for two."""
+        from matplotlib.transforms import ScaledTranslation
+
         axes, figure = self.axes, self.axes.get_figure(root=True)
         assert figure is not None
         below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
@@ -210,11 +221,7 @@ class Panel:
 
 def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
     """Make a figure of one panel, narrow enough for a telephone."""
-    with new_figure(_WIDTH, height) as figure:
-        panel = Panel(figure.subplots())
-        draw(panel)
-        figure.set_figheight(height + panel.legend().get_window_extent().height / figure.dpi)
-    return figure
+    return stacked([draw], [height])
 
 
 def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -> Figure:
@@ -231,27 +238,38 @@ def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -
     return figure
 
 
-def strips(
-    draw: Sequence[Callable[[Axes], None]], colours: ScalarMappable, *, xlabel: str, ylabel: str, bar: str
-) -> Figure:
-    """Make a figure of flat panels, one below the other, with a common colour bar."""
-    with new_figure(_WIDTH, 0.68 * len(draw) + 0.95) as figure:
-        grid = figure.subplots(len(draw), 1, squeeze=False).ravel()
-        for axes, each in zip(grid, draw, strict=True):
-            each(axes)
-        grid[-1].set_xlabel(xlabel)
+def strips(values: Sequence[tuple[str, Array]], lowest: float, *, xlabel: str, ylabel: str, bar: str) -> Figure:
+    """Make a figure of a strip of cells below each name, one below the other, coloured from the lowest value to 100."""
+    with new_figure(_WIDTH, 0.68 * len(values) + 0.95) as figure:
+        grid = figure.subplots(len(values), 1, squeeze=False).ravel()
+        for axes, (name, row) in zip(grid, values, strict=True):
+            place = (-0.5, len(row) - 0.5, 0, 1)
+            drawn = axes.imshow(
+                row[None], aspect="auto", interpolation="nearest", cmap="viridis_r", vmin=lowest, vmax=100, extent=place
+            )
+            axes.set_title(name, loc="left", fontsize=9, parse_math=False)
+            axes.set_yticks([])
+            axes.grid(visible=False)
+            whole_ticks(axes.xaxis, 6)
+        axes.set_xlabel(xlabel)
         figure.supylabel(ylabel, fontsize="medium")
-        figure.colorbar(colours, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
+        figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
     return figure
+
+
+def whole_ticks(axis: Axis, most: int = 10) -> None:
+    """Label an axis with whole numbers, so many at most."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most, integer=True))
 
 
 def plain_log_ticks(axes: Axes, x: bool = True, whole: bool = True) -> None:
     """Label logarithmic axes with plain round numbers, also when they span less than a decade."""
     for axis, limits in [(axes.yaxis, axes.get_ylim())] + ([(axes.xaxis, axes.get_xlim())] if x else []):
-        axis.set_major_locator(FixedLocator(_round_numbers(*limits, whole=whole and axis is axes.xaxis)))
-        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axis.set_minor_locator(NullLocator())
-        axis.set_minor_formatter(NullFormatter())
+        ticks = _round_numbers(*limits, whole=whole and axis is axes.xaxis)
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.set_ticks([], minor=True)
 
 
 def _round_numbers(low: float, high: float, *, whole: bool) -> list[float]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import precice_lb
 from precice_lb.calibrate import CalibrationDesign
+from precice_lb.calibrate.worth import next_runs
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
-from precice_lb.report.page.decision import next_runs
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine, optimize_split
 

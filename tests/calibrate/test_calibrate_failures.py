@@ -19,9 +19,8 @@ from precice_lb.recommend.compare import beyond_failed
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.page.html import page_html
 from precice_lb.report.recommendation import screen_blocks
-from precice_lb.report.terminal import console, rendered
+from precice_lb.report.render import console, page_html, rendered
 from precice_lb.schedule import Schedule
 
 _numbers = itertools.count(1)

@@ -19,7 +19,7 @@ from precice_lb.calibrate.campaign import campaign_started, run_finished, run_st
 from precice_lb.calibrate.prepare import copy_tree
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.report.terminal import CampaignProgress
+from precice_lb.report.render import CampaignProgress
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

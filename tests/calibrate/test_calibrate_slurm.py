@@ -17,11 +17,11 @@ from conftest import FULL_COUNTS
 from slurm_helpers import ask, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
+from precice_lb.calibrate.launch_scripts import write_scripts
 from precice_lb.cli import main
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.report.launch_scripts import write_launch_scripts
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
@@ -467,7 +467,7 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
     path = write_slurm_study(tmp_path, launcher)
     if kind == "heterogeneous":
         path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
-    write_launch_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path)
+    write_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path / "launch")
     script = tmp_path / "launch" / "job.sbatch"
     assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
     submit(script, tmp_path)

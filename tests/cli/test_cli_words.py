@@ -161,7 +161,8 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
     from precice_lb.calibrate.sections import BoundsSection, RecommendSection
     from precice_lb.case.machine import MachineSection
-    from precice_lb.cli import recommend, watch
+    from precice_lb.cli.recommend import recommend
+    from precice_lb.cli.watch import watch
     from precice_lb.recommend import Machine
 
     on_the_line = set(inspect.signature(watch).parameters)

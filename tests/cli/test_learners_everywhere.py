@@ -20,15 +20,15 @@ from store_helpers import START, row, write_store
 import precice_lb.calibrate
 from precice_lb.calibrate import Study, read_study
 from precice_lb.calibrate.state import Asked, CampaignState
+from precice_lb.calibrate.worth import next_runs
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.published.neural import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.report.at_end import recommend_at_end
+from precice_lb.report.at_end import write_at_end
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.page.decision import next_runs
 from precice_lb.schedule import Schedule
 from precice_lb.watch.snapshot import rebalance
 
@@ -193,7 +193,7 @@ def test_watch_splits_anew(learner: str, campaign: Path) -> None:
 
 
 def test_the_end_of_a_run_recommends(campaign: Path) -> None:
-    written = recommend_at_end(campaign, campaign / "stores", "F")
+    written = write_at_end(campaign, campaign / "stores", "F")
     assert [path.name for path in written][:2] == ["recommendation.json", "scaling.svg"]
     _sound(json.loads(written[0].read_text()))
 

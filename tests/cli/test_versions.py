@@ -60,7 +60,7 @@ def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.Captu
 
 
 def test_used_gpus_are_shown_where_whole_nodes_have_more(table: Path) -> None:
-    from precice_lb.report.versions import versions_tables
+    from precice_lb.report.recommendation import versions_tables
 
     machine: dict[str, Any] = {"nodes": 3, "cores_per_node": 4, "gpus_per_node": 8, "whole_nodes": True}
     found = recommend_split(table, **machine, gpus_per_rank={"Fluid:gpu": 1}, learner="bayes")

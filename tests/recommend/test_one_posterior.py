@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from precice_lb.calibrate.worth import next_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.posterior import geometric_mean
-from precice_lb.report.landscape import landscape_of
+from precice_lb.report.charts import landscape_of
 from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.page.decision import next_runs
 from precice_lb.report.text import seconds_unit
 from precice_lb.split import SharedCores
 
@@ -60,9 +60,9 @@ def test_the_landscape_has_the_interval_of_the_recommended_window_time() -> None
     landscape = landscape_of(found)
     first = next(iter(found.split))
     here = landscape.ranks[first] == found.split[first]
-    assert landscape.low is not None
-    assert landscape.high is not None
-    assert (float(landscape.low[here][0]), float(landscape.high[here][0])) == pytest.approx(found.interval)
+    assert landscape.interval is not None
+    low, high = landscape.interval
+    assert (float(low[here][0]), float(high[here][0])) == pytest.approx(found.interval)
 
 
 def test_another_seed_draws_another_landscape() -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_fitted_or_drawn_for_the_report(learner: str, monkeypatch: py
             monkeypatch.setattr(type(model), name, again)
     page = build_page(Evidence(found))
     assert {"scaling", "comparison"} <= {chart.name for chart in page.charts}
-    assert next_runs(found).learner == ("" if hasattr(found.models["Fluid"], "draw") else learner)
+    assert np.isnan(next_runs(found).regret) != hasattr(found.models["Fluid"], "draw")
     following = next(section for section in page.sections if section.name == "next")
     assert "could not be made" not in str(following.blocks[0])
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from precice_lb.calibrate.worth import next_runs
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import Limits, limits_of, proportional_split
 from precice_lb.recommend.sources import measurements_from_arrays
-from precice_lb.report.page.decision import next_runs
-from precice_lb.report.view import comparison_table
+from precice_lb.report.recommendation import comparison_table
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
 

@@ -16,7 +16,7 @@ from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.layout import Layout, Layouts
 from precice_lb.recommend import Machine, load_sources, recommend_split
-from precice_lb.report.view import answer, facts, split_table
+from precice_lb.report.recommendation import answer, facts, split_table
 from precice_lb.watch.snapshot import rebalance
 
 ONE = {"Inner": 1.0, "Outer": 1.0}

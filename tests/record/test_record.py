@@ -27,7 +27,8 @@ from record_helpers import (
 )
 from store_helpers import PARALLEL, metadata
 
-from precice_lb.cli import app, at_end
+from precice_lb.cli import app
+from precice_lb.cli.commands import at_end
 from precice_lb.ingest.profiling import enrich
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action, user_metadata

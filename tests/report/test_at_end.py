@@ -17,7 +17,7 @@ from store_helpers import START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
 from precice_lb.exceptions import StoreError
-from precice_lb.report.at_end import recommend_at_end
+from precice_lb.report.at_end import write_at_end
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.spool import StoreWriter
 
@@ -72,7 +72,7 @@ def close(writer: StoreWriter, *, finished: bool = True) -> None:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """No figures, which other tests look at."""
-    monkeypatch.setattr("precice_lb.report.documents._drawn", lambda *_: None)
+    monkeypatch.setattr("precice_lb.report.render._drawn", lambda *_: None)
 
 
 def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_recommendation_is_for_the_parameters_of_the_run_that_ended(tmp_path
     write_campaign(case / "coarse", EARLIER, parameters={"level": 3, "kind": "coarse"})
     for path in write_run(case / "last", LAST, start=START + 10 * MINUTE, parameters={"level": 4, "kind": "coarse"}):
         store = path.parent.parent
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
     values = json.loads((case / "recommendation.json").read_text())
     assert values["parameters"] == {"level": 4.0, "kind": "coarse"}
     assert len(values["measurements"]["samples"]["Inner"]) == 4
@@ -120,10 +120,10 @@ def test_who_ends_before_the_others_leaves_silently(case: Path) -> None:
     stores = case / "stores"
     first, second = open_store(stores, "Inner"), open_store(stores, "Outer")
     close(first)
-    assert recommend_at_end(case, stores, "Inner") == []
+    assert write_at_end(case, stores, "Inner") == []
     assert written(case) == set()
     close(second)
-    assert {path.name for path in recommend_at_end(case, stores, "Outer")} == FILES
+    assert {path.name for path in write_at_end(case, stores, "Outer")} == FILES
 
 
 def test_a_participant_that_never_started_is_waited_for_by_nobody(
@@ -140,7 +140,7 @@ def test_a_participant_that_broke_off_stops_the_recommendation(case: Path) -> No
     stores = case / "stores"
     close(open_store(stores, "Outer"), finished=False)
     close(open_store(stores, "Inner"))
-    assert recommend_at_end(case, stores, "Inner") == []
+    assert write_at_end(case, stores, "Inner") == []
 
 
 def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_ranks_that_close_late_are_waited_for(case: Path, monkeypatch: pytest.Mo
             close(late)
 
     monkeypatch.setattr("precice_lb.report.at_end.time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-    assert {path.name for path in recommend_at_end(case, stores, "Inner")} == FILES
+    assert {path.name for path in write_at_end(case, stores, "Inner")} == FILES
     assert len(pauses) == 3
 
 
@@ -164,21 +164,21 @@ def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> Non
     stores = case / "stores"
     writer = open_store(stores, "Inner")
     with pytest.raises(StoreError, match=r"expected 1 ranks of participant 'Inner' to close their stores .* found 0"):
-        recommend_at_end(case, stores, "Inner", timeout=0.2)
+        write_at_end(case, stores, "Inner", timeout=0.2)
     with pytest.raises(StoreError, match="expected any ranks of participant 'Nobody'"):
-        recommend_at_end(case, stores, "Nobody", timeout=0.2)
+        write_at_end(case, stores, "Nobody", timeout=0.2)
     close(writer)
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     store, _ = write_last(case)
-    assert recommend_at_end(case, store, "Inner")
-    assert recommend_at_end(case, store, "Inner") == []
+    assert write_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner") == []
     (case / "recommendation.json").unlink()
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
     store, _ = write_last(case, {"Inner": 6, "Outer": 8}, START + 20 * MINUTE)
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
     assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14
 
 
@@ -186,7 +186,7 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
 def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
     write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
     store, _ = write_last(case)
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -197,7 +197,7 @@ def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code, lock], timeout=300).returncode == -9
     with lock.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
 
 
 def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +209,7 @@ def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == f"wrote {case / 'summary.txt'}\n"
     assert (case / "summary.txt").read_text() == shown
     assert written(case) == {"summary.txt"}
-    assert recommend_at_end(case, store, "Inner")
+    assert write_at_end(case, store, "Inner")
 
 
 def test_too_little_to_recommend_from_is_one_line_in_the_log(

@@ -18,12 +18,9 @@ from store_helpers import START
 from precice_lb.chain.document import CHAIN_FILE, ChainDocument
 from precice_lb.cli import main
 from precice_lb.report.blocks import Chart, Paragraph, Table
-from precice_lb.report.chain_chart import chain_chart
-from precice_lb.report.chain_view import chain_blocks, chain_line, chain_progress
+from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section
 from precice_lb.report.page import chain_page
-from precice_lb.report.page.chain import chain_section
-from precice_lb.report.page.html import page_html
-from precice_lb.report.terminal import rendered
+from precice_lb.report.render import page_html, rendered
 
 TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
 NEXT = {"Inner": 8, "Outer": 8}

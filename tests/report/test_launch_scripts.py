@@ -14,10 +14,10 @@ from calibrate_helpers import write_case, write_study
 from report_helpers import refused
 
 from precice_lb.calibrate import read_study
+from precice_lb.calibrate.launch_scripts import write_scripts
 from precice_lb.calibrate.launchers.local import available_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
-from precice_lb.report.launch_scripts import write_launch_scripts
 
 # What MPI itself says, in one piece, since ranks share the log.
 RANK = """\
@@ -67,7 +67,7 @@ def said(case: Path) -> dict[str, list[str]]:
 @pytest.mark.usefixtures("mpiexec")
 def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
     study = read_study(study_of(tmp_path))
-    written = write_launch_scripts(study, {"Left": 2, "Right": 1}, tmp_path / "campaign")
+    written = write_scripts(study, {"Left": 2, "Right": 1}, tmp_path / "campaign" / "launch")
     folder = tmp_path / "campaign" / "launch"
     assert set(written) == {folder / "job.sbatch", folder / "run.sh", folder / "split.json"}
     assert json.loads((folder / "split.json").read_text()) == {
@@ -94,7 +94,7 @@ def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
 def test_arguments_of_mpiexec_are_none_of_srun(tmp_path: Path, name: str, given: bool) -> None:
     """The job's steps are those of srun, whichever launcher the study has."""
     keys = f'name = "{name}"\narguments = ["-tag-output"]\npin = false'
-    write_launch_scripts(read_study(study_of(tmp_path, launcher=keys)), {"Left": 2, "Right": 1}, tmp_path)
+    write_scripts(read_study(study_of(tmp_path, launcher=keys)), {"Left": 2, "Right": 1}, tmp_path / "launch")
     text = (tmp_path / "launch" / "job.sbatch").read_text()
     assert ("-tag-output" in text, "--cpu-bind" in text) == (given, False)
 
@@ -109,7 +109,7 @@ def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str,
     study = read_study(study_of(tmp_path, launcher=f'program = "{found}"'))
     for solver in (tmp_path / "case").rglob("solver.py"):
         solver.write_text(WITHOUT_MPI)
-    write_launch_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    write_scripts(study, {"Left": 1, "Right": 1}, tmp_path / "campaign" / "launch")
     # Who sets the threads of OpenMP has no fewer cores by that.
     done = run(str(tmp_path / "campaign" / "launch" / "run.sh"), environment={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"python solver.py Right"', commands))
     study = read_study(path)
     for ranks, words in ((1, "alone"), (3, "of 3")):
-        write_launch_scripts(study, {"Left": 1, "Right": ranks}, tmp_path)
+        write_scripts(study, {"Left": 1, "Right": ranks}, tmp_path / "launch")
         for script in ("run.sh", "job.sbatch"):
             assert f" solver.py Right {words}" in (tmp_path / "launch" / script).read_text()
 
@@ -144,7 +144,7 @@ def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
 def test_too_few_cores_are_refused_before_anything_runs(tmp_path: Path, mpiexec: str) -> None:
     study = read_study(study_of(tmp_path, launcher="pin = true"))
     many = (os.cpu_count() or 1) + 1
-    write_launch_scripts(study, {"Left": many, "Right": 1}, tmp_path / "campaign")
+    write_scripts(study, {"Left": many, "Right": 1}, tmp_path / "campaign" / "launch")
     done = run(str(tmp_path / "campaign" / "launch" / "run.sh"))
     assert done.returncode == 2
     assert f"expected {many + 1} cores, found " in done.stderr
@@ -157,7 +157,7 @@ def test_the_first_failure_ends_the_script(tmp_path: Path) -> None:
     path = study_of(tmp_path)
     (tmp_path / "case" / "solver.py").write_text("import sys\nsys.exit(7)\n")
     (tmp_path / "case" / "left side" / "solver.py").write_text("import time\ntime.sleep(100)\n")
-    write_launch_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    write_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign" / "launch")
     done = run(str(tmp_path / "campaign" / "launch" / "run.sh"))
     assert done.returncode == 7
     assert done.stdout.splitlines()[0] == "exit 7 Right"
@@ -165,13 +165,13 @@ def test_the_first_failure_ends_the_script(tmp_path: Path) -> None:
 
 def test_a_split_of_other_participants_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"expected ranks for Left, Right, found them for Left"):
-        write_launch_scripts(read_study(study_of(tmp_path)), {"Left": 1}, tmp_path)
+        write_scripts(read_study(study_of(tmp_path)), {"Left": 1}, tmp_path / "launch")
 
 
 def test_sockets_on_loopback_are_mentioned_where_there_are_several_nodes(tmp_path: Path) -> None:
     path = study_of(tmp_path)
     path.write_text(path.read_text().replace('network = "lo"', 'network = "ib0"'))
-    write_launch_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign")
+    write_scripts(read_study(path), {"Left": 1, "Right": 1}, tmp_path / "campaign" / "launch")
     script = (tmp_path / "campaign" / "launch" / "job.sbatch").read_text()
     assert "# Before the first run: give every m2n:sockets of precice-config.xml network=ib0; it is on lo.\n" in script
 

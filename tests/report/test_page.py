@@ -16,9 +16,9 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.blocks import Section, Table
-from precice_lb.report.page import Evidence, Page, Paragraph, build_page, write_report
-from precice_lb.report.page.html import page_html
+from precice_lb.report.blocks import Page, Paragraph, Section, Table
+from precice_lb.report.page import Evidence, build_page
+from precice_lb.report.render import page_html, write_report
 
 
 @pytest.fixture(scope="module")

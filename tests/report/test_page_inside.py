@@ -11,8 +11,8 @@ from coupled_runs import coupled_run
 from precice_lb.dataset import CoupledRun, measurements_from_runs
 from precice_lb.recommend import recommend_split
 from precice_lb.report.blocks import Block, Chart, Paragraph, Table
+from precice_lb.report.inside import inside_section
 from precice_lb.report.page import Evidence
-from precice_lb.report.page.inside import inside_blocks
 
 FLUID, POROUS = 1e-3, 9e-3
 
@@ -35,7 +35,7 @@ def run(ranks: int, *, known: bool = True, serial: bool = False) -> CoupledRun:
 
 def blocks(runs: list[CoupledRun]) -> list[Block]:
     found = recommend_split(measurements_from_runs(runs), 12)
-    return list(inside_blocks(Evidence(found, runs)))
+    return list(inside_section(Evidence(found, runs)))
 
 
 def test_ranks_features_and_gain() -> None:

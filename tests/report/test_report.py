@@ -18,12 +18,12 @@ from report_helpers import HOSTILE, falling, write_csv
 
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.names import visible
+from precice_lb.plain import json_text
 from precice_lb.recommend import Recommendation, load_sources, recommend
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.documents import json_text, write_documents
 from precice_lb.report.recommendation import screen_blocks
+from precice_lb.report.render import console, rendered, write_documents
 from precice_lb.report.style import figure_svg
-from precice_lb.report.terminal import console, rendered
 from precice_lb.report.text import cells, listed, seconds_unit, short_names
 from precice_lb.schedule import Schedule
 

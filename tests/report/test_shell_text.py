@@ -14,6 +14,7 @@ from calibrate_helpers import launcher_of, write_case
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from precice_lb.calibrate.launch_scripts import write_scripts
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import TemplateLauncher
 from precice_lb.calibrate.plan import RunPlan
@@ -22,7 +23,6 @@ from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers import read_exits
 from precice_lb.calibrate.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.report.launch_scripts import write_scripts
 
 # Each example runs a script, which takes too long to make the failing ones small.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -14,10 +14,17 @@ from report_helpers import configuration, write_run
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
-from precice_lb.report.documents import json_text
-from precice_lb.report.summary import QUANTITIES, RunSummary, rank_csv, summarise, summary_csv, summary_dict
-from precice_lb.report.summary_text import summary_blocks
-from precice_lb.report.terminal import console, rendered
+from precice_lb.plain import json_text
+from precice_lb.report.render import console, rendered
+from precice_lb.report.summary import (
+    QUANTITIES,
+    RunSummary,
+    rank_csv,
+    summarise,
+    summary_blocks,
+    summary_csv,
+    summary_dict,
+)
 from precice_lb.store.columns import SECTIONS
 from precice_lb.store.spool import StoreWriter
 
@@ -61,7 +68,7 @@ def test_planted_times_ranks_and_imbalances_are_recovered(tmp_path: Path) -> Non
     assert solve.share == pytest.approx(0.2 / 0.4)
     assert inner.imbalance == pytest.approx(0.2 / 0.35)
     # The least wait of a rank is the transfer; Outer waits 0.29 s, so that with it it works 0.16 s of its 0.4 s.
-    assert run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
+    assert run.run.imbalance == pytest.approx((0.4 - 0.16) / 0.4)
     shown = screen(rendered(summary_blocks([run])))
     assert re.search(r"solve +0\.20000 +50\.0 % +0\.30000 \(#0\) +0\.10000 \(#1\)", shown)
     assert "load imbalance inside Inner: 57.1 %" in shown
@@ -171,7 +178,7 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
         write_store(tmp_path, [row(w, solve, wait, wait) for w in (1, 2, 3)], "Inner", rank, 3)
     (run,) = summarise(load_runs([tmp_path]))
     part = run.participants[0]
-    assert part.silent_ranks == (2,)
+    assert part.ranks_waiting_in_the_solver == (2,)
     assert part.imbalance == pytest.approx(0.1)
     assert part.quantities["solve"].slowest_rank == 0
     assert part.quantities["solve"].mean_seconds == pytest.approx(0.095)
@@ -194,7 +201,7 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
     inner = run.participants[0]
     assert inner.quantities["solve"].mean_seconds == pytest.approx(np.mean(solves[1:]))
     assert inner.compute_seconds > inner.quantities["solve"].mean_seconds
-    assert inner.usual_window_seconds == pytest.approx(0.2)
+    assert inner.window_seconds_without_outliers == pytest.approx(0.2)
     for part in run.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         # The transfer floor, the least wait, counts as work too.
@@ -212,7 +219,7 @@ def test_windows_of_many_iterations_are_no_outliers(tmp_path: Path) -> None:
     for rank in range(3):
         write_store(tmp_path, rows, "Inner", rank, 3, configuration=configuration())
     (part,) = summarise(load_runs([tmp_path], warmup=0))[0].participants
-    assert part.usual_window_seconds == pytest.approx(0.2 * np.mean(counts))
+    assert part.window_seconds_without_outliers == pytest.approx(0.2 * np.mean(counts))
 
 
 def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:

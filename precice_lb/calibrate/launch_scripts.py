@@ -25,19 +25,12 @@ from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.layout import split_text
 from precice_lb.names import visible, with_versions
+from precice_lb.plain import json_text
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
-from precice_lb.report.documents import json_text
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
-
-_FOLDER = "launch"
-
-
-def write_launch_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
-    """Write a split's scripts into ``launch`` below a directory, as `write_scripts` does."""
-    return write_scripts(study, split, directory / _FOLDER)
 
 
 def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:

@@ -1,0 +1,411 @@
+"""The report as a page: what was recommended and why, for someone who was not there.
+
+`build_page` makes sections out of `Evidence`, and `precice_lb.report.render.write_report` renders them as one
+self-contained HTML file, with every figure as SVG.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import math
+import platform
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from precice_lb.calibrate.worth import TARGET_REGRET, Prospects, next_runs
+from precice_lb.check import CheckResult, check_runs
+from precice_lb.dataset.measurements import is_of
+from precice_lb.exceptions import PreciceLBError
+from precice_lb.layout import Layouts, count_text
+from precice_lb.names import visible
+from precice_lb.report import recommendation as view
+from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.chain_view import CHAIN_TITLE, chain_section, chain_title
+from precice_lb.report.charts import CHARTS
+from precice_lb.report.partners import link_charts, partners_blocks, partners_of_split
+from precice_lb.report.render import attempted
+from precice_lb.report.runs import imbalance_section, iterations_section, quality_section, split_of, window_section
+from precice_lb.report.summary import RunSummary, summarise
+from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, short_names
+
+if TYPE_CHECKING:
+    from precice_lb.chain.document import ChainDocument
+    from precice_lb.dataset import CoupledRun
+    from precice_lb.recommend import Recommendation
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
+# Hosts, runs and files beyond these are counted, not named.
+_NAMED = 6
+# Received meshes whose partners are drawn.
+_DRAWN = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a report is made of."""
+
+    recommendation: Recommendation
+    # The recorded runs it rests on; none where it rests on tables.
+    runs: Sequence[CoupledRun] = ()
+    # Files and directories it was made from.
+    sources: tuple[Path, ...] = ()
+    # Of whatever is random in the models.
+    seed: int = 0
+    # The command line that makes the report again.
+    command: str = ""
+    # A directory with launch scripts, where there is one.
+    launch: Path | None = None
+    # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
+    target_regret: float = TARGET_REGRET
+    # Of a chain of jobs: what it did.
+    chain: ChainDocument | None = None
+    # When the report was made.
+    written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """How to write each participant's name in tables: in one line, long ones without their middle."""
+        return short_names(self.recommendation.split, 40)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """How to write it in figures, where there is less room."""
+        return short_names(self.recommendation.split, 16)
+
+    @cached_property
+    def shown_run(self) -> CoupledRun | None:
+        """The recorded run whose split is nearest to the recommended one, of repeats that with the median window.
+
+        Of an even number the faster one of the middle; runs without windows after warm-up only where there are no
+        others; of the recommended versions in any case.
+        """
+        split = self.recommendation.split
+
+        def distance(run: CoupledRun) -> float:
+            ratios = [run.participants[who].cores / count for who, count in split.items()]
+            return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
+
+        whole = [run for run in self._runs_of_versions if set(run.participants) >= set(split)]
+        judged = [run for run in whole if math.isfinite(_window(run))] or whole
+        nearest = min(map(distance, judged), default=0.0)
+        repeats = sorted((run for run in judged if distance(run) == nearest), key=_window)
+        return repeats[(len(repeats) - 1) // 2] if repeats else None
+
+    @cached_property
+    def repeats(self) -> int:
+        """How many recorded runs have the split of the one that is shown."""
+        splits = [{who: part.cores for who, part in run.participants.items()} for run in self._runs_of_versions]
+        return 0 if self.shown_run is None else splits.count(splits[self._runs_of_versions.index(self.shown_run)])
+
+    @cached_property
+    def _runs_of_versions(self) -> list[CoupledRun]:
+        """Recorded runs of the recommended versions."""
+        return [run for run in self.runs if is_of(run.versions, self.recommendation.versions)]
+
+    @cached_property
+    def shown_summary(self) -> RunSummary | None:
+        """What that run spent its time on."""
+        return None if self.shown_run is None else summarise([self.shown_run])[0]
+
+    @cached_property
+    def prospects(self) -> Prospects:
+        """What further runs are worth."""
+        return next_runs(self.recommendation, self.target_regret)
+
+    @cached_property
+    def checked(self) -> CheckResult | None:
+        """Whether the recorded runs are fit to learn from."""
+        return check_runs(self.runs) if self.runs else None
+
+
+def _window(run: CoupledRun) -> float:
+    """Mean seconds of the windows after warm-up, of the participant with the longest; NaN where unknown."""
+    means = [run.time.of(who) * part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
+    return max((float(np.nanmean(each)) if np.isfinite(each).any() else math.nan for each in means), default=math.nan)
+
+
+def recommendation_section(evidence: Evidence) -> Iterator[Block]:
+    """Say in two sentences what to do and how sure that is, with the numbers and the figure that matter most."""
+    recommendation, names = evidence.recommendation, evidence.names
+    lead, reason = view.opening(recommendation, names)
+    # The figure stands beside what follows, so that a first screen has both.
+    yield from (lead, CHARTS["comparison"](recommendation), reason, DefinitionList(tuple(_tiles(evidence)), tiles=True))
+    yield from (Paragraph(warning, "warning") for warning in recommendation.warnings)
+    yield view.split_table(recommendation, names)
+    yield from view.versions_tables(recommendation, names)
+    yield from view.failed_tables(recommendation, names)
+    yield DefinitionList(tuple(view.plan_facts(recommendation)))
+
+
+def _tiles(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    recommendation = evidence.recommendation
+    unit, split, layouts = seconds_unit([recommendation.window_seconds]), recommendation.split, recommendation.layouts
+    names = view.versioned(evidence.names, recommendation.versions)
+    if len(split) <= 3:
+        yield from ((names[who], count_text(who, count, layouts)) for who, count in split.items())
+    else:
+        # The split of many participants stands in the table.
+        yield view.ranks_word(recommendation), view.split_text(split, layouts)
+    low, high = recommendation.interval
+    yield "window time", unit.text(recommendation.window_seconds)
+    if np.isfinite([low, high]).all():
+        yield f"{percent(recommendation.level, 0)} interval", f"{unit.number(low)}–{unit.text(high)}"
+    for kind in ("present", "equal"):
+        other = recommendation.alternatives.get(kind)
+        if other is not None:
+            yield f"faster than the {view.label(kind, other)}", percent(other.gain)
+            break
+    yield "load imbalance", percent(recommendation.imbalance)
+
+
+def comparison_section(evidence: Evidence) -> Iterator[Block]:
+    """Set the split beside the present, the equal and the DoF-proportional one."""
+    recommendation = evidence.recommendation
+    yield Paragraph(
+        "A window lasts until the slowest participant is done and its partners have its data; who is done earlier "
+        "waits. A better split turns waiting into work."
+    )
+    yield view.comparison_table(recommendation)
+    option = ",".join(f"{label}=…" for label in evidence.labels.values())
+    unknowns = recommendation.measurements.degrees_of_freedom
+    known = all(unknowns.get(who, 0.0) > 0 for who in evidence.names)
+    missing = []
+    if "present" not in recommendation.alternatives:
+        missing.append(f"the split in use (--present {option})")
+    if "degrees-of-freedom" not in recommendation.alternatives and not known:
+        missing.append("the degrees of freedom (participants.….degrees_of_freedom of the study, or --set)")
+    if missing:
+        yield Paragraph(f"Not compared, as it was not told: {listed(missing)}.", "missing")
+
+
+def scaling_section(evidence: Evidence) -> Iterator[Block]:
+    """Show each participant's time over its ranks: model, interval, measurements, recommended and present counts."""
+    recommendation, names = evidence.recommendation, evidence.names
+    yield CHARTS["scaling"](recommendation)
+    yield view.evidence_table(recommendation, names)
+    yield from view.measured_tables(recommendation)
+    yield DefinitionList(tuple(view.facts(recommendation, names)))
+
+
+def landscape_section(evidence: Evidence) -> Iterator[Block]:
+    """Show the window time over the split: a curve for two participants, and the splits near the recommended one."""
+    recommendation = evidence.recommendation
+    shown: list[Block] = [CHARTS["landscape"](recommendation)] if len(recommendation.split) == 2 else []
+    if shown := [*shown, *view.near_tables(recommendation)]:
+        yield Paragraph("How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.")
+        yield from shown
+    else:
+        text = "where a model predicts it, by precice-lb report and in Python by recommend(…, within=0.05)."
+        yield Paragraph(f"Splits near the recommended one are listed {text}", "missing")
+
+
+def budget_section(evidence: Evidence) -> Iterator[Block]:
+    """Show window time against core-hours over all budgets."""
+    recommendation = evidence.recommendation
+    if recommendation.plan is None:
+        text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
+        yield Paragraph(text, "missing")
+        return
+    yield from (CHARTS["budget"](recommendation), CHARTS["cost"](recommendation))
+    yield from view.tradeoff_tables(recommendation)
+
+
+def partners_section(evidence: Evidence) -> Iterator[Block]:
+    """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
+    try:
+        report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
+    except PreciceLBError as error:
+        yield Paragraph(f"Not reported: {error}.", "missing")
+        return
+    if report is None:
+        text = (
+            "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
+            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
+            "participants, and name that directory to precice-lb partners."
+        )
+        yield Paragraph(text, "missing")
+        return
+    for number, found in enumerate(report.links[:_DRAWN], start=1):
+        yield from link_charts(found, f"partners-{number}")
+    yield from partners_blocks(report)
+
+
+def next_text(evidence: Evidence) -> str:
+    """Say whether another run is worth it, and which; empty where that is not known."""
+    prospects = evidence.prospects
+    if math.isnan(prospects.regret):
+        return ""
+    slower = f"the recommended split is expected to be {percent(prospects.regret, 2)} slower than the best one"
+    stops = f"the {percent(prospects.target_regret)} below which calibration stops"
+    if not prospects.is_worth_it:
+        why = f"less than {stops}"
+        if prospects.regret > prospects.target_regret:
+            why = "and no other run is expected to change that: the answer is stable"
+        return f"Another run is not worth it: {slower}, {why}."
+    text = f"{slower[0].upper()}{slower[1:]}, more than {stops}, "
+    if not prospects.runs:
+        return f"{text}and no single run would change the decision; repeat runs near it to learn how much they differ."
+    best = ranks_text(prospects.runs[0].split, evidence.names, evidence.recommendation.layouts)
+    return f"{text}as far as the measurements tell. Measure {best} next: it removes most of that per core-hour."
+
+
+def next_section(evidence: Evidence) -> Iterator[Block]:
+    """Say whether another run is worth it, and which."""
+    recommendation = evidence.recommendation
+    if not (text := next_text(evidence)):
+        text = (
+            f"What another run is worth is not known: {recommendation.learner} draws no curves. "
+            "Recommend with another learner, such as bayes, to learn which run would tell most."
+        )
+        yield Paragraph(text, "missing")
+        return
+    yield Paragraph(text)
+    rows = [
+        {
+            view.as_above(recommendation): view.split_text(run.split, recommendation.layouts),
+            "expected regret after it": percent(run.regret, 2),
+            "core-h/1000 windows": f"{run.core_seconds / 3.6:.3g}",
+        }
+        for run in evidence.prospects.runs
+    ]
+    if rows:
+        yield Table.of("Runs that would tell most", rows)
+
+
+def launch_section(evidence: Evidence) -> Iterator[Block]:
+    """Say how to start the recommended split."""
+    scripts = [] if evidence.launch is None else [evidence.launch / name for name in ("run.sh", "job.sbatch")]
+    if found := [path for path in scripts if path.is_file()]:
+        yield Paragraph(
+            f"{visible(str(evidence.launch))} holds the split ready to use: "
+            "run.sh for this machine or an allocation, job.sbatch for Slurm."
+        )
+        for path in found:
+            text = path.read_text(encoding="utf-8", errors="replace").expandtabs(4)
+            shown = "\n".join(map(visible, re.split(r"\r\n|\r|\n", text)))
+            yield CodeBlock(path.name, shown.rstrip("\n"))
+        return
+    layouts, run = evidence.recommendation.layouts, evidence.shown_run
+    option: list[str] = []
+    lines: list[str] = []
+    for who, count in evidence.recommendation.split.items():
+        layout = layouts.get(who, Layouts()).of(count)
+        option.append(f"{who}={f'{layout.ranks}x{layout.threads}' if who in layouts else count}")
+        command = "" if run is None else str(run.participants[who].metadata.get("command", ""))
+        start = f"mpiexec -n {layout.ranks} {visible(command or shlex.quote(f'<solver of {evidence.names[who]}>'))} &"
+        lines.append(f"OMP_NUM_THREADS={layout.threads} {start}" if who in layouts else start)
+    yield Paragraph(
+        "Start every participant in its directory with its ranks, as below. For pinned cores, job scripts and other "
+        "launchers describe the case in a study file: precice-lb launch --study study.toml --split "
+        f"{shlex.quote(visible(','.join(option)))}."
+    )
+    yield CodeBlock("each participant with its ranks", "\n".join([*lines, "wait"]))
+
+
+def provenance_section(evidence: Evidence) -> Iterator[Block]:
+    """Say with what, from what and how the report was made."""
+    yield Paragraph("The command below makes this report again from the same sources.")
+    yield DefinitionList(tuple((key, visible(text)) for key, text in _provenance(evidence) if text))
+
+
+def _provenance(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    yield "made", f"{evidence.written:%Y-%m-%d %H:%M} UTC"
+    yield "command", evidence.command or "from Python"
+    yield "seed", f"{evidence.seed} (the same seed gives the same numbers)"
+    yield "versions", ", ".join(_versions())
+    yield "report made on", f"{platform.node() or 'unknown host'}, {platform.platform()}"
+    if metadata := [part.metadata for run in evidence.runs for part in run.participants.values()]:
+        backends = (f"{each['backend']} {each.get('precice_version', '')}".strip() for each in metadata)
+        recorders = (f"precice_lb {v}" for each in metadata if (v := each.get("precice_lb_version")))
+        pythons = (f"Python {v}" for each in metadata if (v := each.get("python_version")))
+        hosts = (
+            f"{host} ({cpu})" if (cpu := each.get("cpu_model")) else host
+            for each in metadata
+            if (host := each.get("hostname"))
+        )
+        yield "runs recorded on", _some(hosts, "hosts") or "unknown hosts"
+        yield "runs recorded with", _some([*backends, *recorders, *pythons], "versions")
+        yield "runs", _some(map(_run_text, evidence.runs), "runs")
+        yield "coupled case", _some((run.case for run in evidence.runs), "cases")
+        yield "configuration", _some((str(each.get("configuration_path", "")) for each in metadata), "files")
+    yield "sources", _some(map(_source_text, evidence.sources), "sources") or "arrays in memory"
+    yield from ((f"full name of {name}", who) for who, name in evidence.names.items() if name != who)
+
+
+def _versions() -> Iterable[str]:
+    for name in ("precice_lb", *_LIBRARIES):
+        try:
+            yield f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            yield f"{name} from its source"
+    yield f"Python {platform.python_version()}"
+
+
+def _run_text(run: CoupledRun) -> str:
+    began = min(int(part.metadata["started_unix_ns"]) for part in run.participants.values())
+    when = datetime.datetime.fromtimestamp(began / 1e9, datetime.timezone.utc)
+    return f"{run.name} ({split_of(run, run.participants)}, {when:%Y-%m-%d %H:%M} UTC)"
+
+
+def _source_text(path: Path) -> str:
+    return f"{path} (SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()})" if path.is_file() else str(path)
+
+
+def _some(texts: Iterable[str], what: str) -> str:
+    different = list(dict.fromkeys(filter(None, texts)))
+    more = f" and {len(different) - _NAMED} more {what}" if len(different) > _NAMED else ""
+    return "; ".join(different[:_NAMED]) + more
+
+
+# By name, which is its anchor: the title, and what says it.
+_SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
+    "recommendation": ("Recommendation", recommendation_section),
+    "comparison": ("Beside other splits", comparison_section),
+    "window": ("A typical window", window_section),
+    "scaling": ("Scaling curves", scaling_section),
+    "landscape": ("Window time over the split", landscape_section),
+    "budget": ("Time against core-hours", budget_section),
+    "iterations": ("Coupling iterations", iterations_section),
+    "imbalance": ("Imbalance inside participants", imbalance_section),
+    "partners": ("Partner ranks", partners_section),
+    "quality": ("Data quality", quality_section),
+    "next": ("What to measure next", next_section),
+    "launch": ("How to launch", launch_section),
+    "provenance": ("Provenance", provenance_section),
+}
+
+
+def build_page(evidence: Evidence) -> Page:
+    """Make all sections of a report."""
+    recommendation, chain = evidence.recommendation, evidence.chain
+    case = f", {view.parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
+    sections = [_section(name, *each, evidence) for name, each in _SECTIONS.items()]
+    title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
+    if chain is not None:
+        # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
+        sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
+        title = chain_title(chain)
+    subtitle = f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}"
+    return Page(title, subtitle, tuple(sections))
+
+
+def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> Section:
+    blocks = attempted(f"the report's section {name!r}", lambda: tuple(make(evidence)))
+    text = "This section could not be made; the command that wrote the report says why."
+    return Section(name, title, blocks or (Paragraph(text, "missing"),))
+
+
+def chain_page(chain: ChainDocument, problem: str) -> Page:
+    """Make a page of a chain of jobs alone, with what stands against a recommendation."""
+    missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
+    section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
+    return Page(chain_title(chain), chain.study, (section,))

@@ -1,0 +1,299 @@
+"""Blocks on a terminal, or in a pipe, as plain text; as one HTML file that needs no network and no script; and files.
+
+What cannot be rendered costs nothing but itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from precice_lb.exceptions import DataError, PreciceLBError
+from precice_lb.names import say, visible
+from precice_lb.plain import json_text
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.style import COLOURS, GREY, GRID
+
+if TYPE_CHECKING:
+    from precice_lb.calibrate import Event
+    from precice_lb.recommend import Recommendation
+
+JSON_NAME = "recommendation.json"
+"""Written first: whatever becomes of the others, the result is there."""
+HTML_NAME = "report.html"
+_STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
+# What a table of half a page has room for.
+_COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
+
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+# Colours that depend on whether the page is light or dark, and the CSS variables that stand for them.
+_COLOUR_NAMES = {
+    "#000000": "--ink",
+    "#ffffff": "--paper",
+    GREY.lower(): "--grey",
+    GRID.lower(): "--grid",
+    **{colour.lower(): f"--series-{index}" for index, colour in enumerate(COLOURS)},
+}
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
+_FONT = re.compile(r"font: ([^;]*?px) [^;]*")
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+
+Made = TypeVar("Made")
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """Make a console for standard output or another stream that shows texts as they are: no markup, no emoji."""
+
+    class _Console(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to the command line, instead of ending the program with exit code 1."""
+            raise BrokenPipeError
+
+    return _Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def rendered(blocks: Iterable[Block]) -> RenderableType:
+    """Make a screen of blocks: what speaks against them comes last, where the eye is."""
+    parts: list[RenderableType] = []
+    for block in sorted(blocks, key=lambda each: isinstance(each, Paragraph) and each.role == "warning"):
+        if isinstance(block, Table):
+            # Of several parts of text, a table stands apart.
+            blank = [Text()] if parts and not (isinstance(parts[-1], Text) and not parts[-1].plain) else []
+            parts += [*blank, *_table(block), Text()]
+        elif isinstance(block, DefinitionList):
+            parts += [_line(key, text) for key, text in block.pairs]
+        elif isinstance(block, Paragraph):
+            parts.append(_line(block.heading, block.text, _STYLES.get(block.role, "")))
+    while parts and isinstance(parts[-1], Text) and not parts[-1].plain:
+        parts.pop()
+    return Group(*parts)
+
+
+def _table(block: Table) -> list[RenderableType]:
+    table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for head, numeric in zip(block.header, block.numeric, strict=True):
+        table.add_column(Text(head), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for row in block.rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    return [Text(visible(block.title), style="bold", overflow="fold"), table]
+
+
+def _line(head: str, text: str, style: str = "") -> Text:
+    if not head:
+        return Text(visible(text), style=style, overflow="fold")
+    return Text.assemble((f"{visible(head)}: ", "bold"), (visible(text), style), overflow="fold")
+
+
+class CampaignProgress:
+    """Shows the events of a campaign; use it as a context manager and give it as ``report``."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> CampaignProgress:
+        if self._console.is_terminal:
+            columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+            text = TextColumn("{task.description}", markup=False)
+            self._progress = Progress(text, *columns, console=self._console, transient=True)
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event of the campaign: of runs that end well, the bar and ``campaign.log`` tell."""
+        in_bar = ("run started", "run finished")
+        if event.notable or event.kind not in (in_bar if self._progress is not None else in_bar[1:]):
+            self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
+        if self._progress is None:
+            return
+        if event.kind == "started":
+            self._task = self._progress.add_task("runs", total=event.total, completed=event.number)
+        elif self._task is not None and event.kind == "run started" and event.run is not None:
+            split = " + ".join(str(count) for count in event.run.split.values())
+            self._progress.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
+        elif self._task is not None and event.kind == "run finished":
+            self._progress.update(self._task, completed=event.number, description=event.budget)
+
+
+def page_html(page: Page) -> str:
+    """Render a page as HTML."""
+    # Loaded late: few commands make a page.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("precice_lb.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    drawings = {id(chart): _inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
+    sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
+    return environment.get_template("report.html.j2").render(
+        page=page, sections=sections, drawings=drawings, identity=id, is_wide=_is_wide
+    )
+
+
+def _shown(value: Any) -> Any:
+    """Write out control characters and keep numbers with their units, except in what was escaped or made here."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
+
+
+def _is_wide(table: Table) -> bool:
+    """Tell whether a table needs more than half of a page."""
+    columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.header)
+    # Headers may be broken between words.
+    widths = [
+        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(table.header, columns, strict=True)
+    ]
+    return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
+
+
+def _groups(section: Section) -> Iterator[dict[str, Any]]:
+    """Join neighbouring charts and tables: they stand side by side where there is room."""
+    for beside, blocks in itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table)):
+        yield {"beside": beside, "blocks": list(blocks)}
+
+
+def _inline_svg(chart: Chart, number: int) -> str:
+    """Render a chart as an SVG element: names are its own, colours follow the page's light or dark."""
+    ET.register_namespace("", _SVG)
+    ET.register_namespace("xlink", _XLINK)
+    root = ET.fromstring(chart.svg)
+    prefix = f"f{number}-"
+    for parent in root.iter():
+        for child in list(parent):
+            # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
+            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+                parent.remove(child)
+    seen: set[str] = set()
+    for element in root.iter():
+        for key, value in list(element.attrib.items()):
+            element.set(key, _attribute(key, value, prefix))
+        # Two images of the same colours have the same name.
+        if "id" in element.attrib:
+            while element.attrib["id"] in seen:
+                element.attrib["id"] += "-again"
+            seen.add(element.attrib["id"])
+    width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
+    root.attrib.pop("version", None)
+    # Points become pixels of the page, 96 in an inch; up to a quarter more where there is room.
+    root.set("style", f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}")
+    root.set("role", "img")
+    root.set("aria-label", chart.caption)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _attribute(key: str, value: str, prefix: str) -> str:
+    if key == "id":
+        return prefix + value
+    if key == f"{{{_XLINK}}}href":
+        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
+    if key in ("style", "fill", "stroke", "clip-path"):
+        value = _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value)
+        value = _COLOUR.sub(_variable, value)
+        # Fonts of the page, whatever the reader's machine has.
+        return _FONT.sub(r"font: \1 var(--font)", value)
+    return value
+
+
+def _variable(found: re.Match[str]) -> str:
+    name = _COLOUR_NAMES.get(found[0].lower())
+    return f"var({name})" if name else found[0]
+
+
+def attempted(what: str, make: Callable[[], Made]) -> Made | None:
+    """Make something that the results do not depend on."""
+    try:
+        return make()
+    except BrokenPipeError:
+        # Nobody reads any more: that ends the command, which is no failure.
+        raise
+    except Exception as error:
+        if os.environ.get("PRECICE_LB_DEBUG") == "1":
+            raise
+        known = isinstance(error, PreciceLBError | OSError)
+        cause = f"{error}" if known else f"{type(error).__name__}: {error}"
+        remedy = "" if known else "; please report this defect, PRECICE_LB_DEBUG=1 shows where it is"
+        say(f"precice-lb: warning: {what} could not be made: {cause}{remedy}", sys.stderr)
+        return None
+
+
+def write_documents(recommendation: Recommendation, directory: str | Path) -> list[Path]:
+    """Write ``recommendation.json`` and the figures as SVG into a directory.
+
+    Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
+    rendered; a figure that cannot be made is a line on standard error, and the others are written.
+    """
+    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the report")
+    names = ["scaling", "landscape" if len(recommendation.split) == 2 else "comparison"]
+    for name in names if recommendation.plan is None else [*names, "budget", "cost"]:
+        drawn = attempted(f"the figure {name}", partial(_drawn, recommendation, name))
+        if drawn is not None:
+            written += write_files(directory, {f"{name}.svg": drawn}, "the report")
+    return written
+
+
+def _drawn(recommendation: Recommendation, name: str) -> bytes:
+    # Drawing loads matplotlib, which takes longer than everything else here.
+    from precice_lb.report.charts import CHARTS
+
+    return CHARTS[name](recommendation).svg
+
+
+def write_report(page: Page, directory: str | Path) -> list[Path]:
+    """Write a report and its figures into a directory; the page is the first of what was written."""
+    target = Path(directory)
+    html = page_html(page).encode()
+    figures = {f"{chart.name}.svg": chart.svg for chart in page.charts}
+    # The page last: where it is new, what it names is too.
+    written = write_files(target / "figures", figures, "the figures")
+    return write_files(target, {HTML_NAME: html}, "the report") + written
+
+
+def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:
+    """Write files into a directory, one after the other, each under its name only once it is complete."""
+    target = Path(directory)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            _replace(target / name, content)
+    except OSError as error:
+        raise DataError(
+            f"{target}: expected a directory to write {what} to, found: {error.strerror}; name another one"
+        ) from error
+    return [target / name for name in contents]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
+        path.write_bytes(content)
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
