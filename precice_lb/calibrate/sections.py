@@ -210,7 +210,6 @@ class RecommendSection(Section):
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     learner: _Text | None = None
     learner_parameters: dict[str, Any] | None = None
-    inside: Annotated[tuple[_Text, ...], _ONE, _List] = ()
     accept_missing_ranks: bool | None = None
 
 

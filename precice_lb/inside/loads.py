@@ -136,7 +136,7 @@ Counts = tuple[tuple[str, ...], NDArray[np.float64]]
 """Features, and how much of each every rank holds: shape (ranks, features)."""
 
 
-def read_counts(path: Path) -> dict[str, Counts]:
+def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, Counts]:
     """Read the columns ``rank``, ``feature``, ``count`` and perhaps ``run``, by run; what is not said is 0."""
     values: dict[str, dict[tuple[int, str], float]] = {}
     for where, row in read_rows(path, ("rank", "feature", "count"), ("run",)):
@@ -145,13 +145,21 @@ def read_counts(path: Path) -> dict[str, Counts]:
             raise DataError(f"{where}: expected the name of a feature in column feature, found nothing")
         count = checked_number(where, "count", row["count"], "a number of at least 0", lambda x: x >= 0)
         _add(values, row.get("run", ""), (rank, feature), count, f"{where}: expected each feature of a rank once")
-    features = tuple(dict.fromkeys(feature for run in values.values() for _, feature in run))
+    known = list(dict.fromkeys(feature for run in values.values() for _, feature in run))
+    chosen = known if features is None else list(features)
+    unknown = [name for name in chosen if name not in known]
+    if unknown or features == []:
+        raise DataError(
+            f"--features: expected features of {path} ({', '.join(known)}), found {', '.join(unknown) or 'none'}; "
+            "correct the names"
+        )
     tables = {}
     for name, run in values.items():
-        table = np.zeros((_ranks(path, name, {rank for rank, _ in run}), len(features)))
-        for (rank, feature), count in run.items():
-            table[rank, features.index(feature)] = count
-        tables[name] = (features, table)
+        ranks = range(_ranks(path, name, {rank for rank, _ in run}))
+        tables[name] = (
+            tuple(chosen),
+            np.array([[run.get((rank, feature), 0.0) for feature in chosen] for rank in ranks]),
+        )
     return tables
 
 

@@ -56,8 +56,8 @@ def _blocks_of(evidence: Evidence, name: str, chart: str) -> Iterator[Block]:
         f"{unit.text(float(seconds.max()))} per time window in run {visible(load.run)}, and would take "
         f"{unit.text(float(seconds.mean()))} in perfect balance, {percent(1 - seconds.mean() / seconds.max(), 0)} less."
         f" It is rank {int(np.argmax(seconds))}, which spends most on {_most(costs, parts[np.argmax(seconds)])}. "
-        "precice-lb inside partitions the mesh by these costs, and precice-lb recommend --set recommend.inside=… says "
-        "how many ranks the participant needs then."
+        "precice-lb inside partitions the mesh by these costs, and precice-lb recommend, of the samples.csv that it "
+        "writes, says how many ranks the participant needs then."
     )
 
 
