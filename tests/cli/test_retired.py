@@ -51,7 +51,7 @@ def test_commands_and_options_say_what_to_use_instead(
     [
         ("[runs]", 'design = "grid"', "runs.design"),
         ("[runs]", "beside = true", "runs.beside"),
-        ("[runs]", 'beside = true\n[recommend]\ninside = ["out"]', "runs.beside, recommend.inside"),
+        ("[recommend]", 'inside = ["out"]', "recommend.inside"),
         ("[emulation]", 'law = "law.json"', "emulation"),
     ],
 )
