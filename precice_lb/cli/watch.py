@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,7 +89,7 @@ def watch(
     words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
     if once:
         view = _View(watch_run(directory, **words), *_chain_of(directory))  # type: ignore[arg-type]
-        _print(view, format)
+        print_result(format, view.blocks, view.values)
         return REACHED if _reached(view.snapshot, limits) else 0
     observer = Observer(directory, **words)  # type: ignore[arg-type]
     with _screen(format) as show:
@@ -122,15 +122,16 @@ class _View:
         """Whether there is, or will be, more to see."""
         return self.snapshot.is_running or (self.chain is not None and not self.chain.is_over)
 
-    def blocks(self, *, ascii_only: bool) -> list[Block]:
+    def blocks(self) -> list[Block]:
         """Say all of it: the chain above its run."""
         from precice_lb.report.blocks import Paragraph
         from precice_lb.report.chain_view import chain_progress
+        from precice_lb.report.terminal import console
         from precice_lb.report.watch_view import watch_blocks
 
         chain = [] if self.chain is None else chain_progress(self.chain)
         problem = [Paragraph(self.problem, "warning")] if self.problem else []
-        return [*chain, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
+        return [*chain, *watch_blocks(self.snapshot, ascii_only=console().options.ascii_only), *problem]
 
     def line(self) -> str:
         """Say in one line what changes."""
@@ -196,38 +197,19 @@ class _Lines:
             say("\n".join(watch_facts(snapshot)))
 
 
-class _Live:
-    """Draws the same screen anew."""
-
-    def __init__(self) -> None:
-        from rich.live import Live
-
-        from precice_lb.report.terminal import console
-
-        self._console = console()
-        self.live = Live(console=self._console, auto_refresh=False)
-
-    def __call__(self, view: _View) -> None:
-        from precice_lb.report.terminal import rendered
-
-        self.live.update(rendered(view.blocks(ascii_only=self._console.options.ascii_only)), refresh=True)
-
-
 @contextlib.contextmanager
-def _screen(format: str) -> Iterator[_Lines | _Live]:
+def _screen(format: str) -> Iterator[Callable[[_View], None]]:
+    """Give what shows a poll: on a terminal the same screen anew."""
     if format == "json" or not sys.stdout.isatty():
         yield _Lines(format)
         return
-    screen = _Live()
-    with screen.live:
-        yield screen
+    from rich.live import Live
 
+    from precice_lb.report.terminal import console, rendered
 
-def _print(view: _View, format: str) -> None:
-    from precice_lb.report.terminal import console
-
-    ascii_only = console().options.ascii_only
-    print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
+    screen = console()
+    with Live(console=screen, auto_refresh=False) as live:
+        yield lambda view: live.update(rendered(view.blocks()), refresh=True)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

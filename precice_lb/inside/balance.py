@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
 from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, RankLoad
 from precice_lb.inside.mesh import counts_of
@@ -229,6 +230,9 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
     """
     places = [cells.features.index(name) for name in costs.features]
     weights = cost_weights(cells, costs)
+    if not 1 <= ranks <= len(weights):
+        where = f"{cells.source}: " if cells.source else ""
+        raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
 
     def predicted(rank_of: NDArray[np.int64]) -> NDArray[np.float64]:
         return costs.predict(counts_of(cells, rank_of, ranks)[:, places])
