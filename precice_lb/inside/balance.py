@@ -121,7 +121,18 @@ class Balance:
         return bool(np.isfinite(self.busy(load)).all() and np.allclose(held, wanted, rtol=_SAME_CELLS))
 
     def samples(self, measured: Measurements) -> Measurements:
-        """Take from each sample of the runs what the slowest rank of its run would be faster by in the partition."""
+        """Take from each sample of the runs what the slowest rank of its run would be faster by in the partition.
+
+        Parameters
+        ----------
+        measured : Measurements
+            Of the same runs.
+
+        Returns
+        -------
+        Measurements
+            Those of other participants as they are.
+        """
         assert self.partition is not None
         after = self.partition.seconds.max() / self.partition.seconds.mean()
         gains = {}
