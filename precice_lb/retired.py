@@ -33,6 +33,7 @@ _OPTIONS: dict[str, str] = {
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }
 _SET = "say --set"
+_INSIDE = "precice-lb inside STORES --mesh MESH -o DIR writes DIR/samples.csv, which recommend takes as a source"
 _OF_BOTH = {
     "--config": "say --coupling",
     "--dofs": f"{_SET} participants.NAME.degrees_of_freedom=…",
@@ -60,15 +61,22 @@ _OF_BOTH = {
     "--parameter": f"{_SET} parameter.NAME=…",
     **{
         f"--{key}": f"{_SET} recommend.{key.replace('-', '_')}=…"
-        for key in ("within", "level", "inside", "learner", "learner-parameters", "accept-missing-ranks")
+        for key in ("within", "level", "learner", "learner-parameters", "accept-missing-ranks")
     },
+    "--inside": _INSIDE,
     "--unit": "times have the unit that suits each",
     "-u": "times have the unit that suits each",
 }  # fmt: skip
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation")
-CAMPAIGN_KEYS: tuple[str, ...] = ("settings.learner=shape", "settings.learner=gaussian-process", "runs.energy")
+_OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
+STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation", "recommend.inside")
+CAMPAIGN_KEYS: tuple[str, ...] = (
+    "settings.learner=shape",
+    "settings.learner=gaussian-process",
+    "runs.energy",
+    "settings.recommend.inside",
+)
 
 
 def refuse_retired(tokens: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from precice_lb.calibrate.plan import VERSION_VARIABLE
-from precice_lb.case.machine import ONE, Grid, NodeKind
+from precice_lb.case.machine import Grid, NodeKind
 from precice_lb.case.tables import Count, Options, Section, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
@@ -152,7 +152,6 @@ class RecommendSection(Section):
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     learner: Text | None = None
     learner_parameters: dict[str, Any] | None = None
-    inside: Annotated[tuple[Text, ...], ONE, _List] = ()
     accept_missing_ranks: bool | None = None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -84,6 +85,31 @@ class Question:
     seed: int = 0
     layouts: Mapping[str, Layouts] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The participants."""
+        return self.schedule.participants
+
+    @cached_property
+    def counts(self) -> dict[str, list[int]]:
+        """The rank counts of each participant within bounds."""
+        constraints = Constraints(allow=self.allow)
+        limits = limits_of(self.names, self.budget, self.lowest, self.highest, constraints)
+        return {name: counts.tolist() for name, counts in limits.counts.items()}
+
+    def text(self, split: Mapping[str, int]) -> str:
+        """Write a split."""
+        return split_text(split, self.layouts)
+
+    def problem(self, split: Mapping[str, int]) -> str:
+        """Say why a split cannot be run; empty where it can."""
+        for name in self.names:
+            if split[name] not in self.counts[name]:
+                return f"{name} may not have {count_text(name, split[name], self.layouts)}"
+        if (ranks := sum(split.values())) > self.budget:
+            return f"{plural(ranks, 'core' if self.layouts else 'rank')} are above the budget of {self.budget}"
+        return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
+
 
 def decide(segments: Sequence[Segment], question: Question) -> Decision:
     """Decide on the split of the next segment.
@@ -109,68 +135,34 @@ def decide(segments: Sequence[Segment], question: Question) -> Decision:
     InfeasibleError
         Bounds that leave no split, or each of them failed.
     """
-    names = question.schedule.participants
+    names = question.names
     if not segments or any(set(segment.split) != set(names) for segment in segments):
         raise DataError(f"expected segments with ranks of {', '.join(names)}, found {plural(len(segments), 'segment')}")
-    limits = _Limits.of(question)
     present = {name: segments[-1].split[name] for name in names}
     unknown = [name for name in names if not len(question.earlier.get(name, ())) and not known_seconds(segments, name)]
     if unknown:
-        return _without_curves(present, unknown, limits)
-    return _Choice(segments, question, limits).decision()
+        return _without_curves(present, unknown, question)
+    return _Choice(segments, question).decision()
 
 
-@dataclass(frozen=True, eq=False)
-class _Limits:
-    """Splits that are possible."""
-
-    names: tuple[str, ...]
-    budget: int
-    counts: Mapping[str, Sequence[int]]
-    failed: Sequence[Mapping[str, int]]
-    layouts: Mapping[str, Layouts]
-
-    def text(self, split: Mapping[str, int]) -> str:
-        """Write a split."""
-        return split_text(split, self.layouts)
-
-    @classmethod
-    def of(cls, question: Question) -> _Limits:
-        names = question.schedule.participants
-        allow = Constraints(allow=question.allow)
-        limits = limits_of(names, question.budget, question.lowest, question.highest, allow)
-        counts = {name: own.tolist() for name, own in limits.counts.items()}
-        return cls(names, question.budget, counts, question.failed, question.layouts)
-
-    def problem(self, split: Mapping[str, int]) -> str:
-        """Say why a split cannot be run; empty where it can."""
-        for name in self.names:
-            if split[name] not in self.counts[name]:
-                return f"{name} may not have {count_text(name, split[name], self.layouts)}"
-        if (ranks := sum(split.values())) > self.budget:
-            return f"{plural(ranks, 'core' if self.layouts else 'rank')} are above the budget of {self.budget}"
-        return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
-
-
-def _without_curves(present: Split, unknown: Sequence[str], limits: _Limits) -> Decision:
+def _without_curves(present: Split, unknown: Sequence[str], question: Question) -> Decision:
     """Stay, or take an even split where that is not possible."""
     why = f"the compute time of {', '.join(unknown)} is not known"
-    if not (problem := limits.problem(present)):
-        return Decision(present, "stay", f"stay at {limits.text(present)}: {why}")
-    constraints = Constraints(allow=limits.counts, excluded=limits.failed)
+    if not (problem := question.problem(present)):
+        return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
+    constraints = Constraints(allow=question.allow, excluded=question.failed)
     try:
-        even = limits_of(limits.names, limits.budget, 1, None, constraints).in_proportion(
-            dict.fromkeys(limits.names, 1.0)
-        )
+        limits = limits_of(question.names, question.budget, question.lowest, question.highest, constraints)
+        _, even = limits.in_proportion(dict.fromkeys(question.names, 1.0))
     except InfeasibleError as error:
-        raise _nothing_left(limits) from error
-    return Decision(even[1], "move", f"move to {limits.text(even[1])}, an even split: {problem}, and {why}")
+        raise _nothing_left(question) from error
+    return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
 
 
-def _nothing_left(limits: _Limits) -> InfeasibleError:
+def _nothing_left(question: Question) -> InfeasibleError:
     return InfeasibleError(
-        f"expected a split within bounds and {plural(limits.budget, 'rank')} that did not fail, found none: "
-        f"{plural(len(limits.failed), 'split')} failed; allow other ranks"
+        f"expected a split within bounds and {plural(question.budget, 'rank')} that did not fail, found none: "
+        f"{plural(len(question.failed), 'split')} failed; allow other ranks"
     )
 
 
@@ -190,8 +182,8 @@ class _Option(NamedTuple):
 class _Choice:
     """What is expected of the splits that come into question, at the load of the latest windows."""
 
-    def __init__(self, segments: Sequence[Segment], question: Question, limits: _Limits) -> None:
-        self.names, self.limits = limits.names, limits
+    def __init__(self, segments: Sequence[Segment], question: Question) -> None:
+        self.names, self.question = question.names, question
         self.present = {name: segments[-1].split[name] for name in self.names}
         self.left = max(question.windows_left, 1)
         self.next = min(max(question.segment_windows, 1), self.left)
@@ -207,7 +199,7 @@ class _Choice:
                 maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
             )  # fmt: skip
         except InfeasibleError as error:
-            raise _nothing_left(limits) from error
+            raise _nothing_left(question) from error
         self.posterior = PosteriorSplits(found, {name: each.error for name, each in brought.items()})
         changes = {name: each.changes for name, each in brought.items()}
         self.measured = window_times(segments, question.schedule, changes)
@@ -222,9 +214,9 @@ class _Choice:
     def decision(self) -> Decision:
         """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
         options = self._options()
-        if problem := self.limits.problem(self.present):
+        if problem := self.question.problem(self.present):
             if not options:
-                raise _nothing_left(self.limits)
+                raise _nothing_left(self.question)
             best = min(options, key=lambda each: each.window)
             return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
         sure = [each for each in options if each.probability >= SURE and each.saving >= self.least]
@@ -264,12 +256,12 @@ class _Choice:
             later = after * (means[posterior.best] - regret * float(self.windows.min(axis=1).mean()))
             later += self.border * (judged != posterior.best)
             learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
-        present, problem = self.measured.get(tuple(self.present.values())), self.limits.problem(self.present)
+        present, problem = self.measured.get(tuple(self.present.values())), self.question.problem(self.present)
         found = []
         for at, ranks in enumerate(posterior.splits.tolist()):
             split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
             slower = known is not None and present is not None and known.window >= present.window
-            if split == self.present or (slower and not problem) or self.limits.problem(split):
+            if split == self.present or (slower and not problem) or self.question.problem(split):
                 continue
             each = saved[:, at]
             found.append(
@@ -283,7 +275,7 @@ class _Choice:
         Only a split between the two may be better still: beyond, what is expected has just been wrong.
         """
         here = tuple(self.present.values())
-        others = [key for key in self.measured if key != here and not self.limits.problem(self._split(key))]
+        others = [key for key in self.measured if key != here and not self.question.problem(self._split(key))]
         if here not in self.measured or not others:
             return None
         now, before = self.measured[here], min((self.measured[key] for key in others), key=lambda each: each.window)
@@ -298,8 +290,8 @@ class _Choice:
         if move and move.saving > saving and self._between(move.split, split):
             return None
         text = (
-            f"undo: back to {self.limits.text(split)}, measured at {before.window:.4g} s per window at the present "
-            f"load, from {self.limits.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
+            f"undo: back to {self.question.text(split)}, measured at {before.window:.4g} s per window at the present "
+            f"load, from {self.question.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
@@ -309,7 +301,7 @@ class _Choice:
         return all(sorted((self.present[n], split[n], other[n]))[1] == split[n] for n in self.names)
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
-        text = f"stay at {self.limits.text(self.present)}, {self.stays.mean():.4g} s per window expected"
+        text = f"stay at {self.question.text(self.present)}, {self.stays.mean():.4g} s per window expected"
         best = max(options, key=lambda each: each.saving, default=None)
         if best is None:
             return Decision(self.present, "stay", f"{text}: no other split comes into question")
@@ -323,10 +315,10 @@ class _Choice:
         return dict(zip(self.names, ranks, strict=True))
 
     def _expected(self, option: _Option) -> str:
-        return f"{self.limits.text(option.split)}, {option.window:.4g} s per window expected"
+        return f"{self.question.text(option.split)}, {option.window:.4g} s per window expected"
 
     def _here(self) -> str:
-        return f"{self.stays.mean():.4g} s with {self.limits.text(self.present)}"
+        return f"{self.stays.mean():.4g} s with {self.question.text(self.present)}"
 
     def _saves(self, seconds: float) -> str:
         what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -44,7 +43,7 @@ LATEST_ERROR, LEAST_ERROR = 2.0, 0.005
 
 def known_seconds(segments: Sequence[Segment], name: str) -> list[int]:
     """List the segments in which the seconds of a participant are known."""
-    return [at for at, segment in enumerate(segments) if _known(segment.seconds.get(name))]
+    return [at for at, segment in enumerate(segments) if 0 < segment.seconds.get(name, math.nan) < math.inf]
 
 
 class Brought(NamedTuple):
@@ -71,24 +70,21 @@ def at_present_load(segments: Sequence[Segment], name: str, earlier: Array | Non
     before = np.empty((0, 3)) if earlier is None else np.asarray(earlier, dtype=np.float64).reshape(-1, 3)
     known = known_seconds(segments, name)
     changes = np.full((len(segments), 2), np.nan)
-    measured = np.array(
-        [(float(segments[at].split[name]), segments[at].seconds[name], _error(segments[at], name)) for at in known]
-    ).reshape(-1, 3)
-    rows = np.vstack([before, measured])
+    measured = np.array([_reading(segments[at], name) for at in known]).reshape(-1, 4)
+    rows = np.vstack([before, measured[:, :3]])
     if not known:
         return Brought(rows, changes, LEAST_ERROR)
     ends = np.cumsum([segment.windows for segment in segments]) / np.mean([segment.windows for segment in segments])
     lengths = np.diff(ends, prepend=0.0)
     # Earlier runs have the load of before the chain; the mean of a segment that of its middle.
     times = np.concatenate([np.zeros(len(before)), (ends - lengths / 2)[known]])
-    latest = np.array([_latest(segments[at], name) for at in known])
     errors = np.clip(np.nan_to_num(rows[:, 2] / rows[:, 1]), LEAST_ERROR, 1.0)
     # Where the load changed within a segment its windows differ for that, not by chance.
     usual = float(np.median(errors[len(before) :]))
     errors[len(before) :] = np.minimum(errors[len(before) :], usual)
     change, deviation = _change(
         np.concatenate([rows[:, 0], measured[:, 0]]),
-        np.log(np.concatenate([rows[:, 1], latest])),
+        np.log(np.concatenate([rows[:, 1], measured[:, 3]])),
         np.concatenate([times, ends[known]]),
         np.concatenate([np.arange(len(rows)), len(before) + np.arange(len(known))]),
         np.concatenate([errors, LATEST_ERROR * errors[len(before) :]]),
@@ -147,18 +143,12 @@ def _trend(one: Array, other: Array) -> Array:
     return np.asarray(first * second + first**2 * (3 * second - first) / 6, dtype=np.float64)
 
 
-def _known(seconds: float | None) -> bool:
-    return seconds is not None and bool(np.isfinite(seconds)) and seconds > 0
-
-
-def _latest(segment: Segment, name: str) -> float:
-    latest = segment.latest.get(name)
-    return float(latest) if latest is not None and _known(latest) else segment.seconds[name]
-
-
-def _error(segment: Segment, name: str) -> float:
-    error = segment.standard_errors.get(name, np.nan)
-    return float(error) if np.isfinite(error) and error >= 0 else np.nan
+def _reading(segment: Segment, name: str) -> tuple[float, ...]:
+    """Ranks, seconds, their standard error (NaN where unknown) and the seconds of the latest windows."""
+    seconds, error = segment.seconds[name], segment.standard_errors.get(name, math.nan)
+    latest = segment.latest.get(name, math.nan)
+    known = 0 < latest < math.inf
+    return segment.split[name], seconds, error if error < math.inf else math.nan, latest if known else seconds
 
 
 class WindowTime(NamedTuple):
@@ -208,9 +198,9 @@ def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -
 
 def change_seconds(segments: Sequence[Segment]) -> float:
     """Median of what a change costs at a border; the whole border where that is not known apart."""
-    each = [(segment.change_seconds, segment.border_seconds) for segment in segments]
-    known = [next(filter(math.isfinite, pair), math.nan) for pair in each]
-    return max(median(filter(math.isfinite, known)), 0.0) if any(map(math.isfinite, known)) else 0.0
+    costs = [next(filter(math.isfinite, (each.change_seconds, each.border_seconds)), None) for each in segments]
+    known = [cost for cost in costs if cost is not None]
+    return max(median(known), 0.0) if known else 0.0
 
 
 # The latest windows are this part of those after warm-up.
@@ -221,36 +211,30 @@ def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, floa
     """Return what a finished run says of its segment; its windows count with ``iterations`` coupling iterations."""
     note = note_of(record)
     costs = {name: _costs(run, name, iterations[name]) for name in run.participants}
+    seconds, errors, latest = ({name: cost[at] for name, cost in costs.items()} for at in range(3))
     walls = [mean_of(part.window_seconds[run.steady(name)])[0] for name, part in run.participants.items()]
     inside = max(float(np.nansum(part.window_seconds)) for part in run.participants.values())
     return Segment(
         split=dict(record.split),
         windows=note.windows,
         window_seconds=float(np.nanmax(walls)),
-        seconds={name: cost.seconds for name, cost in costs.items()},
-        standard_errors={name: cost.error for name, cost in costs.items()},
-        latest={name: cost.latest for name, cost in costs.items()},
+        seconds=seconds,
+        standard_errors=errors,
+        latest=latest,
         border_seconds=max(record.seconds - inside, 0.0) + note.prepare_seconds + note.collect_seconds,
         change_seconds=note.prepare_seconds + note.collect_seconds,
     )
 
 
-@dataclass(frozen=True)
-class _Costs:
-    seconds: float
-    error: float
-    latest: float
-
-
-def _costs(run: CoupledRun, name: str, iterations: float) -> _Costs:
-    """Reduce a participant as a campaign's samples are: the median per iteration, times the mean of all runs."""
+def _costs(run: CoupledRun, name: str, iterations: float) -> tuple[float, float, float]:
+    """Seconds, their standard error and the latest seconds: as in a campaign's samples, medians per iteration."""
     each = run.participants[name].compute_per_iteration[run.steady(name)]
     each = each[np.isfinite(each)]
     if not len(each):
-        return _Costs(math.nan, math.nan, math.nan)
+        return math.nan, math.nan, math.nan
     seconds = float(np.median(each)) * iterations
     latest = each[-max(len(each) // _LATEST, LEAST_WINDOWS) :]
-    return _Costs(seconds, spread_of(each).error * seconds, float(np.median(latest)) * iterations)
+    return seconds, spread_of(each).error * seconds, float(np.median(latest)) * iterations
 
 
 def entry_of(record: RunRecord, segment: Segment, run: CoupledRun) -> SegmentEntry:

@@ -22,11 +22,7 @@ from precice_lb.dataset.runs import unfinished
 from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
-from precice_lb.precice_xml import Configuration, read_configuration
-from precice_lb.precice_xml.config import CouplingScheme
-
-# A window is not left out for the rounding of its end.
-_ROUNDING = 1e-9
+from precice_lb.precice_xml import read_configuration
 
 
 class ChainWindows:
@@ -38,8 +34,14 @@ class ChainWindows:
         self.chain = study.chain
         self._first = study.runs.windows
         configuration = read_configuration(study.configuration_path)
-        self._size = _longest(configuration)
-        self.total = study.chain.total or _total(configuration, self._size)
+        self._size = configuration.longest_window
+        total = study.chain.total or configuration.windows
+        if total is None:
+            raise StudyError(
+                f"chain.total: expected the number of time windows of the whole chain, since {configuration.path.name} "
+                "does not say how many there are, found none"
+            )
+        self.total = total
         if math.isnan(self._size) and _start_time_is_used(study):
             raise StudyError(
                 f"{study.path}: expected a configuration with a time-window-size for {{start_time}}, found one whose "
@@ -68,31 +70,6 @@ class ChainWindows:
         seconds = 60 * self.chain.minutes - last.border_seconds
         fit = int(seconds / like.window_seconds) if like.window_seconds > 0 else self._first
         return min(max(fit, 1), left)
-
-
-def _longest(configuration: Configuration) -> float:
-    sizes = [scheme.time_window_size for scheme in configuration.coupling_schemes if not scheme.window_size_from_first]
-    return max(sizes, default=math.nan)
-
-
-def _total(configuration: Configuration, longest: float) -> int:
-    """Count the windows until the first coupling scheme ends."""
-    ends = [end for scheme in configuration.coupling_schemes for end in _ends(scheme, longest)]
-    if not ends:
-        raise StudyError(
-            f"chain.total: expected the number of time windows of the whole chain, since {configuration.path.name} "
-            "does not say how many there are, found none"
-        )
-    return max(math.ceil(min(ends) - _ROUNDING * min(ends)), 1)
-
-
-def _ends(scheme: CouplingScheme, longest: float) -> list[float]:
-    """Return the limits of a coupling scheme, in windows of the longest."""
-    share = 1.0 if scheme.window_size_from_first else scheme.time_window_size / longest
-    ends = [] if scheme.max_time_windows is None else [scheme.max_time_windows * share]
-    if scheme.max_time is not None and not math.isnan(scheme.time_window_size):
-        ends.append(scheme.max_time / longest)
-    return ends
 
 
 def _start_time_is_used(study: Study) -> bool:

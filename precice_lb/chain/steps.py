@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,6 @@ class Chain:
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
         self._read: dict[str, CoupledRun] = {}
-        self._earlier: list[CoupledRun] | None = None
 
     @property
     def running(self) -> RunRecord | None:
@@ -146,7 +146,7 @@ class Chain:
             windows_left=self.windows.total - self.windows_done,
             segment_windows=self.windows.of_next(segments),
             allow=study.allow,
-            earlier=earlier_samples(self._existing(), iterations),
+            earlier=earlier_samples(self._existing, iterations),
             failed=[found.ranks for found in failed_splits(self.state.runs)],
             layouts=self.layouts,
         )
@@ -160,19 +160,18 @@ class Chain:
         """Write a split: so many ranks, or cores as ranks and threads."""
         return split_text(split, self.layouts) + ("" if self.layouts else " ranks")
 
+    @cached_property
     def _existing(self) -> list[CoupledRun]:
-        if self._earlier is None:
-            found, _ = measured_runs(self.study.existing_runs)
-            # Those on smaller meshes say nothing of this case.
-            self._earlier = [run for run in found if all(map(self._is_of_case, run.participants.values()))]
-        return self._earlier
+        found, _ = measured_runs(self.study.existing_runs)
+        # Those on smaller meshes say nothing of this case.
+        return [run for run in found if all(map(self._is_of_case, run.participants.values()))]
 
     def _is_of_case(self, part: ParticipantRun) -> bool:
         stated = part.metadata.get("parameters") or {}
         return all(stated.get(name, value) == value for name, value in self.study.parameter.items())
 
     def _all_runs(self) -> list[CoupledRun]:
-        return [*self._existing(), *(self.read(record) for record in self.state.finished)]
+        return [*self._existing, *(self.read(record) for record in self.state.finished)]
 
     def enter(self, decision: Decision) -> RunRecord:
         """Enter the next segment into the state, before anything of it exists."""

@@ -128,7 +128,6 @@ def recommend_case(
     from precice_lb.calibrate.read import question_from
     from precice_lb.calibrate.settings import overlaid, tables_from
     from precice_lb.cli.recommend import split_values
-    from precice_lb.inside.balanced import balanced, read_gains
     from precice_lb.recommend import recommend
     from precice_lb.recommend.sources import measured_under
     from precice_lb.recommend.versions import without_unmeasured
@@ -150,8 +149,6 @@ def recommend_case(
             f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
         )
     asked = question.recommend
-    if asked.inside:
-        measurements = balanced(measurements, [read_gains(path) for path in asked.inside])
     bounds = question.participants
     dofs = {name: own.degrees_of_freedom for name, own in bounds.items() if own.degrees_of_freedom is not None}
     measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
@@ -171,7 +168,7 @@ def recommend_case(
         "parameters": {key: None if value == "any" else value for key, value in question.parameter.items()}
         or parameters,
         "prefer": preference(case.prefer) if case.prefer else None,
-        **asked.model_dump(exclude={"inside"}, exclude_none=True),
+        **asked.model_dump(exclude_none=True),
     }
     words = {key: value for key, value in words.items() if value not in (None, {})}
     count, constraints = demands.constraints(total)

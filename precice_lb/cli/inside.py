@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Literal
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.exceptions import DataError
+from precice_lb.names import say
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
-    from precice_lb.inside import Cells, RankLoad
+    from precice_lb.inside import Balance
     from precice_lb.inside.loads import Counts
 
 
@@ -68,26 +70,28 @@ def inside(
         bisection (recursive, along coordinates), hilbert (pieces of the space-filling curve), or metis (needs the extra
         metis).
     output
-        Also write inside.json and, with --mesh, the partition and the weights of cells into this directory.
+        Also write inside.json and, with --mesh, the partition and the weights of cells into this directory, and of
+        stores samples.csv: what they would have measured with that partition, for recommend.
     """
     from precice_lb.inside import balance_of, partition_of, read_cells
-    from precice_lb.inside.loads import loads_of_runs
+    from precice_lb.inside.loads import loads_of_runs, loads_of_tables, read_counts, read_seconds
     from precice_lb.report.inside import inside_blocks, write_inside
 
     chosen = _names(features)
+    runs: list[CoupledRun] = []
     if stores:
         if seconds is not None:
             raise DataError("--seconds: expected tables of counts and seconds or stores, found both; give one of them")
         runs, participant = _runs(stores, participant)
-        given = _counted(runs, participant, chosen, counts, mesh, partition)
-        loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=given)
+        held = _counted(runs, participant, chosen, counts, mesh, partition)
+        loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=held)
     elif counts is None or seconds is None:
         found = "--counts alone" if counts else "--seconds alone" if seconds else "neither"
         raise DataError(
             f"expected directories of stores, or both --counts and --seconds, found {found}; give what is missing"
         )
     else:
-        loads = _given(counts, seconds, chosen)
+        loads = loads_of_tables(read_counts(counts, chosen), read_seconds(seconds))
     result = balance_of(loads, participant or "")
     if mesh is not None and not result.costs.problem:
         cells = read_cells(mesh, result.costs.features)
@@ -97,29 +101,27 @@ def inside(
     if result.costs.problem:
         return 1
     if output is not None:
-        name_files(write_inside(result, output), format)
+        name_files([*write_inside(result, output), *_samples(result, runs, output)], format)
     return 0
 
 
 def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name for each in text.split(",") if (name := each.strip())]
+    return None if text is None else [name for part in text.split(",") if (name := part.strip())]
 
 
-def _given(counts: Path, seconds: Path, features: Sequence[str] | None) -> list[RankLoad]:
-    """Read tables; of the features, those that are asked for."""
-    from precice_lb.inside.cost import counts_for
-    from precice_lb.inside.loads import loads_of_tables, read_counts, read_seconds
+def _samples(balance: Balance, runs: Sequence[CoupledRun], directory: Path) -> list[Path]:
+    """Write what the runs would have measured with the partition, as far as their participants can be compared."""
+    from precice_lb.dataset import measurements_from_runs
+    from precice_lb.ingest.csv import write_csv
 
-    loads = loads_of_tables(read_counts(counts), read_seconds(seconds))
-    if features is None:
-        return loads
-    unknown = [name for name in features if name not in loads[0].features]
-    if unknown or not features:
-        raise DataError(
-            f"--features: expected features of {counts} ({', '.join(loads[0].features)}), found "
-            f"{', '.join(unknown) or 'none'}; correct the names"
-        )
-    return [replace(load, features=tuple(features), counts=counts_for(load, features)) for load in loads]
+    if balance.partition is None or not runs:
+        return []
+    try:
+        write_csv(balance.samples(measurements_from_runs(runs)), directory / "samples.csv")
+    except DataError as error:
+        say(f"no samples.csv: {error}", sys.stderr)
+        return []
+    return [directory / "samples.csv"]
 
 
 def _runs(stores: Sequence[Path], participant: str | None) -> tuple[list[CoupledRun], str]:
@@ -142,27 +144,16 @@ def _counted(
     mesh: Path | None,
     partition: str | None,
 ) -> dict[str, Counts] | None:
-    """Take counts from a table, or from a mesh with a partition, beside what was recorded."""
-    from precice_lb.inside import read_cells
+    """Take counts from a table, or from a mesh with a partition of which one rank alone has the whole."""
+    from precice_lb.inside import counts_of, rank_of_cells, read_cells
     from precice_lb.inside.loads import read_counts
 
     if partition is None:
         return read_counts(counts) if counts is not None else None
     if mesh is None or counts is not None:
         raise DataError("--partition: expected --mesh, whose cells it shares out, and no --counts; give these")
-    return _partitioned(runs, participant, read_cells(mesh, features), partition)
-
-
-def _partitioned(runs: Sequence[CoupledRun], participant: str, cells: Cells, partition: str) -> dict[str, Counts]:
-    """Count what ranks of runs with the partition's number of ranks held; one rank alone has the whole mesh."""
-    from precice_lb.inside import counts_of, rank_of_cells
-
+    cells = read_cells(mesh, features)
     rank_of = rank_of_cells(cells, partition)
-    several = int(rank_of.max()) + 1
-    found = {}
-    for run in runs:
-        if participant in run.participants:
-            ranks = run.participants[participant].ranks
-            owners = rank_of * 0 if ranks == 1 else rank_of
-            found[run.name] = (cells.features, counts_of(cells, owners, ranks if ranks == 1 else several))
-    return found
+    parts, whole = counts_of(cells, rank_of, int(rank_of.max()) + 1), counts_of(cells, rank_of * 0, 1)
+    ranks = {run.name: run.participants[participant].ranks for run in runs if participant in run.participants}
+    return {name: (cells.features, whole if count == 1 else parts) for name, count in ranks.items()}

@@ -121,8 +121,8 @@ def named_values(
             if text.lstrip().startswith("{"):
                 pairs = [(str(name), value) for name, value in json.loads(text).items()]
             else:
-                parts = [text] if single else text.split(",")
-                pairs = [(name, value.strip()) for name, _, value in (part.rpartition("=") for part in parts)]
+                parts = [text.partition("=")] if single else [part.rpartition("=") for part in text.split(",")]
+                pairs = [(name, value.strip()) for name, _, value in parts]
             for name, value in pairs:
                 if not name.strip() or value == "":
                     raise ValueError(name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
@@ -77,7 +78,8 @@ def partners(
     from precice_lb.partners import CostModel, measured_start_up, partners_report
     from precice_lb.report.partners import partners_blocks
 
-    configuration, meshes, regions = _meshes(sources, config, mesh or [], partition_array)
+    files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
+    configuration, meshes, regions = _meshes(sources, config, files, partition_array)
     names = list(configuration.participants)
     stated = by_participant(constants or [], ["cores", *CostModel().to_dict()], "--constants", float)
     cores = stated.pop("cores", None)
@@ -86,8 +88,8 @@ def partners(
         meshes,
         regions,
         ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
-        partitions={name: Path(path) for name, path in _pairs(partition or [], "--partition")},
-        vertices=named_values(vertices or [], "--vertices", "mesh=a whole number", lambda _, text: int(text)),
+        partitions=_by_mesh(partition, "--partition", "a file", Path),
+        vertices=_by_mesh(vertices, "--vertices", "a whole number", int),
         steps=steps,
         iterations=iterations,
         model=CostModel(**stated),
@@ -102,8 +104,12 @@ def partners(
     return 0
 
 
+def _by_mesh(texts: list[str] | None, option: str, what: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    return named_values(texts or [], option, f"mesh={what}", lambda _, text: read(text), single=True)
+
+
 def _meshes(
-    sources: tuple[Path, ...], config: Path | None, files: list[str], array: str | None
+    sources: tuple[Path, ...], config: Path | None, files: dict[str, list[str]], array: str | None
 ) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
     from precice_lb.partners import read_exports, read_mesh_files, read_store_meshes
     from precice_lb.precice_xml import read_configuration
@@ -125,18 +131,9 @@ def _meshes(
     if sources and not stores:
         meshes = read_exports(sources, configuration)
     providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
-    for name, text in _pairs(files, "--mesh"):
+    for name, paths in files.items():
         if name not in providers:
             raise DataError(f"--mesh: expected a provided mesh of {config} ({', '.join(providers)}), found {name!r}")
-        paths = text.split(",")
         dimensions = configuration.meshes[name].dimensions
         meshes[name] = read_mesh_files(name, providers[name], paths, dimensions, partition=array)
     return configuration, meshes, regions
-
-
-def _pairs(texts: list[str], option: str) -> list[tuple[str, str]]:
-    pairs = [text.partition("=") for text in texts]
-    for name, sign, value in pairs:
-        if not (name and sign and value):
-            raise DataError(f"{option}: expected mesh=…, found {name!r}; name a mesh of the configuration")
-    return [(name, value) for name, _, value in pairs]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset import Measurements
+from precice_lb.exceptions import DataError
 from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, RankLoad
 from precice_lb.inside.mesh import counts_of
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
-
-FORMAT = "precice-lb-inside"
-FORMAT_VERSION = 1
 
 _SAME_CELLS = 0.01
 """Relative difference up to which a run held as much as the mesh."""
@@ -121,12 +120,35 @@ class Balance:
         wanted = cells.counts[:, [cells.features.index(name) for name in names]].sum(axis=0)
         return bool(np.isfinite(self.busy(load)).all() and np.allclose(held, wanted, rtol=_SAME_CELLS))
 
+    def samples(self, measured: Measurements) -> Measurements:
+        """Take from each sample of the runs what the slowest rank of its run would be faster by in the partition.
+
+        Parameters
+        ----------
+        measured : Measurements
+            Of the same runs.
+
+        Returns
+        -------
+        Measurements
+            Those of other participants as they are.
+        """
+        assert self.partition is not None
+        after = self.partition.seconds.max() / self.partition.seconds.mean()
+        gains = {}
+        for load in self.loads:
+            predicted = self.costs.predict(counts_for(load, self.costs.features))
+            gains[f"run {load.run}"] = max(float(predicted.max() - after * predicted.mean()), 0.0)
+        frame = measured.frames[self.participant]
+        seconds = frame.seconds - np.array([gains[origin] for origin in frame.origin.tolist()])
+        return replace(measured, frames={**measured.frames, self.participant: replace(frame, seconds=seconds)})
+
     def to_dict(self) -> dict[str, Any]:
         """Give everything as JSON-ready values."""
         costs, partition = self.costs, self.partition
         return {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format": "precice-lb-inside",
+            "format_version": 1,
             "participant": self.participant,
             "costs": {
                 name: {"seconds": float(seconds), "standard_error": float(error)}
@@ -219,6 +241,9 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
     """
     places = [cells.features.index(name) for name in costs.features]
     weights = cost_weights(cells, costs)
+    if not 1 <= ranks <= len(weights):
+        where = f"{cells.source}: " if cells.source else ""
+        raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
 
     def predicted(rank_of: NDArray[np.int64]) -> NDArray[np.float64]:
         return costs.predict(counts_of(cells, rank_of, ranks)[:, places])

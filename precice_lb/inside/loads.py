@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,39 +130,60 @@ class Cells:
         return starts, pairs[order, 1]
 
 
-Key = TypeVar("Key")
+Values: TypeAlias = NDArray[np.float64]
 
 Counts = tuple[tuple[str, ...], NDArray[np.float64]]
 """Features, and how much of each every rank holds: shape (ranks, features)."""
 
 
-def read_counts(path: Path) -> dict[str, Counts]:
+def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, Counts]:
     """Read the columns ``rank``, ``feature``, ``count`` and perhaps ``run``, by run; what is not said is 0."""
-    values: dict[str, dict[tuple[int, str], float]] = {}
-    for where, row in read_rows(path, ("rank", "feature", "count"), ("run",)):
-        rank, feature = _rank(where, row["rank"]), row["feature"]
-        if not feature:
-            raise DataError(f"{where}: expected the name of a feature in column feature, found nothing")
-        count = checked_number(where, "count", row["count"], "a number of at least 0", lambda x: x >= 0)
-        _add(values, row.get("run", ""), (rank, feature), count, f"{where}: expected each feature of a rank once")
-    features = tuple(dict.fromkeys(feature for run in values.values() for _, feature in run))
-    tables = {}
-    for name, run in values.items():
-        table = np.zeros((_ranks(path, name, {rank for rank, _ in run}), len(features)))
-        for (rank, feature), count in run.items():
-            table[rank, features.index(feature)] = count
-        tables[name] = (features, table)
-    return tables
+    values = _read(path, ("feature", "count"), "a number of at least 0", "each feature of a rank")
+    known = list(dict.fromkeys(feature for run in values.values() for _, feature in run))
+    chosen = known if features is None else list(features)
+    unknown = [name for name in chosen if name not in known]
+    if unknown or features == []:
+        raise DataError(
+            f"--features: expected features of {path} ({', '.join(known)}), found {', '.join(unknown) or 'none'}; "
+            "correct the names"
+        )
+    return {name: (tuple(chosen), _table_of(path, name, run, chosen)) for name, run in values.items()}
 
 
 def read_seconds(path: Path) -> dict[str, NDArray[np.float64]]:
     """Read the columns ``rank``, ``seconds`` (busy ones per time window), perhaps ``run``: shape (ranks,), by run."""
-    values: dict[str, dict[int, float]] = {}
-    for where, row in read_rows(path, ("rank", "seconds"), ("run",)):
-        rank = _rank(where, row["rank"])
-        seconds = checked_number(where, "seconds", row["seconds"], "seconds of at least 0", lambda x: x >= 0)
-        _add(values, row.get("run", ""), rank, seconds, f"{where}: expected each rank once")
-    return {name: np.array([run[rank] for rank in range(_ranks(path, name, set(run)))]) for name, run in values.items()}
+    values = _read(path, ("seconds",), "seconds of at least 0", "each rank")
+    return {name: _table_of(path, name, run, [""])[:, 0] for name, run in values.items()}
+
+
+def _read(path: Path, columns: tuple[str, ...], wanted: str, what: str) -> dict[str, dict[tuple[int, str], float]]:
+    """Read the value in the last column by run, and by rank and feature where these are told apart."""
+    values: dict[str, dict[tuple[int, str], float]] = {}
+    for where, row in read_rows(path, ("rank", *columns), ("run",)):
+        rank, run = whole_number(row["rank"]), row.get("run", "")
+        if rank is None or rank < 0:
+            raise DataError(f"{where}: expected a rank, a whole number from 0, in column rank, found {row['rank']!r}")
+        key = rank, row.get("feature", "")
+        if "feature" in columns and not key[1]:
+            raise DataError(f"{where}: expected the name of a feature in column feature, found nothing")
+        rows = values.setdefault(run, {})
+        if key in rows:
+            where += f": expected {what} once{f' in run {run!r}' if run else ''}"
+            raise DataError(f"{where}, found this one again; leave one out")
+        rows[key] = checked_number(where, columns[-1], row[columns[-1]], wanted, lambda x: x >= 0)
+    return values
+
+
+def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], features: Sequence[str]) -> Values:
+    """Give the values of a run, shape (ranks, features), whose ranks are numbered from 0 without a gap."""
+    ranks = {rank for rank, _ in run}
+    missing = next((rank for rank in range(len(ranks)) if rank not in ranks), None)
+    if missing is not None:
+        raise DataError(
+            f"{path}: {_of(name)}expected ranks from 0 to {max(ranks)}, found none with number {missing}; add its rows "
+            "(a count of 0 where it holds nothing)"
+        )
+    return np.array([[run.get((rank, feature), 0.0) for feature in features] for rank in range(len(ranks))])
 
 
 def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, NDArray[np.float64]]) -> list[RankLoad]:
@@ -184,42 +205,12 @@ def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, NDArray[
     return [RankLoad(name, *counts[name], timed) for name, timed in seconds.items()]
 
 
-def _add(values: dict[str, dict[Key, float]], run: str, key: Key, value: float, expected: str) -> None:
-    rows = values.setdefault(run, {})
-    if key in rows:
-        raise DataError(f"{expected}{f' in run {run!r}' if run else ''}, found this one again; leave one out")
-    rows[key] = value
-
-
-def _rank(where: str, text: str) -> int:
-    rank = whole_number(text)
-    if rank is None or rank < 0:
-        raise DataError(f"{where}: expected a rank, a whole number from 0, in column rank, found {text!r}")
-    return rank
-
-
-def _ranks(path: Path, run: str, ranks: set[int]) -> int:
-    """Count the ranks of a run, which are numbered from 0 without a gap."""
-    missing = next((rank for rank in range(len(ranks)) if rank not in ranks), None)
-    if missing is not None:
-        raise DataError(
-            f"{path}: {_of(run)}expected ranks from 0 to {max(ranks)}, found none with number {missing}; add its rows "
-            "(a count of 0 where it holds nothing)"
-        )
-    return len(ranks)
-
-
 def _of(run: str) -> str:
     return f"run {run!r}: " if run else ""
 
 
 INTERFACE = "interface vertices"
 """The feature that needs no counting: how many vertices of coupling meshes a rank has."""
-
-Values: TypeAlias = NDArray[np.float64]
-
-
-_Busy: TypeAlias = Callable[[CoupledRun, ParticipantRun], Values]
 
 _WAYS = (
     "record the solver on one rank with as many meshes of other counts as there are features (nothing waits there), "
@@ -274,40 +265,35 @@ def loads_of_runs(
             f"{participant}: expected runs of it with time windows after the warm-up, found none in "
             f"{plural(len(runs), 'run')} (participants: {found}); record it, or name another participant"
         )
-    for run in used:
-        _check_ranks(run, participant)
     held = [_held(run, participant, counts or {}) for run in used]
     chosen = _features(participant, features, held)
     tables = [_table(run, participant, chosen, own) for run, own in zip(used, held, strict=True)]
     serial = [at for at, run in enumerate(used) if run.participants[participant].ranks == 1]
     if serial and np.linalg.matrix_rank(np.concatenate([tables[at] for at in serial])) == len(chosen):
-        way: tuple[str, _Busy] = "serial", _alone
-    elif sections:
-        way = "sections", _in_sections(tuple(sections))
+        basis = "serial"
     else:
-        way = "mpi", _without_mpi
-    basis, busy = way
+        basis = "sections" if sections else "mpi"
     loads = []
     for run, table in zip(used, tables, strict=True):
         part = run.participants[participant]
-        seconds = busy(run, part) + (np.nan_to_num(part.rank_mapping) if INTERFACE in chosen else 0.0)
+        if basis == "serial":
+            seconds = part.rank_solve if part.ranks == 1 else np.full(part.ranks, np.nan)
+        else:
+            seconds = _in_sections(run, part, sections) if sections else _without_mpi(run, part)
+        if INTERFACE in chosen:
+            seconds = seconds + np.nan_to_num(part.rank_mapping)
         loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds, dtype=np.float64), basis))
     return loads
-
-
-def _check_ranks(run: CoupledRun, participant: str) -> None:
-    part = run.participants[participant]
-    without = np.flatnonzero(np.isnan(part.rank_solve))
-    if len(without):
-        raise DataError(
-            f"run {run.name}: expected stores of all {part.ranks} ranks of {participant}, found none of "
-            f"{_listed(without)}; give the directories of all hosts, or leave the run out"
-        )
 
 
 def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Values]:
     """Give what each rank of a run held, by feature, each of shape (ranks,)."""
     part = run.participants[participant]
+    if len(without := np.flatnonzero(np.isnan(part.rank_solve))):
+        raise DataError(
+            f"run {run.name}: expected stores of all {part.ranks} ranks of {participant}, found none of "
+            f"{_listed(without)}; give the directories of all hosts, or leave the run out"
+        )
     held = {INTERFACE: part.rank_vertices} if np.isfinite(part.rank_vertices).all() else {}
     held |= part.rank_counts
     names, table = given.get(run.name) or given.get("") or ((), np.empty((part.ranks, 0)))
@@ -350,26 +336,16 @@ def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Map
     return np.stack([held[name] for name in features], axis=1)
 
 
-def _alone(run: CoupledRun, part: ParticipantRun) -> Values:
-    return part.rank_solve if part.ranks == 1 else np.full(part.ranks, np.nan)
-
-
-def _in_sections(names: tuple[str, ...]) -> _Busy:
-    def busy(run: CoupledRun, part: ParticipantRun) -> Values:
-        unknown = [name for name in names if name not in part.rank_sections]
-        if unknown:
-            known = ", ".join(part.rank_sections) or "none"
-            raise DataError(
-                f"run {run.name}: expected profiling sections that {part.participant} recorded ({known}), found "
-                f"{', '.join(unknown)}; correct the names, or leave the run out"
-            )
-        # A rank that never began a section had nothing to do in it.
-        total = np.zeros(part.ranks)
-        for name in dict.fromkeys(names):
-            total += np.nan_to_num(part.rank_sections[name])
-        return total
-
-    return busy
+def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Values:
+    unknown = [name for name in names if name not in part.rank_sections]
+    if unknown:
+        known = ", ".join(part.rank_sections) or "none"
+        raise DataError(
+            f"run {run.name}: expected profiling sections that {part.participant} recorded ({known}), found "
+            f"{', '.join(unknown)}; correct the names, or leave the run out"
+        )
+    # A rank that never began a section had nothing to do in it.
+    return sum((np.nan_to_num(part.rank_sections[name]) for name in dict.fromkeys(names)), np.zeros(part.ranks))
 
 
 def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Values:

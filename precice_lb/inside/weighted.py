@@ -79,7 +79,6 @@ def bisection(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray
     Another axis is cut where its largest part is better by more than 30 %. Oskooi et al., section 3 (see the
     documentation); Berger and Bokhari, IEEE Trans. Comput. C-36 (1987).
     """
-    _check(cells, weights, ranks)
     rank_of = np.zeros(len(weights), np.int64)
     parts = [(np.arange(len(weights)), 0, ranks)]
     while parts:
@@ -161,7 +160,6 @@ def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
     """Pieces of the Hilbert curve through the cells' centres, the largest as small as can be."""
-    _check(cells, weights, ranks)
     order = hilbert_order(cells.centres)
     rank_of = np.empty(len(order), np.int64)
     rank_of[order] = np.repeat(np.arange(ranks), np.diff(pieces(weights[order], ranks), prepend=0))
@@ -170,7 +168,6 @@ def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[n
 
 def metis(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
     """METIS on the graph of cells that share a face, by pymetis."""
-    _check(cells, weights, ranks)
     try:
         library: Any = importlib.import_module("pymetis")
     except ImportError:
@@ -199,14 +196,6 @@ def whole_weights(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Give weights, shape (cells,), as whole numbers of at least 1 that METIS can add up."""
     shares = weights / weights.max() if weights.any() else np.ones(len(weights))
     return np.asarray(np.maximum(np.round(shares * (_WHOLE / shares.sum())), 1), dtype=np.int64)
-
-
-def _check(cells: Cells, weights: NDArray[np.float64], ranks: int) -> None:
-    if weights.shape != (len(cells.centres),) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError(f"expected a weight from 0 for each of {len(cells.centres)} cells, found others")
-    if not 1 <= ranks <= len(weights):
-        where = f"{cells.source}: " if cells.source else ""
-        raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
 
 
 PARTITIONERS: dict[str, Callable[[Cells, NDArray[np.float64], int], NDArray[np.int64]]] = {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from precice_lb.partners.analysis import CostModel, LinkPartners, StartUp, StartUpCounts
-from precice_lb.partners.level1 import connected_ranks
 from precice_lb.partners.links import Link, LinkMapping
-from precice_lb.partners.meshes import PartitionedMesh, make_mesh, read_partition
+from precice_lb.partners.meshes import PartitionedMesh, connected_ranks, make_mesh, read_partition
 from precice_lb.partners.report import Forecast, PartnersReport, partners_report, write_pairs
 from precice_lb.partners.sources import measured_start_up, read_exports, read_mesh_files, read_store_meshes
 

@@ -16,10 +16,9 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
 
 _INDEX = 4
 # Of either scheme: the primary ranks connect, and count, number and distribute the vertices of their meshes.

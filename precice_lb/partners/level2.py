@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
-from precice_lb.partners.level1 import overlapping_pairs
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh
+from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
 from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
 
 _MAPPINGS = (
@@ -95,28 +94,26 @@ def needed_vertices(
     return _Search(link, provider, local, region, boxes, scheme).run()
 
 
+@dataclass
 class _Search:
     """One received mesh; vertices are positions in the provider's mesh throughout."""
 
-    def __init__(
-        self,
-        link: Link,
-        provider: PartitionedMesh,
-        local: Mapping[str, PartitionedMesh],
-        region: NDArray[np.float64] | None,
-        boxes: NDArray[np.float64],
-        two_level: bool,
-    ) -> None:
-        self.link, self.local, self.region, self.boxes = link, local, region, boxes
-        self.two_level, self.points = two_level, provider.points(_WHY)
-        self._everything = np.arange(len(self.points))
-        self.open_choices = 0
-        self.approximated: dict[str, None] = {}
+    link: Link
+    provider: PartitionedMesh
+    local: Mapping[str, PartitionedMesh]
+    region: NDArray[np.float64] | None
+    boxes: NDArray[np.float64]
+    two_level: bool
+    open_choices: int = 0
+    approximated: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.points, cells = self.provider.points(_WHY), self.provider.cells
         # A filtered vertex lies in the rank's box, and so belongs to a connected rank also in one level.
-        connected = two_level or link.filtered
-        self._pairs = overlapping_pairs(boxes, provider.boxes) if connected else None
-        self._offsets = provider.offsets
-        self._cells = CellIndex(provider.cells, len(self.points)) if provider.cells else None
+        connected = self.two_level or self.link.filtered
+        self._pairs = overlapping_pairs(self.boxes, self.provider.boxes) if connected else None
+        self._offsets = self.provider.offsets
+        self._cells = CellIndex(cells, len(self.points)) if cells else None
 
     def run(self) -> Needs:
         """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
@@ -140,7 +137,7 @@ class _Search:
 
     def _candidates(self, rank: int) -> NDArray[np.int64]:
         """Vertices that reach the rank's mappings, in global order."""
-        vertices = self._everything
+        vertices = np.arange(len(self.points))
         if self._pairs is not None:
             begin, end = np.searchsorted(self._pairs[:, 0], (rank, rank + 1))
             parts = [vertices[self._offsets[p] : self._offsets[p + 1]] for p in self._pairs[begin:end, 1]]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, DataError
-from precice_lb.partners.level1 import check_boxes, scaled_boxes
-from precice_lb.partners.meshes import PartitionedMesh, united
+from precice_lb.partners.meshes import PartitionedMesh, check_boxes, scaled_boxes, united
 from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
 from precice_lb.precice_xml.elements import Element
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from precice_lb.partners.level1 import overlapping_pairs
+from precice_lb.partners.meshes import overlapping_pairs
 
 _ZERO = 1e-14
 # Relative difference of distances that rounding may make.

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
-from precice_lb.partners.level1 import overlapping_pairs, scaled_boxes
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, read_partition, repartition
+from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs, read_partition, repartition, scaled_boxes
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, accepted_ranks
 

@@ -213,6 +213,24 @@ class Configuration:
     coupling_schemes: tuple[CouplingScheme, ...]
     root: Element
 
+    @property
+    def longest_window(self) -> float:
+        """Simulated seconds of a time window, the longest where schemes differ; NaN where participants size them."""
+        sizes = [scheme.time_window_size for scheme in self.coupling_schemes if not scheme.window_size_from_first]
+        return max(sizes, default=math.nan)
+
+    @property
+    def windows(self) -> int | None:
+        """Time windows, the longest where schemes differ, until the first scheme ends; None where there is no end."""
+        longest, ends = self.longest_window, []
+        for scheme in self.coupling_schemes:
+            share = 1.0 if scheme.window_size_from_first else scheme.time_window_size / longest
+            ends += [] if scheme.max_time_windows is None else [scheme.max_time_windows * share]
+            ends += [] if scheme.max_time is None or scheme.window_size_from_first else [scheme.max_time / longest]
+        first = min(filter(math.isfinite, ends), default=None)
+        # A window is not left out for the rounding of its end.
+        return None if first is None else max(math.ceil(first * (1.0 - 1e-9)), 1)
+
 
 def read_configuration(path: str | Path) -> Configuration:
     """Read what a preCICE 3 configuration says.

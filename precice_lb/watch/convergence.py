@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
 from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
-from precice_lb.watch.ranks import Series
 from precice_lb.watch.run import LiveRun, Searches
 
 # Columns of the iterations log that every coupling has; what follows is of its acceleration.
@@ -60,43 +58,14 @@ class Convergence:
     residuals: tuple[Residual, ...]
 
 
+@dataclass
 class _Windows:
-    """Iterations of a run's time windows, in memory that does not grow with them."""
+    """Iterations of a run's time windows, and what its log says of the last one."""
 
-    def __init__(self, latest: int) -> None:
-        self.latest: deque[int] = deque(maxlen=latest)
-        self.not_converged: int | None = 0
-        self.acceleration: dict[str, int] = {}
-        self.last = 0
-        self._counts: Counter[int] = Counter()
-
-    def add(self, iterations: NDArray[np.int64], not_converged: int | None) -> None:
-        """Take the iterations of the next windows, and how many of these have not converged."""
-        values = iterations.tolist()
-        self.latest.extend(values)
-        self._counts.update(values)
-        known = self.not_converged is not None and not_converged is not None
-        self.not_converged = (self.not_converged or 0) + (not_converged or 0) if known else None
-
-    @property
-    def number(self) -> int:
-        """How many windows there are."""
-        return self._counts.total()
-
-    def are_of(self, series: Series) -> bool:
-        """Whether they are the windows that a participant has done."""
-        total = sum(iterations * number for iterations, number in self._counts.items())
-        return (self.number, total) == (len(series.iterations), int(series.iterations.sum()))
-
-    @property
-    def median(self) -> float:
-        """Median of all; NaN if there are none."""
-        values = sorted(self._counts)
-        if not values:
-            return math.nan
-        upto = np.cumsum([self._counts[value] for value in values])
-        lower, upper = np.searchsorted(upto, [(upto[-1] - 1) // 2, upto[-1] // 2], side="right")
-        return float(values[lower] + values[upper]) / 2
+    iterations: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    not_converged: int | None = 0
+    acceleration: dict[str, int] = field(default_factory=dict)
+    last: int = 0
 
 
 class CouplingTail:
@@ -110,7 +79,7 @@ class CouplingTail:
         self._searches = searches
         self._size = latest
         self._tail: IterationsTail | None = None
-        self._windows = _Windows(latest)
+        self._windows = _Windows()
         self._row: dict[str, float] = {}
         self._seen: tuple[int, ...] = ()
 
@@ -122,7 +91,7 @@ class CouplingTail:
         for name in names:
             if (log := self._find(run, name)) is not None:
                 self._read(log)
-                if run.has_ended and name in run.ranks and not self._windows.are_of(run.series[name]):
+                if run.has_ended and name in run.ranks and not self._is_of(run.series[name].iterations):
                     continue
                 is_judge = name == self._scheme.judge
                 row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
@@ -131,10 +100,14 @@ class CouplingTail:
             if name in run.ranks and run.ranks[name][0].is_recorded:
                 iterations = run.series[name].iterations.astype(np.int64)
                 most = self._scheme.max_iterations
-                windows = _Windows(self._size)
-                windows.add(iterations, 0 if most is None else int((iterations >= most).sum()))
+                windows = _Windows(iterations, 0 if most is None else int((iterations >= most).sum()))
                 return self._result(name, "store", windows, {})
         return None
+
+    def _is_of(self, iterations: NDArray[np.float64]) -> bool:
+        """Whether the log tells of the windows that a participant has done."""
+        logged = self._windows.iterations
+        return (len(logged), logged.sum()) == (len(iterations), iterations.sum())
 
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""
@@ -151,19 +124,20 @@ class CouplingTail:
     def _read(self, log: Path) -> None:
         """Count the windows that the log tells of since it was read last."""
         if self._tail is None or self._tail.path != log:
-            self._tail, self._windows = IterationsTail(log), _Windows(self._size)
+            self._tail, self._windows = IterationsTail(log), _Windows()
         try:
             for columns in self._tail:
                 windows = columns["TimeWindow"]
                 # A log that begins anew is of another run, but for one that goes on with the next window: preCICE
                 # starts a new one when a mesh is reset.
-                if windows[0] != self._windows.last + 1 and self._windows.last:
-                    self._windows = _Windows(self._size)
-                judged = columns.get("Convergence")
-                self._windows.add(columns["Iterations"], None if judged is None else int((judged == 0).sum()))
-                self._windows.last = int(windows[-1])
-                more = {name: int(values[-1]) for name, values in columns.items() if name not in _COMMON}
-                self._windows.acceleration = more
+                before = _Windows() if windows[0] != self._windows.last + 1 and self._windows.last else self._windows
+                judged, failed = columns.get("Convergence"), before.not_converged
+                self._windows = _Windows(
+                    np.append(before.iterations, columns["Iterations"]),
+                    None if judged is None or failed is None else failed + int((judged == 0).sum()),
+                    {name: int(values[-1]) for name, values in columns.items() if name not in _COMMON},
+                    int(windows[-1]),
+                )
         except DataError as error:
             self.problem = str(error)
 
@@ -184,9 +158,9 @@ class CouplingTail:
             participants=scheme.participants,
             participant=name,
             source=source,
-            windows=windows.number,
-            iterations_latest=float(np.median(windows.latest)) if windows.latest else math.nan,
-            iterations=windows.median,
+            windows=len(windows.iterations),
+            iterations_latest=_median(windows.iterations[-self._size :]),
+            iterations=_median(windows.iterations),
             max_iterations=scheme.max_iterations,
             not_converged=windows.not_converged if scheme.measures else None,
             acceleration=windows.acceleration,
@@ -194,6 +168,10 @@ class CouplingTail:
             iteration=int(row.get("Iteration", 0)),
             residuals=tuple(_residual(each, row) for each in scheme.measures) if row else (),
         )
+
+
+def _median(iterations: NDArray[np.int64]) -> float:
+    return float(np.median(iterations)) if len(iterations) else math.nan
 
 
 def _residual(measure: ConvergenceMeasure, row: Mapping[str, float]) -> Residual:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.guesses import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
-from precice_lb.precice_xml.config import CouplingScheme
 from precice_lb.recommend import load_sources
 from precice_lb.watch.convergence import CouplingTail
-from precice_lb.watch.ranks import Series
-from precice_lb.watch.run import LiveRun, RunFiles, Searches
+from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches, Series
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
-
-Array = NDArray[np.float64]
 
 LATEST = 8
 """Time windows that count as the latest ones."""
@@ -87,10 +82,9 @@ class Observer:
         self._files = RunFiles(self.directory, self.searches)
         self._run: LiveRun | None = None
         self._couplings: list[CouplingTail] = []
-        self._rebalance: Rebalance | None = None
-        self._rebalance_for: dict[str, float] = {}
-        self._rebalance_windows = 0
-        self._rebalance_problem = ""
+        # What another split would bring or why that is unknown, and the seconds and windows that it was asked for.
+        self._rebalance: Rebalance | str = ""
+        self._asked_for: tuple[dict[str, float], int] = {}, 0
 
     def poll(self) -> Snapshot | None:
         """Read what is new.
@@ -104,7 +98,7 @@ class Observer:
         if run is None:
             return None
         if run is not self._run:
-            self._rebalance, self._rebalance_for, self._rebalance_windows, self._rebalance_problem = None, {}, 0, ""
+            self._asked_for = {}, 0
             self._earlier = self._given if self._given is not None else self._found(run)
             schemes = [] if run.parsed is None else run.parsed.coupling_schemes
             self._couplings = [
@@ -138,12 +132,12 @@ class Observer:
         windows = min(each.windows for each in participants)
         cores = np.array([each.layout.cores for each in participants], dtype=np.float64)
         waiting = np.array([each.wait_share for each in participants])
-        ending = None if run.parsed is None else _last_window(run.parsed.coupling_schemes)
+        ending = None if run.parsed is None else run.parsed.windows
         convergence = [tail.update(run) for tail in self._couplings]
         notes = [*run.notes, *(tail.problem for tail in self._couplings if tail.problem)]
         better = self._better(run, participants, windows)
-        if better is None and self._rebalance_problem:
-            notes.append(f"no split to compare with: {self._rebalance_problem}")
+        if isinstance(better, str):
+            notes.append(f"no split to compare with: {better}")
         return Snapshot(
             run=run.name,
             unix_seconds=time.time(),
@@ -156,27 +150,24 @@ class Observer:
             guess=mode_of(run.metadata.values()),
             predictors=predictors_of([series.guessed(warmup) for series in run.series.values()]),
             latest=LATEST,
-            rebalance=better,
+            rebalance=None if isinstance(better, str) else better,
             notes=tuple(notes),
         )
 
-    def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Rebalance | None:
-        """Think the split over, where there is reason to."""
+    def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Rebalance | str:
+        """Think the split over, where there is reason to; say why that cannot be done."""
         own = {each.participant: each.compute_seconds for each in participants}
         unknown = [
             *run.missing,
             *(name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)),
         ]
         if unknown:
-            self._rebalance_problem = (
-                f"expected the compute seconds of all participants, found none of {', '.join(unknown)} yet"
-            )
-            return None
-        last = self._rebalance_for
+            return f"expected the compute seconds of all participants, found none of {', '.join(unknown)} yet"
+        last, before = self._asked_for
         same = last.keys() == own.keys() and all(abs(own[name] / last[name] - 1) < _CHANGED for name in own)
-        if same and windows < _MORE * self._rebalance_windows:
+        if same and windows < _MORE * before:
             return self._rebalance
-        self._rebalance_for, self._rebalance_windows = own, windows
+        self._asked_for = own, windows
         try:
             self._rebalance = rebalance(
                 run.configuration,
@@ -191,9 +182,8 @@ class Observer:
                 layouts={each.participant: each.layout for each in participants},
                 versions={name: str(each.get("version", "")) for name, each in run.metadata.items()},
             )
-            self._rebalance_problem = ""
         except PreciceLBError as error:
-            self._rebalance, self._rebalance_problem = None, str(error)
+            self._rebalance = str(error)
         return self._rebalance
 
 
@@ -244,14 +234,6 @@ def _share(wait: Array, wall: Array) -> float:
 def _median(values: Array) -> float:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else math.nan
-
-
-def _last_window(schemes: Iterable[CouplingScheme]) -> int | None:
-    """Find the window after which the first coupling scheme ends; None where there is no end."""
-    ends = [float(scheme.max_time_windows) for scheme in schemes if scheme.max_time_windows is not None]
-    ends += [scheme.max_time / scheme.time_window_size for scheme in schemes if scheme.max_time is not None]
-    known = [math.ceil(end - 1e-9) for end in ends if math.isfinite(end)]
-    return min(known, default=None)
 
 
 def watch_run(

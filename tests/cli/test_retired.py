@@ -51,6 +51,7 @@ def test_commands_and_options_say_what_to_use_instead(
     [
         ("[runs]", 'design = "grid"', "runs.design"),
         ("[runs]", "beside = true", "runs.beside"),
+        ("[recommend]", 'inside = ["out"]', "recommend.inside"),
         ("[emulation]", 'law = "law.json"', "emulation"),
     ],
 )

@@ -1,126 +1,89 @@
-"""A participant that will run in balance costs less, needs fewer ranks, and the recommendation says so."""
+"""A participant that will run in balance costs less, needs fewer ranks, and a recommendation of its samples says so."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from coupled_runs import coupled_run
 
 from precice_lb.__main__ import main
-from precice_lb.dataset import Measurements, Samples
-from precice_lb.exceptions import DataError
-from precice_lb.inside.balanced import Gains, balanced, read_gains
+from precice_lb.dataset import CoupledRun, Measurements, Samples, measurements_from_runs
+from precice_lb.ingest.csv import read_csv, write_csv
+from precice_lb.inside import Balance, FeatureCosts, Partition, RankLoad
 from precice_lb.recommend import recommend_split
-from precice_lb.recommend.sources import measurements_from_arrays
 
-RANKS = np.array([2, 4, 8, 16, 32])
-# Fluid's slowest rank takes 1.6 times the mean, at all splits.
-FLUID = np.column_stack([RANKS, 1.6 * 40.0 / RANKS])
+RANKS = np.array([1, 2, 4, 8, 16, 32])
+# Fluid's slowest rank takes 1.6 times the mean, at all splits but that of one rank.
+SLOWEST = np.where(RANKS > 1, 1.6, 1.0)
+FLUID = np.column_stack([RANKS, SLOWEST * 40.0 / RANKS])
 SOLID = np.column_stack([RANKS, 40.0 / RANKS])
+ORIGINS = np.array([f"run {ranks}" for ranks in RANKS])
+MEASURED = Measurements({"Fluid": Samples(*FLUID.T, origin=ORIGINS), "Solid": Samples(*SOLID.T, origin=ORIGINS)})
 
 
-def content(**changes: Any) -> dict[str, Any]:
-    runs = [
-        {"run": str(p), "ranks": p, "predicted": [64.0 / p, *[40.0 / p] * (p - 2), 16.0 / p]} for p in RANKS.tolist()
-    ]
-    told = {"format": "precice-lb-inside", "format_version": 1, "participant": "Fluid", "runs": runs}
-    return told | {"partition": {"seconds": [1.02, 1.0, 0.98]}} | changes
+def uneven_run(ranks: int) -> CoupledRun:
+    """A has 960 cells of fluid and 120 porous ones, half of these on its first rank; its ranks wait inside solve."""
+    counts = {"fluid": np.full(ranks, 960 / ranks), "porous": np.r_[60.0, np.full(ranks - 1, 60 / (ranks - 1))]}
+    work = 1e-3 * counts["fluid"] + 9e-3 * counts["porous"]
+    slowest = np.full(12, work.max())
+    whole = coupled_run(f"{ranks}", {"A": ranks, "B": 4}, {"A": slowest, "B": 0.3 * slowest}, np.ones(12), serial=False)
+    measured = {"rank_counts": counts, "rank_solve": np.full(ranks, work.max()), "rank_mpi": work.max() - work}
+    part = dataclasses.replace(whole.participants["A"], **measured)  # type: ignore[arg-type]
+    return dataclasses.replace(whole, participants=whole.participants | {"A": part})
 
 
-def written(directory: Path, **changes: Any) -> Path:
-    path = directory / "inside.json"
-    path.write_text(json.dumps(content(**changes)), encoding="utf-8")
-    return path
+def balance(after: float = 1.02) -> Balance:
+    """Fluid's runs, whose cells take a second each, and a partition whose slowest rank takes ``after`` of the mean."""
+    loads = []
+    for ranks, slowest in zip(RANKS.tolist(), SLOWEST, strict=True):
+        counts = np.full((ranks, 1), 40.0 / ranks)
+        counts[0] *= slowest
+        counts[-1] *= 2.0 - slowest
+        loads.append(RankLoad(str(ranks), ("cells",), counts, np.full(ranks, np.nan)))
+    costs = FeatureCosts(("cells",), np.ones(1), np.zeros(1))
+    partition = Partition("bisection", None, None, None, np.array([after, 1.0, 2.0 - after]), None)  # type: ignore[arg-type]
+    return Balance(loads, costs, partition, "Fluid")
 
 
-def test_samples_lose_what_the_slowest_rank_would_gain(tmp_path: Path) -> None:
-    written(tmp_path)
-    found = balanced(measurements_from_arrays({"Fluid": FLUID, "Solid": SOLID}), [read_gains(tmp_path)])
-    np.testing.assert_allclose(found.samples["Fluid"][:, 1], 1.02 * 40.0 / RANKS)
-    np.testing.assert_array_equal(found.samples["Solid"], SOLID)
-    assert found.remarks == (
-        "Fluid is taken to run in balance, on partitions as precice-lb inside writes them: 36 to 36 % less per time "
-        "window than measured.",
-    )
+def test_samples_lose_what_the_slowest_rank_would_gain() -> None:
+    samples = balance().samples(MEASURED).samples
+    # One rank is in balance anyway.
+    np.testing.assert_allclose(samples["Fluid"], np.column_stack([RANKS, [40.0, *1.02 * 40.0 / RANKS[1:]]]))
+    np.testing.assert_array_equal(samples["Solid"], SOLID)
 
 
-def test_a_balanced_participant_needs_fewer_ranks() -> None:
-    measurements = measurements_from_arrays({"Fluid": FLUID, "Solid": SOLID})
-    runs = tuple(RANKS.tolist())
-    balance = Gains("Fluid", runs, tuple(64.0 / RANKS), tuple(40.0 / RANKS), 1.0)
-    before = recommend_split(measurements, 26, learner="pmnf").split
-    after = recommend_split(balanced(measurements, [balance]), 26, learner="pmnf").split
-    assert before == {"Fluid": 16, "Solid": 10}
-    assert after == {"Fluid": 13, "Solid": 13}
+def test_a_run_that_was_better_balanced_stays_as_it_is() -> None:
+    np.testing.assert_array_equal(balance(1.7).samples(MEASURED).samples["Fluid"], FLUID)
 
 
-def test_one_rank_is_always_in_balance_and_nothing_gets_slower() -> None:
-    balance = Gains("Fluid", (4, 4), (10.0, 8.0), (9.9, 6.0), 1.05)
-    assert balance.gain(1) == 0.0
-    # 0 in the first run, which was better than the new partition, and 1.7 in the second.
-    assert balance.gain(4) == pytest.approx(0.85)
+def test_a_balanced_participant_needs_fewer_ranks(tmp_path: Path) -> None:
+    write_csv(balance(1.0).samples(MEASURED), tmp_path / "samples.csv")
+    assert recommend_split(MEASURED, 26, learner="pmnf").split == {"Fluid": 16, "Solid": 10}
+    assert recommend_split(read_csv(tmp_path / "samples.csv"), 26, learner="pmnf").split == {"Fluid": 13, "Solid": 13}
 
 
-def test_recommend_takes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "measured.csv"
-    rows = [f"{name},{p:g},{s}" for name, data in (("Fluid", FLUID), ("Solid", SOLID)) for p, s in data]
-    table.write_text("\n".join(["participant,ranks,seconds", *rows]), encoding="utf-8")
-    arguments = ["recommend", str(table), "--ranks", "26", "--set", "recommend.learner=pmnf", "--format", "json"]
-    assert main([*arguments, "--set", f"recommend.inside={written(tmp_path)}"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["split"] == {"Fluid": 13, "Solid": 13}
-    assert "Fluid is taken to run in balance" in found["warnings"][0]
+def test_the_command_writes_the_samples_of_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
+    points = np.array([[x, y, 0.0] for x in range(1081) for y in range(2)])
+    quads = np.arange(1080)[:, None] * 2 + np.array([0, 2, 3, 1])
+    porous = (np.arange(1080) < 120).astype(float)
+    arrays = {"fluid": [1.0 - porous], "porous": [porous]}
+    meshio.Mesh(points, [("quad", quads)], cell_data=arrays).write(tmp_path / "strip.vtu")
+    runs = [uneven_run(4), uneven_run(8)]
+    monkeypatch.setattr("precice_lb.dataset.load_runs", lambda *_, **__: runs)
+    command = ["inside", str(tmp_path), "--participant", "A", "--mesh", str(tmp_path / "strip.vtu"), "--ranks", "6"]
+    assert main([*command, "-o", str(tmp_path / "out")]) == 0
+    samples = read_csv(tmp_path / "out" / "samples.csv").samples
+    # Half of the porous cells were on the first rank.
+    busy = (960 * 1e-3 + 120 * 9e-3) / np.array([4, 8])
+    assert samples["A"][:, 1] == pytest.approx(busy, rel=0.02)
+    assert samples["B"] == pytest.approx(measurements_from_runs(runs).samples["B"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"format": "other"}, "found format 'other'"),
-        ({"format_version": 2}, "version 2"),
-        ({"participant": None}, "found no participant"),
-        ({"partition": {}}, "no partition"),
-        ({"partition": None}, "no partition"),
-        ({"partition": {"seconds": "1"}}, "found another file"),
-        ({"runs": [{"ranks": 2}]}, "found another file .*predicted"),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        read_gains(written(tmp_path, **changes))
-
-
-def test_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found none: No such file"):
-        read_gains(tmp_path)
-
-
-def test_gains_are_those_of_ranks_with_threads() -> None:
-    measurements = Measurements({"Fluid": Samples(RANKS, FLUID[:, 1] / 4, 4), "Solid": Samples(*SOLID.T)})
-    balance = Gains("Fluid", tuple(RANKS.tolist()), tuple(16.0 / RANKS), tuple(10.0 / RANKS), 1.0)
-    found = balanced(measurements, [balance]).samples["Fluid"]
-    np.testing.assert_allclose(found, np.column_stack([RANKS * 4, 10.0 / RANKS]))
-
-
-def test_balances_that_do_not_fit_are_refused() -> None:
-    measurements = measurements_from_arrays({"Fluid": FLUID, "Solid": SOLID})
-    fluid = Gains("Fluid", (2, 4), (32.0, 16.0), (20.0, 10.0), 1.0)
-    with pytest.raises(DataError, match="run on 8 ranks, found runs on 2, 4"):
-        balanced(measurements, [fluid])
-    with pytest.raises(DataError, match="one file for each of Fluid, Solid, found one for Gas"):
-        balanced(measurements, [Gains("Gas", (2,), (1.0,), (1.0,), 1.0)])
-    whole = Gains("Fluid", tuple(RANKS.tolist()), tuple(64.0 / RANKS), tuple(40.0 / RANKS), 1.0)
-    with pytest.raises(DataError, match="found one for Fluid"):
-        balanced(measurements, [whole, whole])
-    rows = measurements.frames["Fluid"][[0, 1, 2, 3, 3]]
-    threaded = dataclasses.replace(rows, ranks=np.full(5, 2), threads=rows.ranks / 2)
-    for several in (threaded, dataclasses.replace(rows, version=["cpu"] * 4 + ["gpu"])):
-        mixed = dataclasses.replace(measurements, frames=measurements.frames | {"Fluid": several})
-        with pytest.raises(DataError, match="expected one version of Fluid with as many threads"):
-            balanced(mixed, [whole])
-    far = Gains("Fluid", tuple(RANKS.tolist()), tuple(900.0 / RANKS), tuple(40.0 / RANKS), 1.0)
-    with pytest.raises(DataError, match="expected a gain below the 32 s"):
-        balanced(measurements, [far])
+@pytest.mark.parametrize("words", [["--set", "recommend.inside=DIR"], ["--inside", "DIR"]])
+def test_what_took_the_directory_says_what_to_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", "measured.csv", "--ranks", "26", *words]) == 2
+    assert "DIR/samples.csv, which recommend takes as a source" in capsys.readouterr().err

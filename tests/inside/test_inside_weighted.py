@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside import Cells
+from precice_lb.inside import Cells, FeatureCosts, partition_of
 from precice_lb.inside.weighted import PARTITIONERS, hilbert_order, pieces, whole_weights
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)
@@ -152,10 +152,7 @@ def test_what_cannot_be_is_refused(name: str) -> None:
     assert _partition(name, line, np.zeros(3), 1).tolist() == [0, 0, 0]
     for ranks in (0, 4):
         with pytest.raises(DataError, match=f"from 1 to 3 ranks, one for each cell at most, found {ranks}"):
-            PARTITIONERS[name](line, np.ones(3), ranks)
-    for wrong in (np.ones(2), np.array([1, -1, 1.0]), np.array([1, np.nan, 1.0])):
-        with pytest.raises(DataError, match="expected a weight from 0 for each of 3 cells"):
-            PARTITIONERS[name](line, wrong, 2)
+            partition_of(FeatureCosts(("cells",), np.ones(1), np.zeros(1)), line, ranks, name)
 
 
 def test_metis_needs_its_library_and_faces(monkeypatch: pytest.MonkeyPatch) -> None:
