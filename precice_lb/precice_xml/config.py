@@ -1,7 +1,4 @@
-"""What ``precice-config.xml`` says: the rules and defaults of preCICE 3.4 (its ``*Configuration.cpp`` files).
-
-What preCICE itself refuses when it starts is refused here too where other rooms would stumble over it.
-"""
+"""What ``precice-config.xml`` says: the rules and defaults of preCICE 3.4 (its ``*Configuration.cpp`` files)."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from precice_lb.precice_xml.elements import Element, load, parse, schema
 
 _Named = TypeVar("_Named", "Data", "Mesh", "Participant")
 
+_JUST_IN_TIME = ("nearest-neighbor", "rbf", "rbf-pum-direct", "coarse-graining")
 _MEASURE = "-convergence-measure"
 # How preCICE names the kinds of convergence measures in its logs.
 _ABBREVIATIONS = {
@@ -309,9 +307,11 @@ def _parsed(text: str, path: Path) -> Configuration:
             if mesh not in participants[provider].provides:
                 expected = f'a participant that provides mesh "{mesh}"'
                 element.fail(expected, f'"{provider}"', "add <provide-mesh> there")
-    m2ns = tuple(_m2n(element, names) for element in root.named("m2n:"))
+    m2ns: list[M2N] = []
+    for element in root.named("m2n:"):
+        m2ns.append(_m2n(element, names, m2ns))
     schemes = tuple(_scheme(element, meshes, participants, m2ns) for element in root.named("coupling-scheme:"))
-    return Configuration(path, text, data, meshes, participants, m2ns, schemes, root)
+    return Configuration(path, text, data, meshes, participants, tuple(m2ns), schemes, root)
 
 
 def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:
@@ -358,6 +358,13 @@ def _participant(element: Element, meshes: Mapping[str, Mesh], participants: lis
         )
 
     mappings = tuple(_mapping(child, used, provides) for child in element.named("mapping:"))
+    for position, mapping in enumerate(mappings):
+        for other in (other for other in mappings[:position] if other.target == mapping.target):
+            # One of them just in time.
+            mixed = None in (mapping.source, other.source) and mapping.direction == other.direction == "write"
+            if mapping.source == other.source or mixed:
+                found = f"a second to {mapping.target}"
+                mapping.element.fail("one mapping to a mesh from another", found, "remove one")
     reads, writes = pairs("read-data"), pairs("write-data")
     return Participant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
 
@@ -384,13 +391,26 @@ def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...
                 f"a mesh that the {what}", f'"{mesh}"', "turn the direction, or provide and receive the meshes so"
             )
     kind, constraint = element.tag.partition(":")[2], element.text("constraint")
+    # Without a mesh on the solver's side it is just in time.
+    if None in (source, target):
+        reads = direction == "read"
+        if (source if reads else target) is None or constraint != ("consistent" if reads else "conservative"):
+            expected = (
+                'direction="read" constraint="consistent" without "to", or "write" and "conservative" without "from"'
+            )
+            element.fail(expected, "another just-in-time mapping", "correct it, or name both meshes")
+        if kind not in _JUST_IN_TIME:
+            remedy = "name both meshes, or take another mapping"
+            element.fail(f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
     return MeshMapping(kind, direction, constraint, source, target, element.line, element)
 
 
-def _m2n(element: Element, participants: list[str]) -> M2N:
+def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2N:
     acceptor, connector = (element.known(name, "participant", participants) for name in ("acceptor", "connector"))
     if acceptor == connector:
         element.fail("two participants", f'"{acceptor}" twice', "correct it")
+    if any({m2n.acceptor, m2n.connector} == {acceptor, connector} for m2n in before):
+        element.fail("one m2n for a pair", f'a second for "{acceptor}" and "{connector}"', "remove one")
     return M2N(
         kind=element.tag.partition(":")[2],
         acceptor=acceptor,
