@@ -116,5 +116,6 @@ def test_an_exception_at_any_point_costs_no_row_and_doubles_none(tmp_path: Path,
         # The first steps are before it is taken.
         if not (stage == "initialized" and steps < 20):
             assert found == expected, steps
-        steps += 1 if FULL_COUNTS else 13
+        # The end has many more steps than the rest.
+        steps += 1 if FULL_COUNTS else 53 if stage == "close" else 13
     assert steps > 100
