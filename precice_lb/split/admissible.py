@@ -92,9 +92,9 @@ def admissible(
     if layouts is not None:
         node = constraints.node(name, version)[0]
         on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
-        enough = kept & (ranks >= max(needed.values(), default=1)) & (ranks <= accepted.most.ranks)
-        rules.append((why, f"{layouts} cores for its threads{on_node}", enough))
+        rules.append((why, f"{layouts} cores for its threads{on_node}", kept))
         rules += [(key, f"{plural(least, 'rank')} or more ({key})", ranks >= least) for key, least in needed.items()]
+        rules += [(key, f"{plural(most, 'rank')} or fewer ({key})", ranks <= most) for key, most in most_ranks.items()]
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
     if fixed is not None:
