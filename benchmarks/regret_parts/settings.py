@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.models import make_learner
-from precice_lb.models.posterior import DRAWS, Prior
+from precice_lb.models.posterior import DRAWS, NEVER, Prior
 from regret_parts.curves import INSIDE, READINGS, MeasuredCurve, Placed
 
 __all__ = ["SETTINGS", "Setting", "densities"]
@@ -24,14 +24,15 @@ Setting = Mapping[str, Any]
 #: The default, and what differs from it: values and their weights.
 SETTINGS: dict[str, Setting] = {
     "default": {},
-    "slopes of -1": {"slope": ((-1.0,), (1.0,))},
-    "slopes vary more": {"slope_sd": 0.2},
-    "slopes vary less": {"slope_sd": 0.05},
+    "slopes of -1": {"slope": -1.0},
+    "slopes vary more": {"slope_sd": 0.14},
+    "slopes vary less": {"slope_sd": 0.03},
     "no drift": {"drift": ((0.0,), (1.0,))},
-    "more drift": {"drift": ((0.0, 0.1, 0.3), (0.4, 0.35, 0.25))},
-    "no turns": {"turn": ((4.0,), (1e-6,))},
-    "turns of half the weight": {"turn": (Prior.turn[0], tuple(weight / 2 for weight in Prior.turn[1]))},
-    "turns of half as much more": {"turn": (Prior.turn[0], tuple(1.5 * weight for weight in Prior.turn[1]))},
+    "less drift": {"drift": ((0.0, 0.1), (0.7, 0.3))},
+    "more drift": {"drift": ((0.0, 0.1, 0.3), (0.35, 0.35, 0.3))},
+    "no turns": {"turn": ((NEVER,), (1.0,))},
+    "turns of half the weight": {"turn": (Prior.turn[0], (*(weight / 2 for weight in Prior.turn[1][:-1]), 0.7))},
+    "turns of half as much more": {"turn": (Prior.turn[0], (*(1.5 * weight for weight in Prior.turn[1][:-1]), 0.1))},
     "level does not wander": {"tau": ((0.001,), (1.0,))},
     "level wanders more": {"tau": ((0.02, 0.06, 0.15, 0.3), (0.3, 0.3, 0.3, 0.1))},
     "slope does not wander": {"sigma": ((0.01,), (1.0,))},

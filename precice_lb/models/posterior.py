@@ -16,12 +16,13 @@ origin by itself,
 Beyond a full node, where its cores are known, new memory comes with every node: there both begin afresh, with a slope
 near -1 and a small jump.
 
-Given a *cell*, (σ, τ, ν) and (b's mean, d, x_t, r), everything is exact. Cells are weighed by prior and marginal
-likelihood; so is, in each, that one of the readings is an outlier. Curves are drawn by Matheron's rule (Journel and
-Huijbregts 1978; Wilson et al. 2020): a draw of the prior, moved by what its own noisy readings miss of the measured
-ones. They are drawn at no more than `KNOTS` rank counts beside the measured ones, and straight between them in
-logarithms. More than `MOST_READINGS` readings are put together where they are near to each other, which loses what
-the curve does within a percent or so of the ranks.
+Given a *cell*, (σ, τ, ν) and (d, x_t, r), everything is exact. Cells are weighed by prior and marginal likelihood; so
+is, in each, that one of the readings is an outlier. Few readings say little of ν, which participants of one machine
+mostly share: what the readings of one say of it counts for the others (`share_noise`). Curves are drawn by Matheron's
+rule (Journel and Huijbregts 1978; Wilson et al. 2020): a draw of the prior, moved by what its own noisy readings miss
+of the measured ones. They are drawn at no more than `KNOTS` rank counts beside the measured ones, and straight between
+them in logarithms. More than `MOST_READINGS` readings are put together where they are near to each other, which loses
+what the curve does within a percent or so of the ranks.
 
 With further parameters, such as the size of a mesh, there are two axes: the ranks, and the ranks over the size
 V = exp(Σ γ θ), as the work of a rank depends on its part alone. Beyond that the level depends on ln V linearly, and
@@ -36,7 +37,7 @@ learner ``bayes-chosen``), and by random families.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -61,6 +62,8 @@ LARGEST_LEVEL_RANGE = 20.0
 REFINED = 3
 # Draws behind a prediction.
 DRAWS = 512
+# Octaves so far that what begins there never counts.
+NEVER = 99.0
 
 
 @dataclass(frozen=True)
@@ -68,30 +71,29 @@ class Prior:
     """What run times are like before anything was measured."""
 
     level_sd: float = 3.0
-    slope: Cells = ((-0.9, -1.0), (0.4, 0.6))
-    slope_sd: float = 0.1
+    slope: float = -0.96
+    slope_sd: float = 0.07
     # Where there is one number of ranks only, with no turn and no drift: it stands for what is to both sides of it.
-    slope_of_one: Cells = ((-0.7, -0.8), (0.5, 0.5))
+    slope_of_one: float = -0.75
     slope_of_one_sd: float = 0.2
     # The origin is so much, in logarithms, below the fewest measured ranks.
     before: float = 0.7
-    drift: Cells = ((0.0, 0.1), (0.7, 0.3))
-    # Octaves from the most measured ranks to a turn, and the steepness of what then counts; with what is left of the
-    # probability there is none.
+    drift: Cells = ((0.0, 0.1, 0.25), (0.5, 0.35, 0.15))
+    # Octaves from the most measured ranks to a turn, NEVER for none, and the steepness of what then counts.
     turn: Cells = (
-        (-10.0, -6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0),
-        (0.01, 0.02, 0.02, 0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12),
+        (-10.0, -6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, NEVER),
+        (0.01, 0.02, 0.02, 0.05, 0.05, 0.07, 0.08, 0.08, 0.1, 0.12, 0.4),
     )
     rise: Cells = ((1.0, 1.7, 3.0), (0.5, 0.3, 0.2))
     sigma: Cells = ((0.03, 0.1, 0.25, 0.6, 1.5), (0.3, 0.3, 0.22, 0.13, 0.05))
     tau: Cells = ((0.005, 0.03, 0.1, 0.3), (0.4, 0.35, 0.2, 0.05))
     noise: Cells = ((0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5), (0.09, 0.18, 0.25, 0.2, 0.15, 0.1, 0.03))
+    # Probability that participants have the same one.
+    noise_shared: float = 0.95
     # One reading is off by so much, with this probability for each.
     outlier: float = 0.004
     outlier_sd: float = 0.35
-    # Beyond a full node.
-    node_slope: float = -0.95
-    node_slope_sd: float = 0.1
+    # Where a full node ends; beyond, slopes are as within it.
     node_jump_sd: float = 0.05
     # What the level depends on ln V, beside the part of a rank; and γ over that of a plane.
     size_sd: float = 0.1
@@ -179,9 +181,10 @@ class _Fit:
         self.prior = prior
         self.axes = _Axes(x, steps, growth, cores, prior)
         one = len(np.unique(x)) == 1
-        slopes, slope_sd = (prior.slope_of_one, prior.slope_of_one_sd) if one else (prior.slope, prior.slope_sd)
-        rest = (prior.size_sd,) if len(growth) else (prior.node_jump_sd, prior.node_slope_sd)
+        slope, slope_sd = (prior.slope_of_one, prior.slope_of_one_sd) if one else (prior.slope, prior.slope_sd)
+        rest = (prior.size_sd,) if len(growth) else (prior.node_jump_sd, prior.slope_sd)
         self.sd = np.array([prior.level_sd, slope_sd, *rest])
+        self.mean = np.array([0.0, slope, 0.0, prior.slope])[: len(self.sd)]
         self.noise = np.array(prior.noise[0])
         variance = self.noise[:, None] ** 2 + errors**2
         within = np.zeros(len(self.noise))
@@ -193,16 +196,11 @@ class _Fit:
             prior.sigma, prior.tau, (tuple(range(len(self.noise))), prior.noise[1])
         )
         self.level = level.astype(np.intp)
-        turns, turn_weight = _grid(prior.turn, prior.rise)
-        none = 1.0 - np.exp(turn_weight).sum()
-        pairs = (tuple(range(len(turn_weight) + 1)), (*np.exp(turn_weight), max(none, 1e-9)))
-        (self.slope, self.drift, pair), mean_weight = _grid(
-            slopes, *(((0.0,), (1.0,)), ((len(turn_weight),), (1.0,))) if one else (prior.drift, pairs)
+        bends = (prior.drift, prior.turn, prior.rise)
+        (self.drift, self.turn, self.rise), mean_weight = _grid(
+            *(tuple(((value,), (1.0,)) for value in (0.0, NEVER, 1.0)) if one else bends)
         )
         self.mean_share = np.exp(mean_weight) / np.exp(mean_weight).sum()
-        self.turn, self.rise = (
-            np.append(each, last)[pair.astype(int)] for each, last in zip(turns, (99, 1), strict=True)
-        )
         columns, diagonal = self.here.columns, np.arange(len(x))
         twice, once = self.here.covariances(self.here)
         covariance = (columns * self.sd**2) @ columns.T + (
@@ -210,7 +208,7 @@ class _Fit:
         )
         covariance[:, diagonal, diagonal] += variance[self.level]
         self.inverse = np.linalg.inv(covariance)
-        every = np.arange(len(self.slope))
+        every = np.arange(len(self.drift))
         missed = y - self._means(self.here, every)
         solved = missed @ self.inverse
         logs = weight[:, None] + mean_weight - 0.5 * np.einsum("cjn,jn->cj", solved, missed)
@@ -223,19 +221,11 @@ class _Fit:
             likelier[:] = -np.inf
         logs = logs[:, :, None] + np.concatenate([np.zeros((*logs.shape, 1)), likelier], axis=2)
         self.evidence = float(np.logaddexp.reduce(logs, axis=None))
-        share = np.exp(logs - self.evidence)
-        self.weights = np.cumsum(share.ravel())
-        self.noise_square = float(share.sum(axis=(1, 2)) @ self.noise[self.level] ** 2)
-        self._shape = logs.shape
+        self.share = np.exp(logs - self.evidence)
 
     def _means(self, places: _Places, cells: Integers) -> Array:
         """Prior means of some cells, shape (cells, points)."""
-        prior = self.prior
-        means = np.zeros((len(cells), places.columns.shape[1]))
-        means[:, 1] = self.slope[cells]
-        if not len(self.axes.growth):
-            means[:, 3] = prior.node_slope
-        return np.asarray(means @ places.columns.T + self._bend(places.bent, cells, self.axes.last))
+        return np.asarray(places.columns @ self.mean + self._bend(places.bent, cells, self.axes.last))
 
     def _bend(self, places: Array, cells: Integers, last: float) -> Array:
         """By what curves of some cells drift and turn, shape (cells, places)."""
@@ -248,7 +238,7 @@ class _Fit:
         prior = self.prior
         sigma, tau = (rng.choice(each[0], n, p=np.divide(each[1], np.sum(each[1])))[:, None]
                       for each in (prior.sigma, prior.tau))  # fmt: skip
-        cells = rng.choice(len(self.slope), n, p=self.mean_share)
+        cells = rng.choice(len(self.drift), n, p=self.mean_share)
         twice, once = _Places((places,), places[:, None], places).paths(n, rng)
         # The first two octaves of nodes are like those that anybody measures.
         return np.asarray(sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0)))
@@ -256,10 +246,9 @@ class _Fit:
     def draw(self, x: Array, steps: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw logarithms of seconds at points, shape (n, points)."""
         m, rows, off = len(self.x), np.arange(n), self.prior.outlier_sd**2
-        at = np.searchsorted(self.weights, (rows + rng.random(n)) / n * self.weights[-1]).clip(
-            max=len(self.weights) - 1
-        )
-        cell, mean, out = np.unravel_index(rng.permutation(at), self._shape)
+        weights = np.cumsum(self.share)
+        at = np.searchsorted(weights, (rows + rng.random(n)) / n * weights[-1]).clip(max=len(weights) - 1)
+        cell, mean, out = np.unravel_index(rng.permutation(at), self.share.shape)
         both = self.axes.places(np.append(self.x, x), np.vstack([self.steps, steps]))
         there = self.axes.places(x, steps)
         sigma, tau = self.sigma[cell, None], self.tau[cell, None]
@@ -421,11 +410,22 @@ class BayesRegressor(Learner):
             for log, share in zip(logs, np.gradient(logs) if len(logs) > 1 else [1.0], strict=True):
                 found[log].evidence += float(np.log(share))
                 self._fits.append((chosen, reference, found[log]))
-        evidence = np.array([fit.evidence for _, _, fit in self._fits])
-        shares = np.exp(evidence - evidence.max())
-        self._shares = shares / shares.sum()
+        self.reweigh(np.ones(len(prior.noise[0])))
+
+    def reweigh(self, ratio: Array) -> None:
+        """Let levels of noise count by so much more or less."""
+        fits = [fit for _, _, fit in self._fits]
+        for fit in fits:
+            fit.share *= ratio[fit.level, None, None]
+        best = max(fit.evidence for fit in fits)
+        levels = np.array(
+            [np.exp(fit.evidence - best) * np.bincount(fit.level, fit.share.sum(axis=(1, 2))) for fit in fits]
+        )
+        self._shares = levels.sum(axis=1) / levels.sum()
+        #: Probabilities of the prior's levels of noise.
+        self.levels_ = levels.sum(axis=0) / levels.sum()
         #: Root mean square of the noise of readings, relative.
-        self.noise_ = float(np.sqrt(self._shares @ [fit.noise_square for _, _, fit in self._fits]))
+        self.noise_ = float(np.sqrt(self.levels_ @ fits[0].noise ** 2))
 
     def _sample(self, points: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw logarithms of seconds at points together, shape (n, points)."""
@@ -474,6 +474,16 @@ def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:
         column = int(np.argmax((values * logarithmic <= 0).any(axis=0) & logarithmic))
         raise ModelError(f"expected positive values in column {column + 1} of X, found {values[:, column].min():g}")
     return np.where(logarithmic, np.log(np.where(logarithmic, values, 1.0)), values)
+
+
+def share_noise(models: Sequence[BayesRegressor]) -> None:
+    """Let fitted models of the participants of one machine tell each other of the noise of readings."""
+    prior = Prior(**(models[0].prior or {}))
+    weights, same = np.divide(prior.noise[1], np.sum(prior.noise[1])), prior.noise_shared
+    told = np.array([same * model.levels_ / weights + 1 - same for model in models])
+    for at, model in enumerate(models):
+        common = np.delete(told, at, axis=0).prod(axis=0)
+        model.reweigh(same * common / (weights @ common) + 1 - same)
 
 
 def interpolated(ranks: NDArray[Any], known: NDArray[Any], values: Array) -> Array:

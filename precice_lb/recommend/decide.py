@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.models.posterior import interpolated
+from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import grid_of_ranks
 from precice_lb.recommend.limits import Limits
@@ -53,6 +53,8 @@ def decide(
     """Find the split with the least expected loss; of each participant a curve is asked as far as its counts go."""
     names = schedule.participants
     models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
+    if all(isinstance(model, BayesRegressor) for model in models.values()):
+        share_noise([*models.values()])
     curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
     means = {name: _mean(curves[name], limits.highest[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))

@@ -123,3 +123,15 @@ def test_the_comparison_has_the_compute_seconds_of_the_table() -> None:
     bars = chart.figure.axes[0].patches[: 2 * len(found.split) : 2]
     shown = [bar.get_width() / seconds_unit([max(windows)]).per_second for bar in bars]
     assert shown == pytest.approx(list(found.compute_seconds.values()), rel=1e-12)
+
+
+def test_a_noisy_partner_says_that_few_readings_on_a_line_may_err_too() -> None:
+    line, scattered = [(4, 1.0), (8, 0.5), (16, 0.25)], [1.0, 0.7, 1.4, 0.8, 1.3, 0.6, 1.2, 0.75]
+    noise, spread = [], []
+    for factors in (np.ones(8), np.array(scattered)):
+        partner = [(4 + 2 * at, factor / (4 + 2 * at)) for at, factor in enumerate(factors)]
+        found = recommend_split({"Fluid": line, "Solid": partner}, 32)
+        noise.append(found.models["Fluid"].noise_)
+        spread.append(np.log(found.expected.curves["Fluid"](np.array([8]))).std())
+    assert noise[1] > 2 * noise[0]
+    assert spread[1] > 1.5 * spread[0]
