@@ -53,16 +53,16 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
 
     mappings: list[Mapping] = []
     maps: dict[str, list[MappedField]] = {"read": [], "write": []}
-    for described_mapping, element in zip(me.mappings, elements_of(configuration, participant, "mapping"), strict=True):
+    for described_mapping in me.mappings:
         source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
-        mapping = _mapping(configuration, described_mapping, element, source, target)
+        mapping = _mapping(described_mapping, source, target)
         mappings.append(mapping)
         for data in mapped_data(configuration, me, described_mapping):
             maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
 
     watch_points = [
         WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))
-        for element in elements_of(configuration, participant, "watch-point")
+        for element in watch_points_of(configuration, participant)
         for watched in [element.attributes]
     ]
     schemes = [_scheme(configuration, scheme, participant, meshes) for scheme in schemes_of(configuration, participant)]
@@ -79,13 +79,11 @@ def assemble(configuration: Configuration, participant: str) -> Parts:
     )
 
 
-def _mapping(
-    configuration: Configuration, described: MeshMapping, element: Element, source: Mesh, target: Mesh
-) -> Mapping:
+def _mapping(described: MeshMapping, source: Mesh, target: Mesh) -> Mapping:
     conservative = described.constraint == "conservative"
     if described.kind == "nearest-neighbor":
         return NearestNeighbour(source, target, conservative=conservative)
-    (function,) = element.children
+    (function,) = described.element.children
     kernel, radius = function.tag.partition(":")[2], function.number("support-radius", "0")
     one_cluster = described.kind == "rbf"
     return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
@@ -111,16 +109,15 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
-    elements = [element.attributes for element in configuration.root.children if element.tag.startswith("m2n:")]
     return [
         Appointment(
             m2n.connector if participant == m2n.acceptor else m2n.acceptor,
             participant == m2n.acceptor,
             m2n.exchange_directory,
-            attributes.get("network", "lo"),
-            int(attributes.get("port", "0")),
+            m2n.element.text("network", "lo"),
+            m2n.element.integer("port", "0"),
         )
-        for m2n, attributes in zip(configuration.m2ns, elements, strict=True)
+        for m2n in configuration.m2ns
         if participant in (m2n.acceptor, m2n.connector)
     ]
 
@@ -130,48 +127,35 @@ def schemes_of(configuration: Configuration, participant: str) -> list[CouplingS
     return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
 
 
-def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
-    elements = [child for child in configuration.root.children if child.tag.startswith("coupling-scheme:")]
-    return elements[configuration.coupling_schemes.index(scheme)]
-
-
 def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
     """Read the acceleration of a scheme, None if it has none."""
-    if scheme.acceleration is None:
+    number = configuration.coupling_schemes.index(scheme)
+    element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
+    if element is None:
         return None
-    inside = _scheme_element(configuration, scheme).children
-    element = next(child for child in inside if child.tag.startswith("acceleration:"))
-    kind = scheme.acceleration
     parts = {child.tag: child for child in element.children}
-
-    def value(tag: str, default: str, name: str = "value") -> str:
-        return parts[tag].attributes.get(name, default) if tag in parts else default
-
-    relaxation = parts.get("relaxation") or parts.get("initial-relaxation")
+    none = Element("none", element.line)
+    kind = element.tag.partition(":")[2]
+    relaxation = parts.get("relaxation") or parts.get("initial-relaxation", none)
     return AccelerationSettings(
         kind=kind,
-        data=tuple(
-            (*_data(configuration, child, "name"), child.number("scaling", "1"))
-            for child in element.children
-            if child.tag == "data"
-        ),
-        relaxation={"aitken": 0.5}.get(kind, 0.1) if relaxation is None else relaxation.number("value"),
-        max_columns=int(value("max-used-iterations", "100")),
-        windows_reused=int(value("time-windows-reused", "10")),
-        filter=value("filter", "QR3", "type"),
+        data=tuple((*_data(configuration, child), child.number("scaling", "1")) for child in element.named("data")),
+        relaxation=relaxation.number("value", "0.5" if kind == "aitken" else "0.1"),
+        max_columns=parts.get("max-used-iterations", none).integer("value", "100"),
+        windows_reused=parts.get("time-windows-reused", none).integer("value", "10"),
+        filter=parts.get("filter", none).text("type", "QR3"),
         filter_limit=parts["filter"].number("limit", "1e-16") if "filter" in parts else 1e-2,
-        preconditioner=value("preconditioner", "residual-sum", "type"),
+        preconditioner=parts.get("preconditioner", none).text("type", "residual-sum"),
     )
 
 
-def elements_of(configuration: Configuration, participant: str, kind: str) -> list[Element]:
-    """List a participant's elements ``<kind …>`` or ``<kind:…>``, in the order of the file."""
+def watch_points_of(configuration: Configuration, participant: str) -> list[Element]:
+    """List a participant's watch-points, in the order of the file."""
     return [
         child
-        for owner in configuration.root.children
-        if owner.tag == "participant" and owner.attributes.get("name") == participant
-        for child in owner.children
-        if child.tag.partition(":")[0] == kind
+        for owner in configuration.root.named("participant")
+        if owner.attributes["name"] == participant
+        for child in owner.named("watch-point")
     ]
 
 
@@ -196,6 +180,6 @@ def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapp
     return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
 
 
-def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:
+def _data(configuration: Configuration, element: Element) -> tuple[str, str]:
     mesh = element.known("mesh", "mesh", configuration.meshes)
-    return mesh, element.known(name, f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
+    return mesh, element.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
