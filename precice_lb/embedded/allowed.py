@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from precice_lb.embedded.assemble import mapped_data, schemes_of, watch_points_of, watched_place
+from precice_lb.embedded.assemble import mapped_data, providers_of, schemes_of, watch_points_of, watched_place
 from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
@@ -121,7 +121,7 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
         raise ConfigurationError(
             f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
         )
-    _check(configuration, configuration.root, schema())
+    _check(configuration.root, schema())
     for me in configuration.participants.values():
         for element in watch_points_of(configuration, me.name):
             watched_place(configuration, element)
@@ -155,7 +155,7 @@ def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: Coupli
 
 
 def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
-    provider_of = dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
+    provider_of = providers_of(me)
     mapped = (
         (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
     )
@@ -182,39 +182,37 @@ def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
             yield mapping.line, "runs on several ranks with <mapping:rbf …>"
 
 
-def _check(configuration: Configuration, element: Element, tag: Tag) -> None:
+def _check(element: Element, tag: Tag) -> None:
     kind = element.tag.partition(":")[0]
     rules = {name: _RULES.get(f"{kind}/{name}") or _RULES.get(name) for name in tag.attributes}
     for name, rule in rules.items():
         if name not in element.attributes:
             if rule is not None and rule.required:
-                _refuse(configuration, element, f'{rule.what} as "{name}"', "none", rule.only_libprecice)
+                _refuse(element, f'{rule.what} as "{name}"', "none", rule.only_libprecice)
         elif rule is None:
             known = ", ".join(other for other in rules if rules[other] is not None)
-            _refuse(configuration, element, f"the attributes {known or 'none'}", name, True)
+            _refuse(element, f"the attributes {known or 'none'}", name, True)
         elif not rule.fits(element, name):
             found = f'{name}="{element.attributes[name]}"'
-            _refuse(configuration, element, f'{rule.what} as "{name}"', found, rule.only_libprecice)
+            _refuse(element, f'{rule.what} as "{name}"', found, rule.only_libprecice)
     seen: set[tuple[str, ...]] = set()
     for child in element.children:
         if child.tag not in _KNOWN_TAGS or (element.tag, child.tag) in _NOT_INSIDE:
             raise UnsupportedConfigurationError(
-                f"{configuration.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
+                f"{child.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
                 f"<{element.tag}>; libprecice does it: install libprecice and pyprecice, or change the configuration"
             )
         if "name" in child.attributes:
             family = _FAMILIES.get(child.tag, child.tag)
             key = (family, child.attributes["name"], child.attributes.get("mesh", "") if family == "data" else "")
             if key in seen:
-                _refuse(configuration, child, "one such tag", "a second", False)
+                _refuse(child, "one such tag", "a second", False)
             seen.add(key)
-        _check(configuration, child, tag.children[child.tag])
+        _check(child, tag.children[child.tag])
 
 
-def _refuse(
-    configuration: Configuration, element: Element, expected: str, found: str, only_libprecice: bool
-) -> NoReturn:
-    where = f"{configuration.path}, line {element.line}: "
+def _refuse(element: Element, expected: str, found: str, only_libprecice: bool) -> NoReturn:
+    where = f"{element.path}, line {element.line}: "
     if only_libprecice:
         raise UnsupportedConfigurationError(
             f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {found}; if it is no "

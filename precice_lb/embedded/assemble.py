@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,64 +18,51 @@ from precice_lb.precice_xml.elements import Element
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
 
-@dataclass(frozen=True)
 class Parts:
-    """What runs one participant.
+    """What runs one participant, from a checked configuration.
 
     ``meshes`` are those it uses, by name. ``reads`` and ``writes`` are the fields of its solver by (mesh, data).
     ``mappings`` are all its mappings; ``read_maps`` and ``write_maps`` are the fields they carry, in preCICE's order.
     """
 
-    meshes: dict[str, Mesh]
-    reads: dict[tuple[str, str], Field]
-    writes: dict[tuple[str, str], Field]
-    mappings: list[Mapping]
-    read_maps: list[MappedField]
-    write_maps: list[MappedField]
-    coupling: Composition
-    watch_points: list[WatchPoint]
-    appointments: list[Appointment]
+    def __init__(self, configuration: Configuration, participant: str) -> None:
+        me = configuration.participants[participant]
+        self.meshes = {
+            name: _mesh(configuration, name, provider, provider == participant)
+            for name, provider in providers_of(me).items()
+        }
+        self.reads = {(mesh, data): self.meshes[mesh].fields[data] for mesh, data in me.reads}
+        self.writes = {(mesh, data): self.meshes[mesh].fields[data] for mesh, data in me.writes}
+        self.mappings: list[Mapping] = []
+        self.read_maps: list[MappedField] = []
+        self.write_maps: list[MappedField] = []
+        for described in me.mappings:
+            source, target = self.meshes[str(described.source)], self.meshes[str(described.target)]
+            self.mappings.append(mapping := _mapping(described, source, target))
+            maps = self.read_maps if described.direction == "read" else self.write_maps
+            for data in mapped_data(configuration, me, described):
+                maps.append(MappedField(mapping, source.fields[data], target.fields[data]))
+        self.watch_points = [
+            WatchPoint(
+                participant,
+                watched.text("name"),
+                self.meshes[watched.text("mesh")],
+                watched_place(configuration, watched),
+            )
+            for watched in watch_points_of(configuration, participant)
+        ]
+        schemes = schemes_of(configuration, participant)
+        self.coupling = Composition([_scheme(configuration, one, participant, self.meshes) for one in schemes])
+        self.appointments = _appointments(configuration, participant)
 
 
-def assemble(configuration: Configuration, participant: str) -> Parts:
-    """Build meshes, fields, mappings and coupling of a participant from a checked configuration."""
-    me = configuration.participants[participant]
-    providers = dict.fromkeys(me.provides, participant) | {mesh.name: mesh.provider for mesh in me.receives}
-    meshes: dict[str, Mesh] = {}
-    for name, provider in providers.items():
-        described = configuration.meshes[name]
-        mesh = Mesh(name, described.dimensions, provider, provider == participant)
-        for data in described.data:
-            components = described.dimensions if configuration.data[data].is_vector else 1
-            mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
-        meshes[name] = mesh
-
-    mappings: list[Mapping] = []
-    maps: dict[str, list[MappedField]] = {"read": [], "write": []}
-    for described_mapping in me.mappings:
-        source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
-        mapping = _mapping(described_mapping, source, target)
-        mappings.append(mapping)
-        for data in mapped_data(configuration, me, described_mapping):
-            maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
-
-    watch_points = [
-        WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))
-        for element in watch_points_of(configuration, participant)
-        for watched in [element.attributes]
-    ]
-    schemes = [_scheme(configuration, scheme, participant, meshes) for scheme in schemes_of(configuration, participant)]
-    return Parts(
-        meshes=meshes,
-        reads={pair: meshes[pair[0]].fields[pair[1]] for pair in me.reads},
-        writes={pair: meshes[pair[0]].fields[pair[1]] for pair in me.writes},
-        mappings=mappings,
-        read_maps=maps["read"],
-        write_maps=maps["write"],
-        coupling=Composition(schemes),
-        watch_points=watch_points,
-        appointments=_appointments(configuration, participant),
-    )
+def _mesh(configuration: Configuration, name: str, provider: str, provided: bool) -> Mesh:
+    described = configuration.meshes[name]
+    mesh = Mesh(name, described.dimensions, provider, provided)
+    for data in described.data:
+        components = described.dimensions if configuration.data[data].is_vector else 1
+        mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
+    return mesh
 
 
 def _mapping(described: MeshMapping, source: Mesh, target: Mesh) -> Mapping:
@@ -120,6 +106,11 @@ def _appointments(configuration: Configuration, participant: str) -> list[Appoin
         for m2n in configuration.m2ns
         if participant in (m2n.acceptor, m2n.connector)
     ]
+
+
+def providers_of(me: Participant) -> dict[str, str]:
+    """Who provides each mesh that a participant uses, by the mesh's name."""
+    return dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
 
 
 def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:

@@ -224,8 +224,16 @@ class Scheme(ABC):
                 data.field.waveform.clear_except_last()
             data.store_iteration()
 
-    def _iterate(self) -> None:
-        """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
+    def _hear(self) -> None:
+        """Wait for what the one that judges sends after an iteration."""
+        if self.is_implicit:
+            self._has_converged = self._links.receive_convergence(self._controller)
+        self._receive(self.clock.time)
+
+    def _judge(self) -> None:
+        """Judge an iteration, accelerate or take note (``doImplicitStep``), and tell all."""
+        if not self.is_implicit:
+            return
         residuals, judged = self._measure()
         self._has_converged = (bool(judged) and all(judged)) or self._iteration == self._max_iterations
         if self._convergence_log is not None:
@@ -236,6 +244,8 @@ class Scheme(ABC):
                     self._acceleration.converged(self.clock.window_start)
                 else:
                     self._acceleration.accelerate(self.clock.window_start)
+        for partner in self._partners:
+            self._links.send_convergence(partner, self._has_converged)
 
     def _measure(self) -> tuple[list[float], list[bool]]:
         """Residual of each measure, and whether it has converged, from 2-norms of its data's change and values."""
@@ -272,14 +282,9 @@ class ParallelScheme(Scheme):
 
     def _exchange_second(self) -> None:
         if self.first:
-            if self.is_implicit:
-                self._has_converged = self._links.receive_convergence(self._controller)
-            self._receive(self.clock.time)
+            self._hear()
         else:
-            if self.is_implicit:
-                self._iterate()
-                for partner in self._partners:
-                    self._links.send_convergence(partner, self._has_converged)
+            self._judge()
             self._send()
         self._finish_iteration()
 
@@ -292,12 +297,8 @@ class SerialScheme(Scheme):
     be the time windows (``method="first-participant"``).
     """
 
-    @property
-    def _partner(self) -> str:
-        return self._partners[0]
-
     def _accelerated_data(self) -> Sequence[CouplingData]:
-        return self.sends[self._partner]
+        return self.sends[self._partners[0]]
 
     def _exchange_initial(self) -> None:
         super()._exchange_initial()
@@ -311,17 +312,14 @@ class SerialScheme(Scheme):
             if self._window_from_first:
                 self.clock.window_seconds = self.clock.progress
                 self._next_window_seconds = None
-                self._links.send_number(self._partner, self.clock.progress)
-        elif self.is_implicit:
-            self._iterate()
-            self._links.send_convergence(self._partner, self._has_converged)
+                self._links.send_number(self._partners[0], self.clock.progress)
+        else:
+            self._judge()
         self._send()
 
     def _exchange_second(self) -> None:
         if self.first:
-            if self.is_implicit:
-                self._has_converged = self._links.receive_convergence(self._partner)
-            self._receive(self.clock.time)
+            self._hear()
         self._finish_iteration()
         if self.first:
             return
@@ -341,7 +339,7 @@ class SerialScheme(Scheme):
         if not self._window_from_first:
             return
         # preCICE has no profiling event for that.
-        size = self._links.receive_number(self._partner)
+        size = self._links.receive_number(self._partners[0])
         known = self.clock.window_seconds
         if known is not None and self.is_implicit and not self._has_converged and size != known:
             raise CouplingError(
