@@ -59,10 +59,11 @@ class _Preconditioner:
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
         self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling in settings.data])
-        self._spread()
 
-    def _spread(self) -> None:
-        self.weights: Array = 1.0 / np.repeat(self._factors, self._sizes)
+    @property
+    def weights(self) -> Array:
+        """One for each entry."""
+        return 1.0 / np.repeat(self._factors, self._sizes)
 
     def complete_window(self) -> None:
         """Start the sums of another time window."""
@@ -84,7 +85,6 @@ class _Preconditioner:
         if self._is_first_window or ((ratios > 10.0) | (ratios < 0.1)).any():
             self._factors = np.where(usable, self._sums, self._factors)
             self._sums_in_use = self._sums
-            self._spread()
 
 
 class Acceleration:

@@ -399,27 +399,26 @@ def connect(
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
-    meetings: list[_Acceptor | _Connector] = []
+    meetings: dict[str, _Acceptor | _Connector] = {}
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
         for appointment in appointments:
-            meetings.append((_Acceptor if appointment.accepts else _Connector)(me, appointment, told))
+            meetings[appointment.partner] = (_Acceptor if appointment.accepts else _Connector)(me, appointment, told)
         while True:
-            for meeting in meetings:
-                partner = meeting.appointment.partner
+            for partner, meeting in meetings.items():
                 if partner not in channels and (sock := meeting.attempt()) is not None:
                     channels[partner] = Channel(sock, me, partner)
-            missing = [meeting for meeting in meetings if meeting.appointment.partner not in channels]
-            if not missing:
+            if len(channels) == len(meetings):
                 return channels
             if time.monotonic() > deadline:
                 never_came = [
-                    f'"{me}" waited {timeout:g} s for its partner "{meeting.appointment.partner}", which never came to '
+                    f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to '
                     f"the exchange directory {meeting.path.parent.parent.resolve()}: start it with the same "
                     "configuration, so that its exchange-directory means this directory too, or raise "
                     "PRECICE_LB_TIMEOUT (seconds)."
-                    for meeting in missing
+                    for partner, meeting in meetings.items()
+                    if partner not in channels
                 ]
                 raise CouplingError(" ".join(never_came))
             time.sleep(_POLL_SECONDS)
@@ -428,7 +427,7 @@ def connect(
             channel.abort()
         raise
     finally:
-        for meeting in meetings:
+        for meeting in meetings.values():
             meeting.close()
 
 

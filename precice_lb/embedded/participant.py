@@ -228,7 +228,11 @@ class Participant:
         for mesh in self._parts.meshes.values():
             if mesh.provided:
                 self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
-        self._meet_partners()
+        if self._intra.is_primary:
+            with self._links.failure_kept():
+                text = self._configuration.text
+                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout, self._guess))
+        self._links.end_phase()
         meshes = list(self._parts.meshes.values())
         exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
         for mesh in meshes:
@@ -328,16 +332,6 @@ class Participant:
             raise CouplingError("finalize() may only be called once")
         self._close()
         self._state = State.FINALIZED
-
-    def _meet_partners(self) -> None:
-        failure = None
-        if self._intra.is_primary:
-            try:
-                text = self._configuration.text
-                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout, self._guess))
-            except CouplingError as error:
-                failure = str(error)
-        self._intra.agree(failure)
 
     def _fail(self) -> None:
         """Let the partners notice at once, whatever this process does next."""
