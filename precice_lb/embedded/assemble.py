@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken, QuasiNewton
+from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
 from precice_lb.embedded.communication import Appointment
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
@@ -87,11 +87,14 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
     kind = SerialScheme if scheme.is_serial else ParallelScheme
-    if participant != scheme.judge:
-        return kind(scheme, participant, partners, data, (), None)
-    settings = _acceleration_settings(configuration, scheme)
-    make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
-    return kind(scheme, participant, partners, data, scheme.measures, make_acceleration)
+    number = configuration.coupling_schemes.index(scheme)
+    element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
+    if element is None:
+        return kind(scheme, participant, partners, data, None)
+    for child in element.named("data"):
+        mesh = child.known("mesh", "mesh", configuration.meshes)
+        child.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
+    return kind(scheme, participant, partners, data, partial(_ACCELERATIONS[element.tag.partition(":")[2]], element))
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
@@ -116,28 +119,6 @@ def providers_of(me: Participant) -> dict[str, str]:
 def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
     """List the coupling schemes that a participant takes part in, in the order of the file."""
     return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
-
-
-def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
-    """Read the acceleration of a scheme, None if it has none."""
-    number = configuration.coupling_schemes.index(scheme)
-    element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
-    if element is None:
-        return None
-    parts = {child.tag: child for child in element.children}
-    none = Element("none", element.line)
-    kind = element.tag.partition(":")[2]
-    relaxation = parts.get("relaxation") or parts.get("initial-relaxation", none)
-    return AccelerationSettings(
-        kind=kind,
-        data=tuple((*_data(configuration, child), child.number("scaling", "1")) for child in element.named("data")),
-        relaxation=relaxation.number("value", "0.5" if kind == "aitken" else "0.1"),
-        max_columns=parts.get("max-used-iterations", none).integer("value", "100"),
-        windows_reused=parts.get("time-windows-reused", none).integer("value", "10"),
-        filter=parts.get("filter", none).text("type", "QR3"),
-        filter_limit=parts["filter"].number("limit", "1e-16") if "filter" in parts else 1e-2,
-        preconditioner=parts.get("preconditioner", none).text("type", "residual-sum"),
-    )
 
 
 def watch_points_of(configuration: Configuration, participant: str) -> list[Element]:
@@ -169,8 +150,3 @@ def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapp
     if mapping.direction == "read":
         pairs, here, there = me.reads, mapping.target, mapping.source
     return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
-
-
-def _data(configuration: Configuration, element: Element) -> tuple[str, str]:
-    mesh = element.known("mesh", "mesh", configuration.meshes)
-    return mesh, element.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)

@@ -209,7 +209,32 @@ class Participant:
             )
         self._check_no_sections("initialize")
         with self._in_library("initialize"):
-            self._initialize()
+            for mesh in self._parts.meshes.values():
+                if mesh.provided:
+                    self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
+            if self._intra.is_primary:
+                with self._links.failure_kept():
+                    text = self._configuration.text
+                    self._channels.update(
+                        connect(self._name, self._parts.appointments, text, self._timeout, self._guess)
+                    )
+            self._links.end_phase()
+            meshes = list(self._parts.meshes.values())
+            exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
+            for mesh in meshes:
+                mesh.locked = True
+            for watch_point in self._parts.watch_points:
+                watch_point.initialize(self._intra)
+            for field in self._parts.writes.values():
+                field.take_written(0.0)
+            # preCICE computes read mappings later; here partners would wait for the import of scipy then.
+            self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
+            self._map([field.run for field in self._parts.write_maps])
+            with self._profiler.event("initalizeCouplingScheme"):
+                self._coupling.initialize(self._links, self._guess)
+            self._map([field.run for field in self._parts.read_maps])
+            self._write_watch_points()
+            self._links.end_phase()
         self._state = State.INITIALIZED
 
     @contextlib.contextmanager
@@ -223,32 +248,6 @@ class Participant:
             self._fail()
             raise
         self._profiler.enter_solver("solver.advance")
-
-    def _initialize(self) -> None:
-        for mesh in self._parts.meshes.values():
-            if mesh.provided:
-                self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
-        if self._intra.is_primary:
-            with self._links.failure_kept():
-                text = self._configuration.text
-                self._channels.update(connect(self._name, self._parts.appointments, text, self._timeout, self._guess))
-        self._links.end_phase()
-        meshes = list(self._parts.meshes.values())
-        exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
-        for mesh in meshes:
-            mesh.locked = True
-        for watch_point in self._parts.watch_points:
-            watch_point.initialize(self._intra)
-        for field in self._parts.writes.values():
-            field.take_written(0.0)
-        # preCICE computes read mappings later; here partners would wait for the import of scipy then.
-        self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
-        self._map([field.run for field in self._parts.write_maps])
-        with self._profiler.event("initalizeCouplingScheme"):
-            self._coupling.initialize(self._links, self._guess)
-        self._map([field.run for field in self._parts.read_maps])
-        self._write_watch_points()
-        self._links.end_phase()
 
     def advance(self, computed_timestep_length: float) -> None:
         """Tell that a time step is done; at the end of a time window exchange and map data.
@@ -274,24 +273,21 @@ class Participant:
         # A step that is too long disturbs nothing.
         at_window_end = self._coupling.add_step(step)
         with self._in_library("advance"):
-            self._advance(at_window_end)
-
-    def _advance(self, at_window_end: bool) -> None:
-        # Without substeps, what was written before a window's last step is lost, as in preCICE.
-        stepped_to = self._coupling.time if at_window_end or self._coupling.sends_substeps else None
-        for field in self._parts.writes.values():
-            field.take_written(stepped_to)
-        if at_window_end:
-            start = self._coupling.window_start
-            self._map([partial(field.run, start) for field in self._parts.write_maps])
-        with self._profiler.event("advanceCoupling"):
-            self._coupling.exchange()
-        if at_window_end:
-            self._trim()
-            self._map([field.run for field in self._parts.read_maps])
-            if self._coupling.window_complete:
-                self._write_watch_points()
-            self._links.end_phase()
+            # Without substeps, what was written before a window's last step is lost, as in preCICE.
+            stepped_to = self._coupling.time if at_window_end or self._coupling.sends_substeps else None
+            for field in self._parts.writes.values():
+                field.take_written(stepped_to)
+            if at_window_end:
+                start = self._coupling.window_start
+                self._map([partial(field.run, start) for field in self._parts.write_maps])
+            with self._profiler.event("advanceCoupling"):
+                self._coupling.exchange()
+            if at_window_end:
+                self._trim()
+                self._map([field.run for field in self._parts.read_maps])
+                if self._coupling.window_complete:
+                    self._write_watch_points()
+                self._links.end_phase()
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:

@@ -20,7 +20,7 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
 from precice_lb.embedded.timeline import TOLERANCE, Clock
-from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
+from precice_lb.precice_xml.config import CouplingScheme
 
 #: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
 FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}
@@ -39,8 +39,7 @@ class Scheme(ABC):
 
     ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
     ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
-    name, in the order of preCICE. `measures` and `make_acceleration` are for the one that judges; it accelerates once
-    the meshes are known.
+    name, in the order of preCICE. The one that judges makes its acceleration once the meshes are known.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class Scheme(ABC):
         participant: str,
         partners: Sequence[str],
         data: Mapping[tuple[str, str], CouplingData],
-        measures: Sequence[ConvergenceMeasure],
         make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None,
     ) -> None:
         self.is_implicit = described.is_implicit
@@ -70,9 +68,10 @@ class Scheme(ABC):
         ways = {(e.source, e.target, data[e.mesh, e.data]) for e in described.exchanges if (e.mesh, e.data) in data}
         self.sends = {to: [one for one in self._data if (participant, to, one) in ways] for to in self._partners}
         self.receives = {by: [one for one in self._data if (by, participant, one) in ways] for by in self._partners}
+        measures = () if self.first else described.measures
         self._measures = [(measure, data[measure.mesh, measure.data]) for measure in measures]
         self._max_iterations = np.inf if described.max_iterations is None else described.max_iterations
-        self._make_acceleration = make_acceleration
+        self._make_acceleration = None if self.first else make_acceleration
         self._has_converged = False
         self._iteration = 1
         self._total_iterations = 1
