@@ -194,6 +194,14 @@ def _triangle(matrix: Array) -> Array:
     return np.asarray(factor, dtype=np.float64)
 
 
+def _moved(times: Array, window: list[float]) -> Array:
+    """Put times of one time window in the place of another one's."""
+    if len(times) == 1:
+        return np.array(window[-1:])
+    moved: Array = (times - times[0]) / (times[-1] - times[0]) * (window[-1] - window[0]) + window[0]
+    return moved
+
+
 class QuasiNewton(Acceleration):
     """IQN-ILS.
 
@@ -236,21 +244,15 @@ class QuasiNewton(Acceleration):
             # The times of the samples are known from here on.
             self._times = [np.array(one.field.waveform.times) for one in self._data]
         if self._first_iteration:
-            self._move_times_to_window()
+            self._times = [
+                _moved(old, one.field.waveform.times) for one, old in zip(self._data, self._times, strict=True)
+            ]
         samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
         values = np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
         if not self._first_iteration:
             self._add_column(residuals - self._old_residuals, values - self._old_values)
         self._old_residuals, self._old_values = residuals, values
         return values
-
-    def _move_times_to_window(self) -> None:
-        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
-            new = one.field.waveform.times
-            if len(old) == 1:
-                self._times[number] = np.array(new[-1:])
-            else:
-                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
 
     def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
         return [
@@ -266,7 +268,7 @@ class QuasiNewton(Acceleration):
         self._w.insert(0, values)
         self._windows.insert(0, window)
         if count == self._most_columns or count > self._rows:
-            self._remove(count)
+            del self._v[count], self._w[count], self._windows[count]
             self._dropped += 1
 
     def accelerate(self, window_start: float) -> None:
@@ -307,12 +309,9 @@ class QuasiNewton(Acceleration):
         kept = independent_columns(factor[:, :-1], self._filter, self._filter_limit)
         for column in reversed(range(len(self._v))):
             if column not in kept:
-                self._remove(column)
+                del self._v[column], self._w[column], self._windows[column]
                 self._deleted += 1
         return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
-
-    def _remove(self, column: int) -> None:
-        del self._v[column], self._w[column], self._windows[column]
 
     def converged(self, window_start: float) -> None:
         """Take up the last iteration's column and drop those of time windows that are too old."""

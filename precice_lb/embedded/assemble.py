@@ -38,7 +38,8 @@ class Parts:
         self.write_maps: list[MappedField] = []
         for described in me.mappings:
             source, target = self.meshes[str(described.source)], self.meshes[str(described.target)]
-            self.mappings.append(mapping := _mapping(described, source, target))
+            kind = NearestNeighbour if described.kind == "nearest-neighbor" else RadialBasis
+            self.mappings.append(mapping := kind(described, source, target))
             maps = self.read_maps if described.direction == "read" else self.write_maps
             for data in mapped_data(configuration, me, described):
                 maps.append(MappedField(mapping, source.fields[data], target.fields[data]))
@@ -63,16 +64,6 @@ def _mesh(configuration: Configuration, name: str, provider: str, provided: bool
         components = described.dimensions if configuration.data[data].is_vector else 1
         mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
     return mesh
-
-
-def _mapping(described: MeshMapping, source: Mesh, target: Mesh) -> Mapping:
-    conservative = described.constraint == "conservative"
-    if described.kind == "nearest-neighbor":
-        return NearestNeighbour(source, target, conservative=conservative)
-    (function,) = described.element.children
-    kernel, radius = function.tag.partition(":")[2], function.number("support-radius", "0")
-    one_cluster = described.kind == "rbf"
-    return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
 
 
 def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
