@@ -122,6 +122,10 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
             f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
         )
     _check(configuration.root, schema())
+    for scheme in configuration.root.named("coupling-scheme:"):
+        for data in (data for acceleration in scheme.named("acceleration:") for data in acceleration.named("data")):
+            mesh = data.known("mesh", "mesh", configuration.meshes)
+            data.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
     for me in configuration.participants.values():
         for element in watch_points_of(configuration, me.name):
             watched_place(configuration, element)

@@ -11,7 +11,7 @@ from precice_lb.embedded.communication import Appointment
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
-from precice_lb.embedded.schemes import Composition, ParallelScheme, Scheme, SerialScheme
+from precice_lb.embedded.schemes import Composition, Scheme, SerialScheme
 from precice_lb.precice_xml.config import Configuration, CouplingScheme, MeshMapping, Participant
 from precice_lb.precice_xml.elements import Element
 
@@ -77,15 +77,11 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     }
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
-    kind = SerialScheme if scheme.is_serial else ParallelScheme
+    kind = SerialScheme if scheme.is_serial else Scheme
     number = configuration.coupling_schemes.index(scheme)
     element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
-    if element is None:
-        return kind(scheme, participant, partners, data, None)
-    for child in element.named("data"):
-        mesh = child.known("mesh", "mesh", configuration.meshes)
-        child.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
-    return kind(scheme, participant, partners, data, partial(_ACCELERATIONS[element.tag.partition(":")[2]], element))
+    make_acceleration = None if element is None else partial(_ACCELERATIONS[str(scheme.acceleration)], element)
+    return kind(scheme, participant, partners, data, make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:

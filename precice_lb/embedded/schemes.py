@@ -7,7 +7,6 @@ preCICE's ``cplscheme/BaseCouplingScheme.cpp`` with the measures in ``cplscheme/
 from __future__ import annotations
 
 import enum
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,8 +33,11 @@ class Action(enum.Enum):
     READ_CHECKPOINT = "requires_reading_checkpoint"
 
 
-class Scheme(ABC):
-    """One participant's side of a coupling.
+class Scheme:
+    """One participant's side of a coupling in which all, two or any number, compute a time window at the same time.
+
+    They do so with data of the last iteration. The one that judges receives from all, accelerates all data and sends to
+    all. `SerialScheme` is the other kind.
 
     ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
     ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
@@ -193,11 +195,19 @@ class Scheme(ABC):
         if not self._sends_first:
             self._send(initial=True)
 
-    @abstractmethod
-    def _exchange_first(self) -> None: ...
+    def _exchange_first(self) -> None:
+        if self.first:
+            self._send()
+        else:
+            self._receive(self.clock.time)
 
-    @abstractmethod
-    def _exchange_second(self) -> None: ...
+    def _exchange_second(self) -> None:
+        if self.first:
+            self._hear()
+        else:
+            self._judge()
+            self._send()
+        self._finish_iteration()
 
     def _accelerated_data(self) -> Sequence[CouplingData]:
         return self._data
@@ -265,27 +275,6 @@ class Scheme(ABC):
 def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:
     # One initialized data of a direction takes all of that direction with it.
     return bool(data) and (not initial or any(one.initialize for one in data))
-
-
-class ParallelScheme(Scheme):
-    """All participants, two or any number, compute a time window at the same time, with data of the last iteration.
-
-    The controller receives from all, judges the iteration, accelerates all data and sends to all.
-    """
-
-    def _exchange_first(self) -> None:
-        if self.first:
-            self._send()
-        else:
-            self._receive(self.clock.time)
-
-    def _exchange_second(self) -> None:
-        if self.first:
-            self._hear()
-        else:
-            self._judge()
-            self._send()
-        self._finish_iteration()
 
 
 class SerialScheme(Scheme):
