@@ -15,9 +15,7 @@ Engineering 122 (2021) 5236.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,22 +25,14 @@ from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
 from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.precice_xml.elements import Element
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class AccelerationSettings:
-    """One ``<acceleration:…>``; ``data`` are (mesh, data, scaling), the primary data."""
-
-    kind: str
-    data: tuple[tuple[str, str, float], ...]
-    relaxation: float
-    max_columns: int
-    windows_reused: int
-    filter: str
-    filter_limit: float
-    preconditioner: str
+def _inside(element: Element, *tags: str) -> Element:
+    """Return the first element of these tags inside another, or one without attributes."""
+    return element.first(*tags) or Element(tags[0], element.line)
 
 
 class _Preconditioner:
@@ -52,17 +42,19 @@ class _Preconditioner:
     entries of each data on this rank.
     """
 
-    def __init__(self, settings: AccelerationSettings, sizes: Sequence[int], intra: IntraComm) -> None:
-        self._constant = settings.preconditioner == "constant"
+    def __init__(self, element: Element, sizes: Sequence[int], intra: IntraComm) -> None:
+        self._constant = _inside(element, "preconditioner").text("type", "residual-sum") == "constant"
         self._sizes = np.array(sizes, dtype=int)
         self._intra = intra
         self._is_first_window = True
         self._sums = self._sums_in_use = np.zeros(len(sizes))
-        self._factors = np.array([scaling if self._constant else 1.0 for *_, scaling in settings.data])
-        self._spread()
+        scalings = [child.number("scaling", "1") for child in element.named("data")]
+        self._factors = np.array([scaling if self._constant else 1.0 for scaling in scalings])
 
-    def _spread(self) -> None:
-        self.weights: Array = 1.0 / np.repeat(self._factors, self._sizes)
+    @property
+    def weights(self) -> Array:
+        """One for each entry."""
+        return 1.0 / np.repeat(self._factors, self._sizes)
 
     def complete_window(self) -> None:
         """Start the sums of another time window."""
@@ -84,25 +76,29 @@ class _Preconditioner:
         if self._is_first_window or ((ratios > 10.0) | (ratios < 0.1)).any():
             self._factors = np.where(usable, self._sums, self._factors)
             self._sums_in_use = self._sums
-            self._spread()
 
 
 class Acceleration:
-    """What is done to coupling data when an iteration has not converged: here relaxation by a constant factor."""
+    """What is done to coupling data when an iteration has not converged: here relaxation by a constant factor.
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
-        self._settings = settings
+    `element` is the ``<acceleration:…>``, which names the primary data.
+    """
+
+    _usual_relaxation = "0.1"
+
+    def __init__(self, element: Element, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        self._relaxation = _inside(element, "relaxation", "initial-relaxation").number("value", self._usual_relaxation)
         self._data = data
         self._intra = intra
         by_name = {(one.field.mesh.name, one.field.data): one for one in data}
         #: The data that are looked at, in the order of the configuration.
-        self._primary = [by_name[mesh, name] for mesh, name, _ in settings.data]
-        self._preconditioner = _Preconditioner(settings, [one.entries for one in self._primary], intra)
+        self._primary = [by_name[child.text("mesh"), child.text("name")] for child in element.named("data")]
+        self._preconditioner = _Preconditioner(element, [one.entries for one in self._primary], intra)
         self._old_residuals = np.zeros(0)
 
     def accelerate(self, window_start: float) -> None:
         """Change the samples of an iteration that has not converged, after a time (simulated seconds)."""
-        self._relax(self._settings.relaxation, window_start)
+        self._relax(self._relaxation, window_start)
 
     def converged(self, window_start: float) -> None:
         """Take note of a time window's last iteration."""
@@ -130,9 +126,11 @@ class Aitken(Acceleration):
     Mechanics 43 (2008) 61, equation 44.
     """
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
-        super().__init__(settings, data, intra)
-        self._factor = settings.relaxation
+    _usual_relaxation = "0.5"
+
+    def __init__(self, element: Element, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        super().__init__(element, data, intra)
+        self._factor = self._relaxation
         self._iteration = 0
         # Only several data have to be balanced.
         self._balances = len(self._primary) > 1
@@ -143,7 +141,7 @@ class Aitken(Acceleration):
         if self._balances:
             self._preconditioner.update(residuals)
         if self._iteration == 0:
-            self._factor = float(np.sign(self._factor)) * min(self._settings.relaxation, abs(self._factor))
+            self._factor = float(np.sign(self._factor)) * min(self._relaxation, abs(self._factor))
         else:
             weights = self._preconditioner.weights if self._balances else 1.0
             deltas = (residuals - self._old_residuals) * weights
@@ -196,19 +194,34 @@ def _triangle(matrix: Array) -> Array:
     return np.asarray(factor, dtype=np.float64)
 
 
+def _moved(times: Array, window: list[float]) -> Array:
+    """Put times of one time window in the place of another one's."""
+    if len(times) == 1:
+        return np.array(window[-1:])
+    moved: Array = (times - times[0]) / (times[-1] - times[0]) * (window[-1] - window[0]) + window[0]
+    return moved
+
+
 class QuasiNewton(Acceleration):
     """IQN-ILS.
 
     ``V`` holds differences of residuals of the primary data and ``W`` those of the values of all data, newest column
-    first; ``_columns`` counts how many of them are from each time window, the current one first. ``_times`` are those
+    first; ``_windows`` numbers the time windows that they are from. ``_times`` are those
     of the first time window's samples of each data, moved along with the window.
     """
 
-    def __init__(self, settings: AccelerationSettings, data: Sequence[CouplingData], intra: IntraComm) -> None:
-        super().__init__(settings, data, intra)
+    def __init__(self, element: Element, data: Sequence[CouplingData], intra: IntraComm) -> None:
+        super().__init__(element, data, intra)
+        self._most_columns = _inside(element, "max-used-iterations").integer("value", "100")
+        self._windows_reused = _inside(element, "time-windows-reused").integer("value", "10")
+        filtering = element.first("filter")
+        self._filter = "QR3" if filtering is None else filtering.text("type")
+        self._filter_limit = 1e-2 if filtering is None else filtering.number("limit", "1e-16")
         self._v: list[Array] = []
         self._w: list[Array] = []
-        self._columns: deque[int] = deque([0])
+        self._windows: list[int] = []
+        self._window = 0
+        self._has_column = False
         self._rows = int(intra.total(np.array([float(sum(one.entries for one in self._primary))]))[0])
         self._first_iteration = True
         self._first_window = True
@@ -219,7 +232,7 @@ class QuasiNewton(Acceleration):
     def log_entries(self) -> dict[str, int]:
         """Columns in use, and those that the filter or the limits took away."""
         return {
-            "QNColumns": sum(self._columns),
+            "QNColumns": len(self._windows),
             "DeletedQNColumns": self._deleted,
             "DroppedQNColumns": self._dropped,
         }
@@ -231,7 +244,9 @@ class QuasiNewton(Acceleration):
             # The times of the samples are known from here on.
             self._times = [np.array(one.field.waveform.times) for one in self._data]
         if self._first_iteration:
-            self._move_times_to_window()
+            self._times = [
+                _moved(old, one.field.waveform.times) for one, old in zip(self._data, self._times, strict=True)
+            ]
         samples = [one.field.waveform.at(time) for one, times in self._after(window_start) for time in times]
         values = np.concatenate([np.zeros(0), *(sample.ravel() for sample in samples)])
         if not self._first_iteration:
@@ -239,36 +254,28 @@ class QuasiNewton(Acceleration):
         self._old_residuals, self._old_values = residuals, values
         return values
 
-    def _move_times_to_window(self) -> None:
-        for number, (one, old) in enumerate(zip(self._data, self._times, strict=True)):
-            new = one.field.waveform.times
-            if len(old) == 1:
-                self._times[number] = np.array(new[-1:])
-            else:
-                self._times[number] = (old - old[0]) / (old[-1] - old[0]) * (new[-1] - new[0]) + new[0]
-
     def _after(self, window_start: float) -> list[tuple[CouplingData, Array]]:
         return [
             (one, times[times - window_start > TOLERANCE]) for one, times in zip(self._data, self._times, strict=True)
         ]
 
     def _add_column(self, residuals: Array, values: Array) -> None:
-        count = sum(self._columns)
-        shift = count == self._settings.max_columns or count > self._rows
+        count = len(self._windows)
+        # As in preCICE: in place of a time window's columns that all were removed, new ones count with those before.
+        window = self._windows[0] if self._has_column and self._windows else self._window
+        self._has_column = True
         self._v.insert(0, residuals)
         self._w.insert(0, values)
-        if not self._columns:
-            self._columns.append(0)
-        self._columns[0] += 1
-        if shift:
-            self._remove(count)
+        self._windows.insert(0, window)
+        if count == self._most_columns or count > self._rows:
+            del self._v[count], self._w[count], self._windows[count]
             self._dropped += 1
 
     def accelerate(self, window_start: float) -> None:
         """Take a quasi-Newton step, or relax where there is nothing to take it from."""
         values = self._take(window_start)
         if self._first_iteration and self._first_window:
-            self._relax(self._settings.relaxation, window_start)
+            self._relax(self._relaxation, window_start)
             self._first_iteration = False
             return
         self._preconditioner.update(self._old_residuals)
@@ -299,38 +306,24 @@ class QuasiNewton(Acceleration):
         factor = triangle(weighted, self._intra)
         if not np.isfinite(factor).all():
             return np.full(len(self._w), np.nan)
-        kept = independent_columns(factor[:, :-1], self._settings.filter, self._settings.filter_limit)
+        kept = independent_columns(factor[:, :-1], self._filter, self._filter_limit)
         for column in reversed(range(len(self._v))):
             if column not in kept:
-                self._remove(column)
+                del self._v[column], self._w[column], self._windows[column]
                 self._deleted += 1
         return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
-
-    def _remove(self, column: int) -> None:
-        del self._v[column], self._w[column]
-        seen = 0
-        for window, count in enumerate(self._columns):
-            seen += count
-            if seen > column:
-                self._columns[window] -= 1
-                if self._columns[window] == 0:
-                    del self._columns[window]
-                return
 
     def converged(self, window_start: float) -> None:
         """Take up the last iteration's column and drop those of time windows that are too old."""
         self._take(window_start)
-        # Twice, as in preCICE: windows of a single iteration leave no column.
-        for _ in range(2):
-            if self._columns and self._columns[0] == 0:
-                self._columns.popleft()
         if not self._first_iteration:
             self._first_window = False
         if not self._first_window:
             self._preconditioner.complete_window()
-        if len(self._columns) > self._settings.windows_reused:
-            oldest = self._columns.pop()
+        if len(set(self._windows)) > self._windows_reused:
+            oldest = self._windows.count(self._windows[-1])
             self._dropped += oldest
-            del self._v[-oldest:], self._w[-oldest:]
-        self._columns.appendleft(0)
+            del self._v[-oldest:], self._w[-oldest:], self._windows[-oldest:]
+        self._window += 1
+        self._has_column = False
         self._first_iteration = True

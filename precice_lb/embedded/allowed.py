@@ -9,161 +9,101 @@ checked at every participant, so that all of them refuse it together. What chang
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from precice_lb.embedded.assemble import elements_of, mapped_data, schemes_of, watched_place
+from precice_lb.embedded.assemble import mapped_data, providers_of, schemes_of, watch_points_of, watched_place
 from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml.config import Configuration, CouplingScheme, Participant
-from precice_lb.precice_xml.elements import Element, is_true
-
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+")
-_REAL = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+from precice_lb.precice_xml.elements import Element, Tag, schema
 
 
-class _Kind(NamedTuple):
-    """What an attribute may be; others are wrong, or `only_libprecice` takes them."""
+class _Rule(NamedTuple):
+    """What an attribute has to be, beyond what preCICE's schema says; others are wrong, or `only_libprecice`'s."""
 
     what: str
-    fits: Callable[[str], bool]
+    fits: Callable[[Element, str], bool]
     required: bool = False
-    only_libprecice: bool = False
+    only_libprecice: bool = True
 
 
-class _Tag(NamedTuple):
-    """A tag: its attributes, and the tags that may stand inside it once or any number of times."""
-
-    attributes: dict[str, _Kind]
-    once: str = ""
-    many: str = ""
+def _one_of(*values: str) -> _Rule:
+    what = " or ".join(f'"{value}"' for value in values)
+    return _Rule(what, lambda element, name: element.text(name) in values)
 
 
-def _one_of(*values: str) -> _Kind:
-    return _Kind(" or ".join(f'"{value}"' for value in values), values.__contains__, only_libprecice=True)
-
-
-def _whole(least: int, most: float = math.inf) -> _Kind:
-    """Whole numbers as preCICE writes them (``xml/ValueParser.cpp``)."""
+def _whole(least: int, most: float = math.inf) -> _Rule:
     what = f"a whole number of at least {least}" + (f" and at most {most}" if most < math.inf else "")
-    return _Kind(what, lambda value: bool(_WHOLE.fullmatch(value)) and least <= int(value) <= most)
+    return _Rule(what, lambda element, name: least <= element.integer(name) <= most)
 
 
-def _number(value: str) -> float:
-    """Read a number, or a quotient such as ``1/3``; NaN if it is none."""
-    parts = value.split("/", 1)
-    if not all(_REAL.fullmatch(part) for part in parts) or (len(parts) > 1 and float(parts[1]) == 0.0):
-        return math.nan
-    return float(parts[0]) / float(parts[1]) if len(parts) > 1 else float(parts[0])
-
-
-def _real(above: float, most: float = math.inf) -> _Kind:
+def _real(above: float, most: float = math.inf) -> _Rule:
     what = f"a number greater than {above:g}" + (f" and at most {most:g}" if most < math.inf else "")
-    return _Kind(what, lambda value: above < _number(value) <= most and _number(value) < math.inf)
+
+    def fits(element: Element, name: str) -> bool:
+        return above < element.number(name) <= most and element.number(name) < math.inf
+
+    return _Rule(what, fits, only_libprecice=False)
 
 
-_ANY = _Kind("text", lambda value: True)
-_GIVEN = _ANY._replace(required=True)
-_OFF = _Kind('"false"', lambda value: not is_true(value), only_libprecice=True)
-_COUNT = _whole(1)._replace(required=True)
-_POSITIVE = _real(1e-14)._replace(required=True)
-_SHARE = _real(1e-14, 1.0)._replace(required=True)
-_DEGREE = _whole(0, 3)._replace(only_libprecice=True)
-_MESH = _Kind("a mesh (without it, mapping is just-in-time)", bool, required=True, only_libprecice=True)
-_NAME = {"name": _GIVEN}
-_PAIR = {"name": _GIVEN, "mesh": _GIVEN}
-_MEASURE = {"data": _GIVEN, "mesh": _GIVEN, "suffices": _OFF, "strict": _OFF}
-_MAPPING = {
-    **{"direction": _one_of("read", "write"), "from": _MESH, "to": _MESH},
+_TAGS = (
+    "precice-configuration log sink profiling data:scalar data:vector mesh use-data participant m2n:sockets "
+    "intra-comm:sockets intra-comm:mpi provide-mesh receive-mesh read-data write-data watch-point exchange "
+    "mapping:nearest-neighbor mapping:rbf mapping:rbf-global-direct coupling-scheme:serial-explicit "
+    "coupling-scheme:parallel-explicit coupling-scheme:serial-implicit coupling-scheme:parallel-implicit "
+    "coupling-scheme:multi participants max-time max-time-windows time-window-size max-iterations "
+    "absolute-convergence-measure relative-convergence-measure acceleration:constant acceleration:aitken "
+    "acceleration:IQN-ILS relaxation initial-relaxation data max-used-iterations time-windows-reused filter "
+    "preconditioner"
+)
+_KNOWN_TAGS = {*_TAGS.split(), *(f"basis-function:{name}" for name in KERNELS)}
+#: Tags of the list that stand elsewhere as well.
+_NOT_INSIDE = {("acceleration:aitken", "preconditioner")}
+_OFF = _Rule('"false"', lambda element, name: not element.boolean(name))
+_MESH = _Rule("a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name)), True)
+_ANY = _Rule("text", lambda element, name: True)
+_FINITE = _real(-math.inf)._replace(what="a finite number")
+_POSITIVE = _real(1e-14)
+_SHARE = _real(1e-14, 1.0)
+#: Attributes that may be whatever preCICE takes, where no rule stands for them.
+_FREE = (
+    "acceptor connector control coordinate data dimensions direction directory enabled enforce-gather-scatter "
+    "exchange-directory experimental filter first format from geometric-filter initialize mesh method mode name "
+    "network output port second substeps synchronize to type value"
+)
+#: By attribute, or by tag (without what stands behind its colon) and attribute.
+_RULES = {
+    **dict.fromkeys(_FREE.split(), _ANY),
+    "allow-remeshing": _OFF,
+    "wait-in-finalize": _OFF,
+    "flush-every": _whole(0)._replace(only_libprecice=False),
+    "waveform-degree": _whole(0, 3),
+    "m2n/port": _whole(0, 65535)._replace(what="a port number", only_libprecice=False),
+    "use-two-level-initialization": _OFF,
+    "api-access": _OFF,
+    "direct-access": _OFF,
+    "safety-factor": _FINITE,
+    "mapping/from": _MESH,
+    "mapping/to": _MESH,
     "constraint": _one_of("consistent", "conservative"),
-}
-_RBF = _Tag(_MAPPING, once=" ".join(f"basis-function:{name}" for name in KERNELS))
-_TIMES = "max-time max-time-windows time-window-size"
-_ITERATIONS = f"{_TIMES} max-iterations acceleration:constant acceleration:aitken acceleration:IQN-ILS"
-_EXCHANGES = "exchange absolute-convergence-measure relative-convergence-measure"
-_SCHEMES = "serial-explicit parallel-explicit serial-implicit parallel-implicit multi"
-_SINK = ("type", "output", "format", "filter", "enabled")
-
-_ALLOWED = {
-    "precice-configuration": _Tag(
-        {"experimental": _ANY, "allow-remeshing": _OFF, "wait-in-finalize": _OFF},
-        once="log profiling",
-        many="data:scalar data:vector mesh participant m2n:sockets "
-        + " ".join(f"coupling-scheme:{kind}" for kind in _SCHEMES.split()),
-    ),
-    "log": _Tag({"enabled": _ANY}, many="sink"),
-    "sink": _Tag(dict.fromkeys(_SINK, _ANY)),
-    "profiling": _Tag(
-        {
-            "mode": _one_of("off", "fundamental", "api", "all"),
-            "flush-every": _whole(0),
-            "directory": _ANY,
-            "synchronize": _ANY,
-        }
-    ),
-    "data:scalar": _Tag({**_NAME, "waveform-degree": _DEGREE}),
-    "data:vector": _Tag({**_NAME, "waveform-degree": _DEGREE}),
-    "mesh": _Tag({**_NAME, "dimensions": _one_of("2", "3")}, many="use-data"),
-    "use-data": _Tag(_NAME),
-    "participant": _Tag(
-        _NAME,
-        once="intra-comm:sockets intra-comm:mpi",
-        many="provide-mesh receive-mesh read-data write-data watch-point mapping:nearest-neighbor mapping:rbf "
-        "mapping:rbf-global-direct",
-    ),
-    "intra-comm:sockets": _Tag(dict.fromkeys(("port", "network", "exchange-directory"), _ANY)),
-    "intra-comm:mpi": _Tag({"exchange-directory": _ANY}),
-    "provide-mesh": _Tag(_NAME),
-    "receive-mesh": _Tag(
-        {
-            **{"name": _ANY, "from": _ANY, "geometric-filter": _ANY, "api-access": _OFF, "direct-access": _OFF},
-            "safety-factor": _Kind("a safety-factor of at least 0", lambda value: 0.0 <= _number(value) < math.inf),
-        }
-    ),
-    "read-data": _Tag(_PAIR),
-    "write-data": _Tag(_PAIR),
-    "watch-point": _Tag({**_PAIR, "coordinate": _ANY}),
-    "mapping:nearest-neighbor": _Tag(_MAPPING),
-    "mapping:rbf": _RBF,
-    "mapping:rbf-global-direct": _RBF,
-    **{f"basis-function:{name}": _Tag({"support-radius": _POSITIVE} if "compact" in name else {}) for name in KERNELS},
-    "m2n:sockets": _Tag(
-        {
-            **dict.fromkeys(("acceptor", "connector", "exchange-directory", "network", "enforce-gather-scatter"), _ANY),
-            "port": _Kind("a port number", lambda value: value.isdecimal() and int(value) < 65536),
-            "use-two-level-initialization": _OFF,
-        }
-    ),
-    "coupling-scheme:serial-explicit": _Tag({}, f"participants {_TIMES}", "exchange"),
-    "coupling-scheme:parallel-explicit": _Tag({}, f"participants {_TIMES}", "exchange"),
-    "coupling-scheme:serial-implicit": _Tag({}, f"participants {_ITERATIONS}", _EXCHANGES),
-    "coupling-scheme:parallel-implicit": _Tag({}, f"participants {_ITERATIONS}", _EXCHANGES),
-    "coupling-scheme:multi": _Tag({}, _ITERATIONS, f"participant {_EXCHANGES}"),
-    "coupling-scheme:multi/participant": _Tag({**_NAME, "control": _ANY}),
-    "participants": _Tag({"first": _ANY, "second": _ANY}),
-    "max-time": _Tag({"value": _POSITIVE}),
-    "max-time-windows": _Tag({"value": _COUNT}),
-    "time-window-size": _Tag({"value": _real(-math.inf), "method": _one_of("fixed", "first-participant")}),
-    "exchange": _Tag(dict.fromkeys(("data", "mesh", "from", "to", "initialize", "substeps"), _ANY)),
-    "max-iterations": _Tag({"value": _COUNT}),
-    "absolute-convergence-measure": _Tag({**_MEASURE, "limit": _POSITIVE}),
-    "relative-convergence-measure": _Tag({**_MEASURE, "limit": _SHARE}),
-    "acceleration:constant": _Tag({}, once="relaxation"),
-    "acceleration:aitken": _Tag({}, once="initial-relaxation", many="data"),
-    "acceleration:IQN-ILS": _Tag(
-        {},
-        once="initial-relaxation max-used-iterations time-windows-reused filter preconditioner",
-        many="data",
-    ),
-    "relaxation": _Tag({"value": _SHARE}),
-    "initial-relaxation": _Tag({"value": _SHARE, "enforce": _OFF}),
-    "max-used-iterations": _Tag({"value": _COUNT}),
-    "time-windows-reused": _Tag({"value": _COUNT._replace(only_libprecice=True)}),
-    "filter": _Tag({"type": _one_of("QR1", "QR2", "QR3")._replace(required=True), "limit": _real(0.0)}),
-    "preconditioner": _Tag({"type": _one_of("constant", "residual-sum")._replace(required=True)}),
-    "data": _Tag({**_PAIR, "scaling": _real(0.0)}),
+    "support-radius": _POSITIVE,
+    "max-time/value": _POSITIVE,
+    "time-window-size/value": _FINITE,
+    "suffices": _OFF,
+    "strict": _OFF,
+    "absolute-convergence-measure/limit": _POSITIVE,
+    "relative-convergence-measure/limit": _SHARE,
+    "scaling": _real(0.0),
+    "relaxation/value": _SHARE,
+    "initial-relaxation/value": _SHARE,
+    "enforce": _OFF,
+    "max-used-iterations/value": _whole(1)._replace(only_libprecice=False),
+    "time-windows-reused/value": _whole(1),
+    "filter/type": _one_of("QR1", "QR2", "QR3")._replace(required=True),
+    "filter/limit": _real(0.0),
+    "preconditioner/type": _one_of("constant", "residual-sum"),
 }
 #: Tags of one family may not name the same thing twice.
 _FAMILIES = {"read-data": "data", "write-data": "data"}
@@ -181,9 +121,13 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
         raise ConfigurationError(
             f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
         )
-    _check(configuration, configuration.root, _ALLOWED["precice-configuration"])
+    _check(configuration.root, schema())
+    for scheme in configuration.root.named("coupling-scheme:"):
+        for data in (data for acceleration in scheme.named("acceleration:") for data in acceleration.named("data")):
+            mesh = data.known("mesh", "mesh", configuration.meshes)
+            data.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
     for me in configuration.participants.values():
-        for element in elements_of(configuration, me.name, "watch-point"):
+        for element in watch_points_of(configuration, me.name):
             watched_place(configuration, element)
         parallel = _in_parallel(me) if size > 1 and me.name == participant else ()
         for line, what in (*_in_schemes(configuration, me), *_in_exchanges(configuration, me), *parallel):
@@ -215,7 +159,7 @@ def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: Coupli
 
 
 def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
-    provider_of = dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
+    provider_of = providers_of(me)
     mapped = (
         (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
     )
@@ -242,35 +186,37 @@ def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
             yield mapping.line, "runs on several ranks with <mapping:rbf …>"
 
 
-def _check(configuration: Configuration, element: Element, tag: _Tag) -> None:
-    for name, kind in tag.attributes.items():
-        if kind.required and name not in element.attributes:
-            _refuse(configuration, element, f'{kind.what} as "{name}"', "none", kind.only_libprecice)
-    for name, value in element.attributes.items():
-        if name not in tag.attributes:
-            _refuse(configuration, element, f"the attributes {', '.join(tag.attributes) or 'none'}", name, True)
-        elif not (kind := tag.attributes[name]).fits(value):
-            _refuse(configuration, element, f'{kind.what} as "{name}"', f'{name}="{value}"', kind.only_libprecice)
+def _check(element: Element, tag: Tag) -> None:
+    kind = element.tag.partition(":")[0]
+    rules = {name: _RULES.get(f"{kind}/{name}") or _RULES.get(name) for name in tag.attributes}
+    for name, rule in rules.items():
+        if name not in element.attributes:
+            if rule is not None and rule.required:
+                _refuse(element, f'{rule.what} as "{name}"', "none", rule.only_libprecice)
+        elif rule is None:
+            known = ", ".join(other for other in rules if rules[other] is not None)
+            _refuse(element, f"the attributes {known or 'none'}", name, True)
+        elif not rule.fits(element, name):
+            found = f'{name}="{element.attributes[name]}"'
+            _refuse(element, f'{rule.what} as "{name}"', found, rule.only_libprecice)
     seen: set[tuple[str, ...]] = set()
     for child in element.children:
-        if child.tag not in (*tag.once.split(), *tag.many.split()):
+        if child.tag not in _KNOWN_TAGS or (element.tag, child.tag) in _NOT_INSIDE:
             raise UnsupportedConfigurationError(
-                f"{configuration.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
+                f"{child.path}, line {child.line}: the embedded backend does not know <{child.tag}> in "
                 f"<{element.tag}>; libprecice does it: install libprecice and pyprecice, or change the configuration"
             )
         if "name" in child.attributes:
             family = _FAMILIES.get(child.tag, child.tag)
             key = (family, child.attributes["name"], child.attributes.get("mesh", "") if family == "data" else "")
             if key in seen:
-                _refuse(configuration, child, "one such tag", "a second", False)
+                _refuse(child, "one such tag", "a second", False)
             seen.add(key)
-        _check(configuration, child, _ALLOWED.get(f"{element.tag}/{child.tag}") or _ALLOWED[child.tag])
+        _check(child, tag.children[child.tag])
 
 
-def _refuse(
-    configuration: Configuration, element: Element, expected: str, found: str, only_libprecice: bool
-) -> NoReturn:
-    where = f"{configuration.path}, line {element.line}: "
+def _refuse(element: Element, expected: str, found: str, only_libprecice: bool) -> NoReturn:
+    where = f"{element.path}, line {element.line}: "
     if only_libprecice:
         raise UnsupportedConfigurationError(
             f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {found}; if it is no "

@@ -2,93 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from precice_lb.embedded.acceleration import Acceleration, AccelerationSettings, Aitken, QuasiNewton
+from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
 from precice_lb.embedded.communication import Appointment
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
-from precice_lb.embedded.schemes import Composition, ParallelScheme, Scheme, SerialScheme
+from precice_lb.embedded.schemes import Composition, Scheme, SerialScheme
 from precice_lb.precice_xml.config import Configuration, CouplingScheme, MeshMapping, Participant
 from precice_lb.precice_xml.elements import Element
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 
 
-@dataclass(frozen=True)
 class Parts:
-    """What runs one participant.
+    """What runs one participant, from a checked configuration.
 
     ``meshes`` are those it uses, by name. ``reads`` and ``writes`` are the fields of its solver by (mesh, data).
     ``mappings`` are all its mappings; ``read_maps`` and ``write_maps`` are the fields they carry, in preCICE's order.
     """
 
-    meshes: dict[str, Mesh]
-    reads: dict[tuple[str, str], Field]
-    writes: dict[tuple[str, str], Field]
-    mappings: list[Mapping]
-    read_maps: list[MappedField]
-    write_maps: list[MappedField]
-    coupling: Composition
-    watch_points: list[WatchPoint]
-    appointments: list[Appointment]
+    def __init__(self, configuration: Configuration, participant: str) -> None:
+        me = configuration.participants[participant]
+        self.meshes = {
+            name: _mesh(configuration, name, provider, provider == participant)
+            for name, provider in providers_of(me).items()
+        }
+        self.reads = {(mesh, data): self.meshes[mesh].fields[data] for mesh, data in me.reads}
+        self.writes = {(mesh, data): self.meshes[mesh].fields[data] for mesh, data in me.writes}
+        self.mappings: list[Mapping] = []
+        self.read_maps: list[MappedField] = []
+        self.write_maps: list[MappedField] = []
+        for described in me.mappings:
+            source, target = self.meshes[str(described.source)], self.meshes[str(described.target)]
+            kind = NearestNeighbour if described.kind == "nearest-neighbor" else RadialBasis
+            self.mappings.append(mapping := kind(described, source, target))
+            maps = self.read_maps if described.direction == "read" else self.write_maps
+            for data in mapped_data(configuration, me, described):
+                maps.append(MappedField(mapping, source.fields[data], target.fields[data]))
+        self.watch_points = [
+            WatchPoint(
+                participant,
+                watched.text("name"),
+                self.meshes[watched.text("mesh")],
+                watched_place(configuration, watched),
+            )
+            for watched in watch_points_of(configuration, participant)
+        ]
+        schemes = schemes_of(configuration, participant)
+        self.coupling = Composition([_scheme(configuration, one, participant, self.meshes) for one in schemes])
+        self.appointments = _appointments(configuration, participant)
 
 
-def assemble(configuration: Configuration, participant: str) -> Parts:
-    """Build meshes, fields, mappings and coupling of a participant from a checked configuration."""
-    me = configuration.participants[participant]
-    providers = dict.fromkeys(me.provides, participant) | {mesh.name: mesh.provider for mesh in me.receives}
-    meshes: dict[str, Mesh] = {}
-    for name, provider in providers.items():
-        described = configuration.meshes[name]
-        mesh = Mesh(name, described.dimensions, provider, provider == participant)
-        for data in described.data:
-            components = described.dimensions if configuration.data[data].is_vector else 1
-            mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
-        meshes[name] = mesh
-
-    mappings: list[Mapping] = []
-    maps: dict[str, list[MappedField]] = {"read": [], "write": []}
-    for described_mapping, element in zip(me.mappings, elements_of(configuration, participant, "mapping"), strict=True):
-        source, target = meshes[str(described_mapping.source)], meshes[str(described_mapping.target)]
-        mapping = _mapping(configuration, described_mapping, element, source, target)
-        mappings.append(mapping)
-        for data in mapped_data(configuration, me, described_mapping):
-            maps[described_mapping.direction].append(MappedField(mapping, source.fields[data], target.fields[data]))
-
-    watch_points = [
-        WatchPoint(participant, watched["name"], meshes[watched["mesh"]], watched_place(configuration, element))
-        for element in elements_of(configuration, participant, "watch-point")
-        for watched in [element.attributes]
-    ]
-    schemes = [_scheme(configuration, scheme, participant, meshes) for scheme in schemes_of(configuration, participant)]
-    return Parts(
-        meshes=meshes,
-        reads={pair: meshes[pair[0]].fields[pair[1]] for pair in me.reads},
-        writes={pair: meshes[pair[0]].fields[pair[1]] for pair in me.writes},
-        mappings=mappings,
-        read_maps=maps["read"],
-        write_maps=maps["write"],
-        coupling=Composition(schemes),
-        watch_points=watch_points,
-        appointments=_appointments(configuration, participant),
-    )
-
-
-def _mapping(
-    configuration: Configuration, described: MeshMapping, element: Element, source: Mesh, target: Mesh
-) -> Mapping:
-    conservative = described.constraint == "conservative"
-    if described.kind == "nearest-neighbor":
-        return NearestNeighbour(source, target, conservative=conservative)
-    (function,) = element.children
-    kernel, radius = function.tag.partition(":")[2], function.number("support-radius", "0")
-    one_cluster = described.kind == "rbf"
-    return RadialBasis(source, target, kernel, radius, conservative=conservative, one_cluster=one_cluster)
+def _mesh(configuration: Configuration, name: str, provider: str, provided: bool) -> Mesh:
+    described = configuration.meshes[name]
+    mesh = Mesh(name, described.dimensions, provider, provided)
+    for data in described.data:
+        components = described.dimensions if configuration.data[data].is_vector else 1
+        mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
+    return mesh
 
 
 def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
@@ -102,27 +77,30 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     }
     pairs = [{m2n.acceptor, m2n.connector} for m2n in configuration.m2ns]
     partners = [name for name in scheme.participants if {participant, name} in pairs]
-    kind = SerialScheme if scheme.is_serial else ParallelScheme
-    if participant != scheme.judge:
-        return kind(scheme, participant, partners, data, (), None)
-    settings = _acceleration_settings(configuration, scheme)
-    make_acceleration = None if settings is None else partial(_ACCELERATIONS[settings.kind], settings)
-    return kind(scheme, participant, partners, data, scheme.measures, make_acceleration)
+    kind = SerialScheme if scheme.is_serial else Scheme
+    number = configuration.coupling_schemes.index(scheme)
+    element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
+    make_acceleration = None if element is None else partial(_ACCELERATIONS[str(scheme.acceleration)], element)
+    return kind(scheme, participant, partners, data, make_acceleration)
 
 
 def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
-    elements = [element.attributes for element in configuration.root.children if element.tag.startswith("m2n:")]
     return [
         Appointment(
             m2n.connector if participant == m2n.acceptor else m2n.acceptor,
             participant == m2n.acceptor,
             m2n.exchange_directory,
-            attributes.get("network", "lo"),
-            int(attributes.get("port", "0")),
+            m2n.element.text("network", "lo"),
+            m2n.element.integer("port", "0"),
         )
-        for m2n, attributes in zip(configuration.m2ns, elements, strict=True)
+        for m2n in configuration.m2ns
         if participant in (m2n.acceptor, m2n.connector)
     ]
+
+
+def providers_of(me: Participant) -> dict[str, str]:
+    """Who provides each mesh that a participant uses, by the mesh's name."""
+    return dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
 
 
 def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
@@ -130,48 +108,13 @@ def schemes_of(configuration: Configuration, participant: str) -> list[CouplingS
     return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
 
 
-def _scheme_element(configuration: Configuration, scheme: CouplingScheme) -> Element:
-    elements = [child for child in configuration.root.children if child.tag.startswith("coupling-scheme:")]
-    return elements[configuration.coupling_schemes.index(scheme)]
-
-
-def _acceleration_settings(configuration: Configuration, scheme: CouplingScheme) -> AccelerationSettings | None:
-    """Read the acceleration of a scheme, None if it has none."""
-    if scheme.acceleration is None:
-        return None
-    inside = _scheme_element(configuration, scheme).children
-    element = next(child for child in inside if child.tag.startswith("acceleration:"))
-    kind = scheme.acceleration
-    parts = {child.tag: child for child in element.children}
-
-    def value(tag: str, default: str, name: str = "value") -> str:
-        return parts[tag].attributes.get(name, default) if tag in parts else default
-
-    relaxation = parts.get("relaxation") or parts.get("initial-relaxation")
-    return AccelerationSettings(
-        kind=kind,
-        data=tuple(
-            (*_data(configuration, child, "name"), child.number("scaling", "1"))
-            for child in element.children
-            if child.tag == "data"
-        ),
-        relaxation={"aitken": 0.5}.get(kind, 0.1) if relaxation is None else relaxation.number("value"),
-        max_columns=int(value("max-used-iterations", "100")),
-        windows_reused=int(value("time-windows-reused", "10")),
-        filter=value("filter", "QR3", "type"),
-        filter_limit=parts["filter"].number("limit", "1e-16") if "filter" in parts else 1e-2,
-        preconditioner=value("preconditioner", "residual-sum", "type"),
-    )
-
-
-def elements_of(configuration: Configuration, participant: str, kind: str) -> list[Element]:
-    """List a participant's elements ``<kind …>`` or ``<kind:…>``, in the order of the file."""
+def watch_points_of(configuration: Configuration, participant: str) -> list[Element]:
+    """List a participant's watch-points, in the order of the file."""
     return [
         child
-        for owner in configuration.root.children
-        if owner.tag == "participant" and owner.attributes.get("name") == participant
-        for child in owner.children
-        if child.tag.partition(":")[0] == kind
+        for owner in configuration.root.named("participant")
+        if owner.attributes["name"] == participant
+        for child in owner.named("watch-point")
     ]
 
 
@@ -194,8 +137,3 @@ def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapp
     if mapping.direction == "read":
         pairs, here, there = me.reads, mapping.target, mapping.source
     return [data for mesh, data in pairs if mesh == here and data in configuration.meshes[str(there)].data]
-
-
-def _data(configuration: Configuration, element: Element, name: str) -> tuple[str, str]:
-    mesh = element.known("mesh", "mesh", configuration.meshes)
-    return mesh, element.known(name, f'data of mesh "{mesh}"', configuration.meshes[mesh].data)

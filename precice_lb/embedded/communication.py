@@ -26,7 +26,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,7 +267,7 @@ class IntraComm:
         self.is_primary = rank == 0
         self.is_parallel = size > 1
         #: By rank: all other ranks at the primary rank, the primary rank elsewhere.
-        self._channels: dict[int, Channel] = {}
+        self.channels: dict[int, Channel] = {}
         if size == 1 and communicator is None:
             return
         from mpi4py import MPI
@@ -303,31 +303,31 @@ class IntraComm:
             address, token = published
             sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
             write_frame(sock, token + self.rank.to_bytes(8, "big"))
-            self._channels[0] = Channel(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
+            self.channels[0] = Channel(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
             return
         deadline = time.monotonic() + _CONNECT_SECONDS
         with contextlib.closing(door):
-            while len(self._channels) < self.size - 1:
+            while len(self.channels) < self.size - 1:
                 if (greeted := door.poll()) is not None:
                     rank = int.from_bytes(greeted[1][len(token) :], "big")
-                    self._channels[rank] = Channel(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
+                    self.channels[rank] = Channel(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
                 elif time.monotonic() > deadline:
-                    raise TimeoutError(f"{self.size - 1 - len(self._channels)} did not come")
+                    raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come")
                 else:
                     select.select([door.listener], [], [], _POLL_SECONDS)
 
     def gather(self, local: Arrays) -> list[Arrays]:
         """Return every rank's arrays at the primary rank, which alone waits; nothing elsewhere."""
         if self.is_primary:
-            return [local, *(self._channels[rank].receive() for rank in range(1, self.size))]
-        self._channels[0].send(local)
+            return [local, *(self.channels[rank].receive() for rank in range(1, self.size))]
+        self.channels[0].send(local)
         return []
 
     def scatter(self, part: Callable[[int], Arrays], failure: str | None = None) -> Arrays:
         """Return what `part` gives for this rank at the primary rank, or raise its failure, on all ranks."""
         if not self.is_primary:
-            return self._channels[0].receive()
-        for rank, channel in self._channels.items():
+            return self.channels[0].receive()
+        for rank, channel in self.channels.items():
             channel.send([] if failure else part(rank), failure)
         if failure:
             raise CouplingError(failure)
@@ -344,8 +344,8 @@ class IntraComm:
     def agree_all(self, failure: str | None) -> None:
         """Raise the first rank's failure on every rank, or return on every rank."""
         if not self.is_primary:
-            self._channels[0].send([], failure)
-        for channel in self._channels.values() if self.is_primary else ():
+            self.channels[0].send([], failure)
+        for channel in self.channels.values() if self.is_primary else ():
             try:
                 channel.receive()
             except CouplingError as error:
@@ -358,11 +358,6 @@ class IntraComm:
             return local
         parts = [part for (part,) in self.gather([local])]
         return self.broadcast([sum(parts[1:], start=parts[0])] if parts else [])[0]
-
-    @property
-    def channels(self) -> Iterable[Channel]:
-        """The connections to other ranks."""
-        return self._channels.values()
 
 
 _DEFAULT_TIMEOUT = 60.0
@@ -404,27 +399,26 @@ def connect(
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
-    meetings: list[_Acceptor | _Connector] = []
+    meetings: dict[str, _Acceptor | _Connector] = {}
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
         for appointment in appointments:
-            meetings.append((_Acceptor if appointment.accepts else _Connector)(me, appointment, told))
+            meetings[appointment.partner] = (_Acceptor if appointment.accepts else _Connector)(me, appointment, told)
         while True:
-            for meeting in meetings:
-                partner = meeting.appointment.partner
+            for partner, meeting in meetings.items():
                 if partner not in channels and (sock := meeting.attempt()) is not None:
                     channels[partner] = Channel(sock, me, partner)
-            missing = [meeting for meeting in meetings if meeting.appointment.partner not in channels]
-            if not missing:
+            if len(channels) == len(meetings):
                 return channels
             if time.monotonic() > deadline:
                 never_came = [
-                    f'"{me}" waited {timeout:g} s for its partner "{meeting.appointment.partner}", which never came to '
+                    f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to '
                     f"the exchange directory {meeting.path.parent.parent.resolve()}: start it with the same "
                     "configuration, so that its exchange-directory means this directory too, or raise "
                     "PRECICE_LB_TIMEOUT (seconds)."
-                    for meeting in missing
+                    for partner, meeting in meetings.items()
+                    if partner not in channels
                 ]
                 raise CouplingError(" ".join(never_came))
             time.sleep(_POLL_SECONDS)
@@ -433,7 +427,7 @@ def connect(
             channel.abort()
         raise
     finally:
-        for meeting in meetings:
+        for meeting in meetings.values():
             meeting.close()
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, gather
 from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.precice_xml.config import MeshMapping
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -80,10 +81,10 @@ class Mapping(ABC):
     #: Whether the geometric filter of a received mesh counts with it.
     filters = True
 
-    def __init__(self, source: Mesh, target: Mesh, *, conservative: bool) -> None:
+    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
         self.source = source
         self.target = target
-        self.conservative = conservative
+        self.conservative = described.constraint == "conservative"
 
     @property
     def origins(self) -> Mesh:
@@ -138,13 +139,12 @@ class RadialBasis(Mapping):
 
     filters = False
 
-    def __init__(
-        self, source: Mesh, target: Mesh, kernel: str, radius: float, *, conservative: bool, one_cluster: bool
-    ) -> None:
-        super().__init__(source, target, conservative=conservative)
-        self._function = KERNELS[kernel]
-        self._radius = radius
-        self._one_cluster = one_cluster
+    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
+        super().__init__(described, source, target)
+        (function,) = described.element.children
+        self._function = KERNELS[function.tag.partition(":")[2]]
+        self._radius = function.number("support-radius", "0")
+        self._one_cluster = described.kind == "rbf"
 
     def needed(self, vertices: Array) -> NDArray[np.int64]:
         """Return all vertices, or none on a rank without origins."""

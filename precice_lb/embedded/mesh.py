@@ -7,8 +7,9 @@ mappings need (``partition/ProvidedPartition.cpp`` and ``ReceivedPartition.cpp``
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -181,13 +182,19 @@ class Links:
         if not agreed:
             self.intra.agree(self._failure)
 
+    @contextlib.contextmanager
+    def failure_kept(self) -> Iterator[None]:
+        """Keep a failure at the primary rank for all ranks: their next agreement raises it."""
+        try:
+            yield
+        except CouplingError as error:
+            self._failure = str(error)
+
     def send(self, partner: str, arrays: Sequence[Array]) -> None:
         """Send from the primary rank to a partner's; a failure is kept for all ranks."""
         if self.intra.is_primary and self._failure is None:
-            try:
+            with self.failure_kept():
                 self._channels[partner].send(arrays)
-            except CouplingError as error:
-                self._failure = str(error)
 
     def receive(self, partner: str) -> Arrays:
         """Wait for a partner's message at the primary rank; a `CouplingError` on all ranks if it is gone.
@@ -200,10 +207,8 @@ class Links:
         if not self.intra.is_primary:
             return arrays
         if self._failure is None:
-            try:
+            with self.failure_kept():
                 arrays = self._channels[partner].receive()
-            except CouplingError as error:
-                self._failure = str(error)
         if self._failure is not None:
             self.intra.agree(self._failure)
         return arrays

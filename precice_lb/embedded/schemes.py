@@ -7,7 +7,6 @@ preCICE's ``cplscheme/BaseCouplingScheme.cpp`` with the measures in ``cplscheme/
 from __future__ import annotations
 
 import enum
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,7 +19,7 @@ from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
 from precice_lb.embedded.timeline import TOLERANCE, Clock
-from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
+from precice_lb.precice_xml.config import CouplingScheme
 
 #: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
 FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}
@@ -34,13 +33,15 @@ class Action(enum.Enum):
     READ_CHECKPOINT = "requires_reading_checkpoint"
 
 
-class Scheme(ABC):
-    """One participant's side of a coupling.
+class Scheme:
+    """One participant's side of a coupling in which all, two or any number, compute a time window at the same time.
+
+    They do so with data of the last iteration. The one that judges receives from all, accelerates all data and sends to
+    all. `SerialScheme` is the other kind.
 
     ``first`` is whether another one judges the iterations: the second of two participants, or the controller of a
     ``multi`` scheme. `partners` are those that this one has an m2n with, `data` all that it exchanges, by mesh and
-    name, in the order of preCICE. `measures` and `make_acceleration` are for the one that judges; it accelerates once
-    the meshes are known.
+    name, in the order of preCICE. The one that judges makes its acceleration once the meshes are known.
     """
 
     def __init__(
@@ -49,7 +50,6 @@ class Scheme(ABC):
         participant: str,
         partners: Sequence[str],
         data: Mapping[tuple[str, str], CouplingData],
-        measures: Sequence[ConvergenceMeasure],
         make_acceleration: Callable[[Sequence[CouplingData], IntraComm], Acceleration] | None,
     ) -> None:
         self.is_implicit = described.is_implicit
@@ -70,9 +70,10 @@ class Scheme(ABC):
         ways = {(e.source, e.target, data[e.mesh, e.data]) for e in described.exchanges if (e.mesh, e.data) in data}
         self.sends = {to: [one for one in self._data if (participant, to, one) in ways] for to in self._partners}
         self.receives = {by: [one for one in self._data if (by, participant, one) in ways] for by in self._partners}
+        measures = () if self.first else described.measures
         self._measures = [(measure, data[measure.mesh, measure.data]) for measure in measures]
         self._max_iterations = np.inf if described.max_iterations is None else described.max_iterations
-        self._make_acceleration = make_acceleration
+        self._make_acceleration = None if self.first else make_acceleration
         self._has_converged = False
         self._iteration = 1
         self._total_iterations = 1
@@ -194,11 +195,19 @@ class Scheme(ABC):
         if not self._sends_first:
             self._send(initial=True)
 
-    @abstractmethod
-    def _exchange_first(self) -> None: ...
+    def _exchange_first(self) -> None:
+        if self.first:
+            self._send()
+        else:
+            self._receive(self.clock.time)
 
-    @abstractmethod
-    def _exchange_second(self) -> None: ...
+    def _exchange_second(self) -> None:
+        if self.first:
+            self._hear()
+        else:
+            self._judge()
+            self._send()
+        self._finish_iteration()
 
     def _accelerated_data(self) -> Sequence[CouplingData]:
         return self._data
@@ -224,8 +233,16 @@ class Scheme(ABC):
                 data.field.waveform.clear_except_last()
             data.store_iteration()
 
-    def _iterate(self) -> None:
-        """Judge the iteration, and accelerate or take note (``doImplicitStep``)."""
+    def _hear(self) -> None:
+        """Wait for what the one that judges sends after an iteration."""
+        if self.is_implicit:
+            self._has_converged = self._links.receive_convergence(self._controller)
+        self._receive(self.clock.time)
+
+    def _judge(self) -> None:
+        """Judge an iteration, accelerate or take note (``doImplicitStep``), and tell all."""
+        if not self.is_implicit:
+            return
         residuals, judged = self._measure()
         self._has_converged = (bool(judged) and all(judged)) or self._iteration == self._max_iterations
         if self._convergence_log is not None:
@@ -236,6 +253,8 @@ class Scheme(ABC):
                     self._acceleration.converged(self.clock.window_start)
                 else:
                     self._acceleration.accelerate(self.clock.window_start)
+        for partner in self._partners:
+            self._links.send_convergence(partner, self._has_converged)
 
     def _measure(self) -> tuple[list[float], list[bool]]:
         """Residual of each measure, and whether it has converged, from 2-norms of its data's change and values."""
@@ -258,32 +277,6 @@ def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:
     return bool(data) and (not initial or any(one.initialize for one in data))
 
 
-class ParallelScheme(Scheme):
-    """All participants, two or any number, compute a time window at the same time, with data of the last iteration.
-
-    The controller receives from all, judges the iteration, accelerates all data and sends to all.
-    """
-
-    def _exchange_first(self) -> None:
-        if self.first:
-            self._send()
-        else:
-            self._receive(self.clock.time)
-
-    def _exchange_second(self) -> None:
-        if self.first:
-            if self.is_implicit:
-                self._has_converged = self._links.receive_convergence(self._controller)
-            self._receive(self.clock.time)
-        else:
-            if self.is_implicit:
-                self._iterate()
-                for partner in self._partners:
-                    self._links.send_convergence(partner, self._has_converged)
-            self._send()
-        self._finish_iteration()
-
-
 class SerialScheme(Scheme):
     """The second participant computes a time window after the first, with the first one's data at its end.
 
@@ -292,12 +285,8 @@ class SerialScheme(Scheme):
     be the time windows (``method="first-participant"``).
     """
 
-    @property
-    def _partner(self) -> str:
-        return self._partners[0]
-
     def _accelerated_data(self) -> Sequence[CouplingData]:
-        return self.sends[self._partner]
+        return self.sends[self._partners[0]]
 
     def _exchange_initial(self) -> None:
         super()._exchange_initial()
@@ -311,17 +300,14 @@ class SerialScheme(Scheme):
             if self._window_from_first:
                 self.clock.window_seconds = self.clock.progress
                 self._next_window_seconds = None
-                self._links.send_number(self._partner, self.clock.progress)
-        elif self.is_implicit:
-            self._iterate()
-            self._links.send_convergence(self._partner, self._has_converged)
+                self._links.send_number(self._partners[0], self.clock.progress)
+        else:
+            self._judge()
         self._send()
 
     def _exchange_second(self) -> None:
         if self.first:
-            if self.is_implicit:
-                self._has_converged = self._links.receive_convergence(self._partner)
-            self._receive(self.clock.time)
+            self._hear()
         self._finish_iteration()
         if self.first:
             return
@@ -341,7 +327,7 @@ class SerialScheme(Scheme):
         if not self._window_from_first:
             return
         # preCICE has no profiling event for that.
-        size = self._links.receive_number(self._partner)
+        size = self._links.receive_number(self._partners[0])
         known = self.clock.window_seconds
         if known is not None and self.is_implicit and not self._has_converged and size != known:
             raise CouplingError(

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from embedded_helpers import write_configuration
 
-from precice_lb.embedded import Participant
+from precice_lb.embedded import Participant, allowed
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.precice_xml import parse_configuration
+from precice_lb.precice_xml.elements import Tag, schema
 
 EXPLICIT = [("parallel-explicit", "A", "B", "Heat:A>B Force:B>A")]
 
@@ -94,6 +95,21 @@ def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text:
     assert "libprecice does it" in message
     assert any(f"line {line}:" in message for line in lines)
     assert "\n" not in message
+
+
+def test_the_list_names_only_what_precice_knows() -> None:
+    tags: set[str] = set()
+    attributes: set[str] = set()
+
+    def collect(name: str, tag: Tag) -> None:
+        tags.add(name)
+        attributes.update(tag.attributes, (f"{name.partition(':')[0]}/{attribute}" for attribute in tag.attributes))
+        for child in tag.children.items():
+            collect(*child)
+
+    collect("precice-configuration", schema())
+    assert tags >= allowed._KNOWN_TAGS
+    assert attributes >= set(allowed._RULES)
 
 
 def test_unknown_participants_are_named(text: str) -> None:
@@ -233,6 +249,17 @@ def test_iterations_that_precice_refuses_are_wrong(before: str, after: str, foun
         check(changed)
     assert not isinstance(caught.value, UnsupportedConfigurationError)
     assert found in str(caught.value)
+
+
+@pytest.mark.parametrize("participant", ["A", "B"])
+def test_accelerated_data_has_to_be_there_for_whoever_asks(participant: str, implicit: str, tmp_path: Path) -> None:
+    path = tmp_path / "changed.xml"
+    path.write_text(
+        implicit.replace('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Fo"')
+    )
+    assert path.read_text() != implicit
+    with pytest.raises(ConfigurationError, match='a defined data of mesh "B-Mesh" as "name" in <data>, found "Fo"'):
+        Participant(participant, str(path), 0, 1)
 
 
 def test_rbf_mappings_have_one_basis_function(text: str) -> None:

@@ -173,7 +173,7 @@ def test_strangers_do_not_delay_the_ranks_of_a_participant(monkeypatch: pytest.M
         totals = [pool.submit(intra.total, np.array([intra.rank + 1.0])) for intra in intras]
         assert [total.result(60).tolist() for total in totals] == [[3.0], [3.0]]
         for intra in intras:
-            for channel in intra.channels:
+            for channel in intra.channels.values():
                 channel.abort()
 
 
