@@ -89,7 +89,7 @@ class Prior:
     tau: Cells = ((0.005, 0.03, 0.1, 0.3), (0.4, 0.35, 0.2, 0.05))
     noise: Cells = ((0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.5), (0.09, 0.18, 0.25, 0.2, 0.15, 0.1, 0.03))
     # Probability that participants have the same one.
-    noise_shared: float = 0.6
+    noise_shared: float = 0.65
     # One reading is off by so much, with this probability for each.
     outlier: float = 0.004
     outlier_sd: float = 0.35
