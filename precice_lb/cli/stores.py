@@ -64,7 +64,8 @@ def summary(
     """
     from precice_lb.chain.document import read_chain
     from precice_lb.report.chain_view import chain_blocks
-    from precice_lb.report.summary import rank_csv, summarise, summary_blocks, summary_csv, summary_dict
+    from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
+    from precice_lb.report.summary_view import summary_blocks
 
     found = _runs(directories, warmup, config)
     runs = summarise(found)

@@ -21,7 +21,8 @@ from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.recommend import recommend
 from precice_lb.report.partners import write_partners_beside
 from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
-from precice_lb.report.summary import summarise, summary_blocks
+from precice_lb.report.summary import summarise
+from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file

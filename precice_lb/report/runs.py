@@ -27,7 +27,8 @@ from precice_lb.report.style import (
     strips,
     whole_ticks,
 )
-from precice_lb.report.summary import QUANTITIES, ParticipantSummary, run_blocks
+from precice_lb.report.summary import QUANTITIES, ParticipantSummary
+from precice_lb.report.summary_view import run_blocks
 from precice_lb.report.text import percent, seconds_unit, short_names
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import iterations_section
-from precice_lb.report.summary import summarise, summary_blocks, summary_csv, summary_dict
+from precice_lb.report.summary import summarise, summary_csv, summary_dict
+from precice_lb.report.summary_view import summary_blocks
 from precice_lb.report.watch_view import watch_blocks, watch_facts, watch_line
 from precice_lb.schedule import Schedule
 from precice_lb.store.spool import StoreWriter

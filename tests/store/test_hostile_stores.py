@@ -22,7 +22,8 @@ from precice_lb.dataset import load_runs
 from precice_lb.exceptions import PreciceLBError, StoreError
 from precice_lb.export import export_merged, exported_runs
 from precice_lb.report.render import rendered
-from precice_lb.report.summary import summarise, summary_blocks
+from precice_lb.report.summary import summarise
+from precice_lb.report.summary_view import summary_blocks
 from precice_lb.store.columns import INITIALIZE, SECTIONS
 from precice_lb.store.meshes import MESHES, RecordedMeshes, recorded_meshes
 from precice_lb.store.reader import read_store, read_stores
