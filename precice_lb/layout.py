@@ -147,7 +147,8 @@ class Layouts:
             return cores, ranks, threads
         cores = np.arange(-(-max(low, 1) // self.step) * self.step, high + 1, self.step, dtype=np.int64)
         same = np.full(len(cores), self.step, dtype=np.int64)
-        return (cores, cores // same, same) if self.threads else (cores, same, cores // same)
+        other = cores if self.step == 1 else cores // self.step
+        return (cores, other, same) if self.threads else (cores, same, other)
 
     def allowed(self, low: int, high: int) -> list[int]:
         """Numbers of cores from ``low`` to ``high`` for which there is a layout, rising.

@@ -38,15 +38,15 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_of_two(cls, table: object) -> object:
-        if not isinstance(table, dict):
-            return table
-        for key in table:
+    def _one_of_two(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        for key in values:
             ranks = key.replace("cores", "ranks")
             alias = cls.model_fields[ranks].validation_alias if ranks in cls.model_fields else None
-            if key != ranks and ranks in table and isinstance(alias, AliasChoices):
+            if key != ranks and ranks in values and isinstance(alias, AliasChoices):
                 raise ValueError(f"expected either {key} or {ranks}, which say the same, found both")
-        return table
+        return values
 
 
 def table(**options: Any) -> Callable[[type], type]:
@@ -70,7 +70,7 @@ def table(**options: Any) -> Callable[[type], type]:
     return decorate
 
 
-def explain(error: ValidationError, table: Mapping[str, Any], model: type) -> str:
+def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> str:
     """Turn pydantic's report into one line; a misspelt key first, since it explains the one that is missing."""
     details = error.errors(include_url=False)
     details.sort(key=lambda detail: detail["type"] not in _UNKNOWN)
@@ -90,7 +90,7 @@ def explain(error: ValidationError, table: Mapping[str, Any], model: type) -> st
         message = re.sub(r"^(\w+) should", "expected to", message)
         text = f"{message.partition(' after validation')[0]}, found {_shown(found)}"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    where = _dotted(location, table, missing=first["type"] == "missing")
+    where = _dotted(location, values, missing=first["type"] == "missing")
     return f"{where}{': ' if where else ''}{text}{more}"
 
 
@@ -104,9 +104,9 @@ def _shown(value: object) -> str:
     return repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:60]}…"
 
 
-def _dotted(location: tuple[int | str, ...], table: object, *, missing: bool) -> str:
+def _dotted(location: tuple[int | str, ...], values: object, *, missing: bool) -> str:
     """Write the place of a value; pydantic's marks between the keys, such as which type it tried, are left out."""
-    text, found = "", table
+    text, found = "", values
     for number, part in enumerate(location, start=1):
         if isinstance(found, Mapping) and (part in found or (missing and number == len(location))):
             text, found = f"{text}.{part}", found.get(part)

@@ -44,7 +44,7 @@ from precice_lb.recommend.sources import (
     measured_under,
     measurements_given,
 )
-from precice_lb.recommend.versions import between_versions
+from precice_lb.recommend.versions import OF_MACHINE, between_versions
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.recorded import schedule_of
 from precice_lb.split import Constraints, Machine
@@ -56,7 +56,6 @@ _BEFORE = {
     "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
     "schedule": "coupling", "constraints": "machine",
 }  # fmt: skip
-_OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 
 
 @between_versions
@@ -161,11 +160,11 @@ def recommend_split(
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
-    unknown = [word for word in words if word not in _OF_MACHINE]
+    unknown = [word for word in words if word not in OF_MACHINE]
     if unknown:
         raise TypeError(
             f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
-            f"words of the machine ({', '.join(_OF_MACHINE)})"
+            f"words of the machine ({', '.join(OF_MACHINE)})"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
     if words and machine is not None:

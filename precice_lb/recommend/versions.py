@@ -25,7 +25,7 @@ from precice_lb.split import Machine
 P = ParamSpec("P")
 # Beyond what was measured a combination wins if it is faster with this probability.
 SURE = 0.9
-_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
+OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 
 
 def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Recommendation]:
@@ -63,7 +63,7 @@ def _best(
     key = "constraints" if "constraints" in given else "machine"
     demands: Machine | None = given.pop(key, None)
     if demands is None:
-        demands = Machine(**{word: given.pop(word) for word in _MACHINE if word in given})
+        demands = Machine(**{word: given.pop(word) for word in OF_MACHINE if word in given})
     known = {name: set(measurements.versions.get(name, ())) for name in measurements.frames}
     demands.require_names(known)
     for name, count in (given.get("present") or {}).items():
