@@ -19,7 +19,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Truth:
 def all_splits(study: Study, step: int) -> list[dict[str, int]]:
     """Every split within the study's bounds whose ranks are the budget, or the budget less a multiple of `step`."""
     counts = [range(least, most + 1) for least, most in study.bounds.values()]
-    totals = range(study.budget.ranks, 0, -step)
+    totals = range(study.budget, 0, -step)
     found = [dict(zip(study.names, each, strict=True)) for each in itertools.product(*counts) if sum(each) in totals]
     if len(found) > MOST_SPLITS:
         raise SystemExit(f"expected at most {MOST_SPLITS} splits to measure, found {len(found)}; give a larger --step")
@@ -138,8 +138,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     study = read_study(options.study)
     if options.ranks:
-        study = study.model_copy(update={"budget": study.budget.model_copy(update={"ranks": options.ranks})})
-    splits = all_splits(study, options.step or max(study.budget.ranks // 4, 1))
+        study = study.changed({"machine": replace(study.machine, ranks=options.ranks)})
+    splits = all_splits(study, options.step or max(study.budget // 4, 1))
     place = options.directory / "campaign"
     limited = study.model_copy(update={"runs": study.runs.model_copy(update={"maximum": RUNS, "splits": None})})
     options.directory.mkdir(parents=True, exist_ok=True)

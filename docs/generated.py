@@ -15,7 +15,7 @@ import pkgutil
 import pydoc
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,12 @@ import docstring_parser
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["fill", "launcher_keys", "packages", "relinked", "unlinked", "write_pages"]
+__all__ = ["fill", "launcher_keys", "packages", "relinked", "study_keys", "unlinked", "write_keys", "write_pages"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+# Between which `configs/README.md` has the keys of a study.
+MARKS = ("<!-- keys: made by `python docs/generated.py` from the docstrings of the tables -->", "<!-- end of keys -->")
 # Modules below a package that users meet too.
 _MORE_MODULES = ("ingest.profiling", "store.reader")
 # Files outside that are pages here.
@@ -189,34 +191,61 @@ def _command_line() -> str:
     return "\n".join(lines)
 
 
-def _study_keys() -> str:
-    """Every key of a study file: type, bounds and default of the model, meaning of ``configs/README.md``."""
-    from precice_lb.calibrate.study import Study
+def study_keys() -> str:
+    """Every key of a study file with type, bounds and default of the model, and the meaning that its docstring states.
 
-    schema = Study.model_json_schema()
-    # Its links, from where the page lies.
-    meanings = _meanings((ROOT / "configs" / "README.md").read_text(encoding="utf-8").replace("](../docs/", "](../"))
+    Returns
+    -------
+    str
+        A section of Markdown for each table; ``configs/README.md`` has it between two marks.
+    """
+    from precice_lb.calibrate.study import Study
+    from precice_lb.case import sections
+    from precice_lb.case.machine import Demands, MachineSection
+
+    schema = Study.model_json_schema()["$defs"]
+    tables = {
+        "[machine]": [MachineSection],
+        "[[participants]]": [sections.ParticipantSection, sections.VersionSection, sections.BoundsSection, Demands],
+        "[runs]": [sections.RunsSection],
+        "[case]": [sections.CaseSection],
+        "[chain]": [sections.ChainSection],
+    }
     lines = []
-    for table, name in (("case", "CaseSection"), ("runs", "RunsSection"), ("budget", "BudgetSection"),
-                        ("budget.kinds", "NodeKind"), ("participants.versions", "VersionSection"),
-                        ("machine", "MachineSection"), ("recommend", "RecommendSection"),
-                        ("participants", "ParticipantSection"),
-                        ("meshes", "MeshSection"), ("chain", "ChainSection")):  # fmt: skip
-        section = schema["$defs"][name]
-        several = "." in table or "items" in schema["properties"][table]
-        lines += [
-            f"## `{f'[[{table}]]' if several else f'[{table}]'}`",
-            "",
-            "| key | type | default | meaning |",
-            "|---|---|---|---|",
-        ]
-        for key, values in section["properties"].items():
+    for table, kinds in tables.items():
+        texts = [docstring_parser.parse(inspect.getdoc(kind) or "") for kind in kinds]
+        meanings = _meanings(param for text in texts for param in text.params)
+        lines += [f"## `{table}`", "", (texts[0].short_description or "").replace("``", "`"), ""]
+        lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+        section = schema[kinds[0].__name__]
+        # What it is and how it starts come first.
+        for key in sorted(section["properties"], key=lambda key: key not in ("name", "command", "directory")):
+            values = section["properties"][key]
             default = "required" if key in section.get("required", ()) else _default(values.get("default"))
-            lines.append(f"| `{key}` | {_type(values)} | {default} | {meanings[table][key]} |")
+            lines.append(f"| `{key}` | {_type(values)} | {default} | {meanings[key]} |")
         lines.append("")
-    lines += ["## `[launcher]`", "", "| key | type | default | for | meaning |", "|---|---|---|---|---|"]
+    lines += ["## `[launcher]`", "", "How runs are started; a key that the launcher does not know is refused.", ""]
+    lines += ["| key | type | default | for | meaning |", "|---|---|---|---|---|"]
+    known = '`mpiexec`, `srun`, `slurm` or `template`, see "Launchers", or one that another package adds.'
+    lines.append(f'| `name` | text | `"mpiexec"` | | {known} |')
     lines += [f"| {' | '.join(row)} |" for row in launcher_keys()]
     return "\n".join(lines)
+
+
+def _meanings(params: Iterable[Any]) -> dict[str, str]:
+    """Descriptions of parameters or attributes in one line of Markdown each."""
+    return {
+        key.strip(): " ".join((param.description or "").replace("``", "`").replace("|", "\\|").split())
+        for param in params
+        for key in param.arg_name.split(",")
+    }
+
+
+def write_keys() -> None:
+    """Bring the keys in ``configs/README.md`` up to date."""
+    path = ROOT / "configs" / "README.md"
+    before, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+    path.write_text(f"{before}{MARKS[0]}\n{study_keys()}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}", encoding="utf-8")
 
 
 def launcher_keys() -> list[tuple[str, str, str, str, str]]:
@@ -228,33 +257,18 @@ def launcher_keys() -> list[tuple[str, str, str, str, str]]:
     for name in ("mpiexec", "srun", "slurm", "template"):
         kind = LAUNCHERS[name]
         texts = [docstring_parser.parse(inspect.getdoc(cls) or "") for cls in reversed(kind.__mro__)]
-        meanings = {each.arg_name: each.description or "" for text in texts for each in text.params}
+        meanings = _meanings(param for text in texts for param in text.params)
         schema = keys_of(kind).model_json_schema()
         for key, values in schema["properties"].items():
             default = "required" if key in schema.get("required", ()) else _default(values.get("default"))
-            meaning = " ".join(meanings[key].replace("``", "`").split())
-            found.setdefault((f"`{key}`", _type(values), default, meaning), []).append(f"`{name}`")
+            found.setdefault((f"`{key}`", _type(values), default, meanings[key]), []).append(f"`{name}`")
     return [(key, kind, default, ", ".join(names), meaning) for (key, kind, default, meaning), names in found.items()]
-
-
-def _meanings(text: str) -> dict[str, dict[str, str]]:
-    """Last column of the tables of ``configs/README.md``, by table and key."""
-    found: dict[str, dict[str, str]] = {}
-    table = ""
-    for line in text.splitlines():
-        if heading := re.match(r"## `\[+([\w.]+)\]+`", line):
-            table = heading[1]
-        elif line.startswith("| `"):
-            first, *_, last = (cell.strip() for cell in line.strip("|").split(" | "))
-            for key in re.findall(r"`(\w+)`", first):
-                found.setdefault(table, {})[key] = last.strip("| ")
-    return found
 
 
 def _default(value: Any) -> str:
     return (
         "–"
-        if value is None
+        if value in (None, "")
         else f"`{str(value).lower()}`"
         if isinstance(value, bool)
         else f"`{value!r}`".replace("'", '"')
@@ -328,9 +342,11 @@ def _entries(folder: str) -> list[str]:
 
 _GENERATORS: dict[str, Callable[[], str]] = {
     "command line": _command_line,
-    "study keys": _study_keys,
     "store columns": _store_columns,
     "other pages": _other_pages,
     "tutorials": lambda: _toctree(_entries("tutorials")),
     "packages": lambda: _toctree([f"/{entry}" for entry in _entries("api")]),
 }
+
+if __name__ == "__main__":
+    write_keys()

@@ -42,26 +42,31 @@ _OF_BOTH = {
     "--spent-core-hours": "the core-hours that measuring took stand in the JSON",
     "--verify": "the line optimum says what is proven of the split",
     **{
-        f"--{key}": f"{_SET} recommend.learner_parameters.{key}=…"
+        f"--{key}": f"{_SET} runs.learner={{name='…', {key}=…}}"
         for key in ("ridge", "folds", "loss", "constant", "n-terms", "no-constant")
     },
     **{
         f"--{key}": f"{_SET} machine.{key.replace('-', '_')}=…"
+        for key in ("gpus-per-node", "gpus", "whole-nodes", "threads", "memory-per-rank", "shared", "kinds")
+    },
+    "--layouts": f"{_SET} participants.NAME.threads=…, or ranks=…",
+    "--shared-overhead": f"{_SET} machine.shared=[{{turns=…, overhead=…}}]",
+    "--allow": f"{_SET} participants.NAME.ranks=[…]",
+    "--fixed": f"{_SET} participants.NAME.ranks=[…]",
+    "--elements": f"{_SET} participants.NAME.memory=…",
+    "--elements-per-rank": f"{_SET} machine.memory_per_rank=…",
+    **{
+        f"--{key}": f"{_SET} participants.NAME.{key.replace('-', '_')}=…"
         for key in (
-            "gpus-per-node", "gpus", "whole-nodes", "threads", "gpus-per-rank", "multiple", "allow", "fixed", "memory",
-            "memory-per-rank", "elements", "elements-per-rank", "shared", "shared-overhead", "kinds", "kind",
+            "minimum-ranks", "maximum-ranks", "degrees-of-freedom", "gpus-per-rank", "multiple", "memory", "kind",
             "ranks-per-node",
         )
     },
-    "--layouts": f"{_SET} participants.NAME.threads=…, or ranks=…, or pairs=…",
+    "--parameter": f"{_SET} case.parameter.NAME=…",
+    "--learner-parameters": f"{_SET} runs.learner={{name='…', …}}",
     **{
-        f"--{key}": f"{_SET} participants.NAME.{key.replace('-', '_')}=…"
-        for key in ("minimum-ranks", "maximum-ranks", "degrees-of-freedom")
-    },
-    "--parameter": f"{_SET} parameter.NAME=…",
-    **{
-        f"--{key}": f"{_SET} recommend.{key.replace('-', '_')}=…"
-        for key in ("within", "level", "learner", "learner-parameters", "accept-missing-ranks")
+        f"--{key}": f"{_SET} runs.{key.replace('-', '_')}=…"
+        for key in ("within", "level", "learner", "accept-missing-ranks")
     },
     "--inside": _INSIDE,
     "--unit": "times have the unit that suits each",
@@ -70,7 +75,7 @@ _OF_BOTH = {
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 _OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation", "recommend.inside")
+STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "runs.on_failure", "emulation", "recommend.inside")
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",

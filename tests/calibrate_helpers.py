@@ -53,6 +53,7 @@ def write_study(
     *,
     runs: str = "",
     launcher: str = "oversubscribe = true",
+    machine: str = "",
     extra: str = "",
     left: str = "",
     right: str = "",
@@ -72,8 +73,9 @@ warmup_windows = 2
 time_limit_seconds = 300
 {runs}
 
-[budget]
+[machine]
 ranks = 4
+{machine}
 
 [launcher]
 {launcher}
@@ -205,13 +207,13 @@ time_limit_seconds = 300
 splits = [{{ Left = 1, Right = "1x1" }}, {{ Left = 1, Right = "1x2" }}]
 directory = "campaign"
 
-[budget]
+[machine]
 cores = 3
 
 [launcher]
 {launcher}
 
-[environment]
+[case.environment]
 PRECICE_LB_BACKEND = "embedded"
 
 [[participants]]

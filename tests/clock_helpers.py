@@ -21,6 +21,6 @@ def emulated_clock(environment: dict[str, str]) -> dict[str, str]:
 
 
 def study_environment() -> str:
-    """Return the ``[environment]`` table of a study whose solvers run on the emulated clock."""
+    """Return the ``[case.environment]`` table of a study whose solvers run on the emulated clock."""
     variables = emulated_clock({"PRECICE_LB_BACKEND": "embedded", "PYTHONPATH": os.environ.get("PYTHONPATH", "")})
-    return "[environment]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in variables.items())
+    return "[case.environment]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in variables.items())

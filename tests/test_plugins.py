@@ -159,7 +159,7 @@ def test_a_learner_of_another_distribution_learns(site: dict[str, str], tmp_path
     table = tmp_path / "table.csv"
     rows = [f"{who},{p},{8 / p + 0.1}" for who in ("A", "B") for p in (1, 2, 4, 8)]
     table.write_text("participant,ranks,seconds\n" + "\n".join(rows) + "\n")
-    done = command(site, "recommend", table, "--ranks", "8", "--set", "recommend.learner=own-curve", "--format", "json")
+    done = command(site, "recommend", table, "--ranks", "8", "--set", "runs.learner=own-curve", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["split"] == {"A": 4, "B": 4}
 

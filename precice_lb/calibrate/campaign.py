@@ -86,10 +86,6 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 failed.append(run)
                 if run.serial:
                     design = _designed(runs)
-                if study.runs.on_failure == "stop":
-                    raise CalibrationError(
-                        f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
-                    )
                 # What no split gets past is not asked for each of them.
                 if refused and not state.finished:
                     break
@@ -285,7 +281,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
     bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
-    yield f"bounds: {', '.join(bounds)}, {plural(study.budget.ranks, study.unit)} in all"
+    yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
     if isinstance(launcher, SlurmLauncher) and (held := launcher.holder()):
         yield from ("one job holds the nodes of all runs:", *_indented(held))
     only = study.splits is None and len(first_splits(study)) == 1
@@ -308,7 +304,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     for split in study.splits or ():
         if split not in (record.split, *tried):
             yield f"then: {split_text(split, study.layouts)}"
-    limits, largest = study.runs, min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
+    limits, largest = study.runs, min(study.budget, sum(high for _, high in study.bounds.values()))
     count = left * (1 + limits.retries)
     most = f"{count * largest * limits.time_limit_seconds / 3600:.3g} core-hours"
     most += f"; none begins after {limits.core_hours:g} core-hours (runs.core_hours)" if limits.core_hours else ""

@@ -8,7 +8,7 @@ from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS
 from precice_lb.calibrate.study import Study
-from precice_lb.calibrate.versions import chosen, combinations_of, names_of, require_nodes
+from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 from precice_lb.plugins import choices
 from precice_lb.plural import plural
@@ -24,7 +24,7 @@ def check_layouts(study: Study) -> None:
             _check_variables(version.environment, f"{key}.versions[{number}]", has_threads=given)
         if participant.name not in study.layouts:
             continue
-        layouts, most = participant.layouts, study.budget.ranks
+        layouts, most = participant.layouts, study.budget
         if not study.launcher.gives_threads and (layouts.threads != 1 or layouts.pairs):
             remedy = (
                 "write {threads} or {cores} into launcher.participant"
@@ -38,7 +38,7 @@ def check_layouts(study: Study) -> None:
         for pair in layouts.pairs:
             if pair.cores > most:
                 raise StudyError(
-                    f"{key}.pairs: expected at most the {plural(most, 'core')} of the budget, found {pair}, "
+                    f"{key}.ranks: expected at most the {plural(most, 'core')} of the budget, found {pair}, "
                     f"{plural(pair.cores, 'core')}"
                 )
         low, high = participant.minimum_ranks, participant.maximum_ranks or most
@@ -59,33 +59,19 @@ def _check_variables(environment: Mapping[str, str], key: str, *, has_threads: b
 
 
 def check_machine(study: Study) -> None:
-    """Refuse unknown versions, and more to split than all kinds of nodes have."""
-    known = names_of(study)
-    for field, entries in vars(study.machine).items():
-        for key in entries if isinstance(entries, dict) else ():
-            if ":" in key and key not in known:
-                raise StudyError(f"machine.{field}: unknown version {key!r}{choices(key, known)}")
-    if not study.budget.kinds:
-        return
-    for field in ("nodes", "kinds"):
-        if getattr(study.machine, field):
-            raise StudyError(f"machine.{field}: expected budget.kinds alone to say what nodes there are, found both")
-    most = sum(kind.nodes * kind.cores_per_node for kind in study.budget.kinds)
-    if study.budget.ranks > most:
+    """Refuse more to split than all kinds of nodes have."""
+    most = sum(kind.nodes * kind.cores_per_node for kind in study.machine.kinds)
+    if study.machine.kinds and study.budget > most:
         raise StudyError(
-            f"budget.{study.unit}s: expected at most the {plural(most, 'core')} of all kinds of nodes, found "
-            f"{study.budget.ranks}"
+            f"machine.ranks: expected at most the {plural(most, 'core')} of all kinds of nodes, found {study.budget}"
         )
 
 
 def check_versions(study: Study) -> None:
     """Refuse versions and kinds of nodes that cannot be had."""
-    kinds = [kind.name for kind in study.budget.kinds]
-    for index, kind in enumerate(kinds, start=1):
-        if kinds.index(kind) != index - 1:
-            raise StudyError(f"budget.kinds[{index}].name: {kind!r} stands in the study twice")
+    kinds = [kind.name for kind in study.machine.kinds]
     of_one = getattr(study.launcher, "allocation", None) == "campaign"
-    if of_one and (study.budget.kinds or any(p.versions for p in study.participants)):
+    if of_one and (kinds or any(p.versions for p in study.participants)):
         raise StudyError(
             'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
             'kinds here: use "run"'
@@ -94,10 +80,8 @@ def check_versions(study: Study) -> None:
         raise StudyError(
             "chain: expected a command of each participant, since a chain goes on as it began, found versions"
         )
-    if study.chain is not None and study.budget.kinds:
-        raise StudyError(
-            "chain: expected a budget in ranks alone, since segments know of one kind of nodes, found budget.kinds"
-        )
+    if study.chain is not None and kinds:
+        raise StudyError("chain: expected ranks alone, since segments know of one kind of nodes, found machine.kinds")
     needed = 2 * len(combinations_of(study)) if any(p.versions for p in study.participants) else 0
     if study.runs.splits is None and study.runs.maximum < needed:
         raise StudyError(
@@ -114,12 +98,12 @@ def check_versions(study: Study) -> None:
             _check_kind(version.kind, kinds, f"{here}.kind")
     _check_options(study)
     for versions in combinations_of(study):
-        if versions or study.budget.kinds:
+        if versions or kinds:
             try:
                 one = chosen(study, versions)
                 require_nodes(one, {name: counts[0] for name, counts in one.allow.items()})
             except InfeasibleError as error:
-                raise StudyError(f"{'budget.kinds' if study.budget.kinds else 'machine'}: {error}") from error
+                raise StudyError(f"{'machine.kinds' if kinds else 'machine'}: {error}") from error
 
 
 def _check_options(study: Study) -> None:
@@ -127,7 +111,7 @@ def _check_options(study: Study) -> None:
     if hasattr(study.launcher, "options"):
         return
     tables = [
-        *((f"budget.kinds[{at}]", kind.options) for at, kind in enumerate(study.budget.kinds, start=1)),
+        *((f"machine.kinds[{at}]", kind.options) for at, kind in enumerate(study.machine.kinds, start=1)),
         *(
             (f"participants[{index}].versions[{at}]", version.options)
             for index, participant in enumerate(study.participants, start=1)

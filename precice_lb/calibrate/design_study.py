@@ -150,7 +150,7 @@ class StudyDesign:
         Runs on smaller meshes cost little and show how participants scale; the curve over ranks and sizes is then
         corrected by a few runs of the case itself (the multi-step method of Totounferoush 2022, section 3.4).
         """
-        for index, mesh in enumerate(study.meshes):
+        for index, mesh in enumerate(study.runs.meshes):
             done = [split_key(record.split) for record in finished if record.mesh == index]
             tried = {*done, *map(split_key, failed)}
             for split in spread_splits(study.limits, mesh.runs):
@@ -163,10 +163,10 @@ class StudyDesign:
     def _design(self, study: Study, runs: Sequence[CoupledRun]) -> CalibrationDesign:
         # Every run counts with the iterations of all: how many its windows needed is no noise of its cost.
         iterations = pooled_iterations(runs)
-        budget, machine = study.budget.ranks, Machine(allow=study.allow)
-        if study.budget.kinds:
+        budget, machine = study.budget, Machine(allow=study.allow)
+        if study.machine.kinds:
             budget, machine = constraints_of(study)
-        elif not study.machine.threads:
+        elif study.machine.threads == 1:
             machine = replace(machine, cores_per_node=study.machine.cores_per_node)
         design = CalibrationDesign(
             study.names,
@@ -177,11 +177,11 @@ class StudyDesign:
             # The campaign counts its own runs.
             maximum_runs=len(runs) + 1,
             target_regret=study.runs.target_regret,
-            parameter=study.parameter,
+            parameter={name: float(value) for name, value in study.case.parameter.items()},
             machine=machine,
         )
         # Kinds of nodes may have more than one run is to take.
-        design.admits = lambda split: sum(split.values()) <= study.budget.ranks
+        design.admits = lambda split: sum(split.values()) <= study.budget
         if whole := [run for run in runs if set(run.participants) == set(study.names)]:
             design.add(measurements_of(whole, iterations))
         return design

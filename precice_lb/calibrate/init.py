@@ -15,8 +15,8 @@ from pathlib import Path
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.launchers.local import available_cores
 from precice_lb.calibrate.launchers.slurm import allocated_cores
-from precice_lb.calibrate.sections import RunsSection
 from precice_lb.calibrate.starts import Start, find_starts
+from precice_lb.case.sections import RunsSection
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.names import visible
 from precice_lb.plural import plural
@@ -70,9 +70,10 @@ def _text(case: Path, configuration: Configuration) -> str:
         ),
         *_runs(configuration),
         "",
-        "[budget]",
+        "[machine]",
         f"ranks = {budget}  # of all participants together",
         *(f"{_MARK}{visible(mark)}" for mark in machine.marks),
+        *([f"cores_per_node = {machine.cores_per_node}"] if machine.launcher else []),
     ]
     sockets = configuration.root.named("m2n:sockets")
     if machine.launcher and any("network" not in socket.attributes for socket in sockets):
@@ -81,7 +82,6 @@ def _text(case: Path, configuration: Configuration) -> str:
         lines += ["", "[launcher]", f'name = "{machine.launcher}"']
         lines += [f'{_MARK}options = ["--partition=…", "--time=…"]'] if machine.launcher == "slurm" else []
         lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
-        lines += ["", "[machine]", f"cores_per_node = {machine.cores_per_node}"]
     for name in names:
         lines += ["", *_participant(name, starts[name], bounds.get(name, AcceptedRanks()), case)]
     return "\n".join([*lines, ""])

@@ -17,12 +17,13 @@ from precice_lb.calibrate.evidence import other_mpi, reasons, serial_solver, wit
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
-from precice_lb.calibrate.plan import RUN_VARIABLES, VERSION_VARIABLE, RunPlan, check_command, file_name
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, file_name
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers.slurm import scontrol
 from precice_lb.calibrate.study import Study
+from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.layout import Layout
 from precice_lb.plural import plural
@@ -98,10 +99,13 @@ def study_of_case(
             }
         )
     raw = {
-        "case": {"directory": ".", "configuration": str(configuration)},
-        "budget": {"ranks": sum(start.cores for start in starts.values())},
+        "case": {
+            "directory": ".",
+            "configuration": str(configuration),
+            "environment": {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {},
+        },
+        "machine": {"ranks": sum(start.cores for start in starts.values())},
         "launcher": dict(launcher),
-        "environment": {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {},
         "participants": participants,
     }
     return study_from(raw, case / f"{case.name or 'case'}.toml")
@@ -135,7 +139,7 @@ def start_split(
         directory,
         tasks_of(study, split, case, case),
         token=secrets.token_hex(8),
-        variables={_THREADS: "1"} | study.environment | kept,
+        variables={_THREADS: "1"} | study.case.environment | kept,
         time_limit_seconds=math.inf,
         whole_logs=True,
     )

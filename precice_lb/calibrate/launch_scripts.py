@@ -18,10 +18,11 @@ from precice_lb.calibrate.launchers.slurm import (
     resource_options,
     total_nodes,
 )
-from precice_lb.calibrate.plan import VERSION_VARIABLE, RunPlan, fill
+from precice_lb.calibrate.plan import RunPlan, fill
 from precice_lb.calibrate.prepare import tasks_of, tokens_of
 from precice_lb.calibrate.schedulers import body, exports
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS
+from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError
 from precice_lb.layout import split_text
 from precice_lb.names import visible, with_versions
@@ -46,7 +47,7 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
-    variables = {"OMP_NUM_THREADS": "1"} | study.environment
+    variables = {"OMP_NUM_THREADS": "1"} | study.case.environment
     plan = RunPlan(
         study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables, whole_logs=True
     )

@@ -12,13 +12,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import StudyError
 from precice_lb.plugins import choices
 
 # Tells a recorder how many threads a rank has.
 THREADS_VARIABLE = "PRECICE_LB_THREADS"
-# Tells a recorder which version of its participant it runs in.
-VERSION_VARIABLE = "PRECICE_LB_VERSION"
 # Environment variables that belong to a run: the campaign sets them or leaves them out, whatever they were before.
 RUN_VARIABLES = (
     "PRECICE_LB_RECORD",

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from precice_lb.calibrate.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
 from precice_lb.calibrate.processes import log_tail, run_processes
-from precice_lb.calibrate.sections import ParticipantSection
 from precice_lb.calibrate.state import PREPARED, STATE_FILE
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import ranks_per_node
+from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
 from precice_lb.plural import plural
@@ -196,7 +196,7 @@ def task_of(
     if participant.name in study.layouts:
         variables = {"OMP_NUM_THREADS": str(task.threads), THREADS_VARIABLE: str(task.threads)}
         # The ranks have their cores from the launcher; bound threads of OpenMP would meet those of others on one core.
-        if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.environment.keys()):
+        if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.case.environment.keys()):
             variables["OMP_PROC_BIND"] = "false"
     variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
     return replace(task, variables=variables)

@@ -13,10 +13,11 @@ from precice_lb.calibrate.checks import check_layouts, check_machine, check_vers
 from precice_lb.calibrate.launchers import launcher_from
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS, task_of
-from precice_lb.calibrate.sections import ChainSection, ParticipantSection
-from precice_lb.calibrate.settings import Question, overlaid, tables_from
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of
+from precice_lb.case.earlier import at_present, tables_in
+from precice_lb.case.read import overlaid, tables_from
+from precice_lb.case.sections import ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
@@ -63,7 +64,9 @@ def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
         raise StudyError(f"{path}: path: unknown key{choices('path', keys_at((), Study))}")
     drop_retired(raw, STUDY_KEYS, path)
     try:
-        study = study_from(overlaid(raw, tables_from(settings)), path)
+        tables = at_present(raw, path)
+        names = [str(table.get("name")) for table in tables_in(tables.get("participants"))]
+        study = study_from(overlaid(tables, at_present(tables_from(settings), "--set", names)), path)
         check_study(study)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from error
@@ -80,14 +83,6 @@ def study_from(raw: dict[str, Any], path: Path) -> Study:
         raise StudyError(explain(error, raw, Study)) from None
 
 
-def question_from(tables: dict[str, Any]) -> Question:
-    """Make a question of the tables that it has in common with a study."""
-    try:
-        return Question.model_validate(tables)
-    except ValidationError as error:
-        raise StudyError(explain(error, tables, Question)) from None
-
-
 def check_study(study: Study) -> None:
     """Check everything that can be known before the first run."""
     runs = study.runs
@@ -96,10 +91,17 @@ def check_study(study: Study) -> None:
             f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
             f"found {runs.windows}"
         )
-    for name in study.environment:
+    _ = study.budget
+    if words := [name for name, value in study.case.parameter.items() if isinstance(value, str)]:
+        raise StudyError(f"case.parameter.{words[0]}: expected a number, found {study.case.parameter[words[0]]!r}")
+    for name in study.case.environment:
         if name in RUN_VARIABLES:
-            raise StudyError(f"environment.{name}: the campaign itself sets this variable for each run")
+            raise StudyError(f"case.environment.{name}: the campaign itself sets this variable for each run")
     for index, participant in enumerate(study.participants, start=1):
+        programs = [(f"versions[{at}].", version) for at, version in enumerate(participant.versions, start=1)]
+        for key, program in programs or [("", participant)]:
+            if not program.command:
+                raise StudyError(f"participants[{index}].{key}command: this key is missing")
         if study.names.index(participant.name) != index - 1:
             raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
         if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
@@ -113,12 +115,12 @@ def check_study(study: Study) -> None:
     check_versions(study)
     check_layouts(study)
     needed = sum(low for low, _ in study.bounds.values())
-    if study.budget.ranks < needed:
+    if study.budget < needed:
         # The same for all who are bound.
         whys = {f" ({bounds.least.why})" for bounds in study.accepted_ranks.values() if bounds.least.why}
         raise StudyError(
-            f"budget.{study.unit}s: expected at least {plural(needed, study.unit)} for "
-            f"{plural(len(study.names), 'participant')}{''.join(whys)}, found {study.budget.ranks}"
+            f"machine.ranks: expected at least {plural(needed, study.unit)} for "
+            f"{plural(len(study.names), 'participant')}{''.join(whys)}, found {study.budget}"
         )
     try:
         _ = study.allow
@@ -132,22 +134,23 @@ def check_study(study: Study) -> None:
 
 
 def _check_meshes(study: Study) -> None:
-    for index, mesh in enumerate(study.meshes, start=1):
-        key = f"meshes[{index}]"
+    meshes, parameters = study.runs.meshes, study.case.parameter
+    for index, mesh in enumerate(meshes, start=1):
+        key = f"runs.meshes[{index}]"
         for name in mesh.parameter:
-            if name not in study.parameter:
+            if name not in parameters:
                 raise StudyError(
-                    f"{key}.parameter: {name!r} is not in [parameter], which says what the case itself has"
-                    f"{choices(name, list(study.parameter))}"
+                    f"{key}.parameter: {name!r} is not in case.parameter, which says what the case itself has"
+                    f"{choices(name, list(parameters))}"
                 )
-        if all(study.parameter[name] == value for name, value in mesh.parameter.items()):
-            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in [parameter]")
+        if all(parameters[name] == value for name, value in mesh.parameter.items()):
+            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in case.parameter")
         for name in mesh.environment:
             if name in RUN_VARIABLES:
                 raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
-    if study.meshes and study.runs.splits is not None:
-        raise StudyError("meshes: smaller meshes belong to an adaptive design: leave out runs.splits")
-    small = sum(mesh.runs for mesh in study.meshes)
+    if meshes and study.runs.splits is not None:
+        raise StudyError("runs.meshes: smaller meshes belong to an adaptive design: leave out runs.splits")
+    small = sum(mesh.runs for mesh in meshes)
     if small >= study.runs.maximum:
         raise StudyError(
             f"runs.maximum: expected more than the {plural(small, 'run')} on smaller meshes, found {study.runs.maximum}"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from precice_lb.calibrate.design import split_key, spread_splits
 from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.state import Asked, CampaignState, RunRecord
+from precice_lb.calibrate.state import CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
+from precice_lb.case.case import Case
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, PreciceLBError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
@@ -31,13 +32,13 @@ class CampaignResult:
         Where it lives.
     runs : tuple of RunRecord
         Every run ever tried in it.
-    asked : Asked or None
-        For what its study asks; None where the campaign was made before that was kept.
+    asked : Case or None
+        The tables of its study; None where the campaign was made before that was kept.
     """
 
     directory: Path
     runs: tuple[RunRecord, ...]
-    asked: Asked | None = None
+    asked: Case | None = None
 
     @property
     def existing(self) -> tuple[Path, ...]:

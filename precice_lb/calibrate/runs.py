@@ -44,7 +44,7 @@ class CampaignRuns:
     def check_room(self) -> None:
         """Refuse a study whose largest run that is still to be made finds no place."""
         study = self.study
-        largest = min(study.budget.ranks, sum(high for _, high in study.bounds.values()))
+        largest = min(study.budget, sum(high for _, high in study.bounds.values()))
         if study.splits is not None:
             done = [run.split for run in self.state.finished]
             largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
@@ -53,13 +53,13 @@ class CampaignRuns:
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
         study = self.study
-        rest = study.budget.ranks - sum(low for low, _ in study.bounds.values())
+        rest = study.budget - sum(low for low, _ in study.bounds.values())
         most = {
             name: study.layouts.get(name, Layouts()).allowed(low, min(high, low + rest))[-1]
             for name, (low, high) in study.bounds.items()
         }
         largest = [task_of(study, participant, most[participant.name]) for participant in study.participants]
-        self.launcher.reserve(largest, min(study.budget.ranks, sum(task.cores for task in largest)))
+        self.launcher.reserve(largest, min(study.budget, sum(task.cores for task in largest)))
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.
@@ -233,20 +233,20 @@ class CampaignRuns:
         if "OMP_NUM_THREADS" not in os.environ:
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
             variables["OMP_NUM_THREADS"] = "1"
-        mesh = None if record.mesh is None else self.study.meshes[record.mesh]
-        variables |= self.study.environment | (mesh.environment if mesh else {})
+        mesh = None if record.mesh is None else self.study.runs.meshes[record.mesh]
+        variables |= self.study.case.environment | (mesh.environment if mesh else {})
         variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
         variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
         return variables
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
-        mesh = {} if record.mesh is None else self.study.meshes[record.mesh].parameter
+        mesh = {} if record.mesh is None else self.study.runs.meshes[record.mesh].parameter
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
             "warmup_windows": self._lengths(record)[1],
             "degrees_of_freedom": self.study.degrees_of_freedom,
-            "parameters": self.study.parameter | mesh,
+            "parameters": self.study.case.parameter | mesh,
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.sections import BudgetSection, RunsSection
-from precice_lb.calibrate.settings import Question
-from precice_lb.exceptions import CalibrationError
+from precice_lb.case.case import Case
+from precice_lb.case.earlier import at_present
+from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
 from precice_lb.store.files import lock
 
@@ -53,10 +53,10 @@ def read_json(path: Path, kind: type[Read], document: Document) -> Read | None:
     drop_retired(raw, CAMPAIGN_KEYS, path)
     pass_over_turns(raw, path)
     known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if "asked" in known and raw.get("settings") is not None:
+    if "asked" in known and (raw.get("settings") is not None or isinstance(raw.get("asked"), dict)):
         try:
-            raw["asked"] = _asked(raw["settings"])
-        except (AttributeError, KeyError, TypeError) as error:
+            raw["asked"] = at_present(raw["asked"] if raw.get("asked") else _tables(raw["settings"]))
+        except (AttributeError, KeyError, TypeError, StudyError) as error:
             raise CalibrationError(f"{path}: damaged {what}: settings: {error!r}") from error
     try:
         return TypeAdapter(kind).validate_python({key: value for key, value in raw.items() if key in known})
@@ -158,18 +158,8 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
-class Asked(Question):
-    """The tables of a study that say for what its campaign is learned from, so that this can be done without it.
-
-    Paths in them are absolute; ``participants`` have bounds alone, and ``machine`` what versions and kinds add to it.
-    """
-
-    budget: BudgetSection
-    runs: RunsSection = RunsSection()
-
-
-def _asked(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables of a campaign that has settings in their place, as all had before."""
+def _tables(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
     bounds: dict[str, dict[str, Any]] = {}
     for key in ("minimum_ranks", "maximum_ranks"):
         for name, count in settings[key].items():
@@ -196,7 +186,8 @@ class CampaignState:
 
     study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
-    asked: Asked | None = None
+    #: The tables of the study; paths in them are absolute.
+    asked: Case | None = None
     #: Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
     files: dict[str, str] | None = None
 
@@ -209,7 +200,7 @@ class CampaignState:
         """Replace ``campaign.json`` in one step."""
         content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked"})}
         if self.asked is not None:
-            content["asked"] = self.asked.model_dump(mode="json", exclude_unset=True)
+            content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
         write_json(directory / STATE_FILE, content, CAMPAIGN)
 
     def take_files(self, files: dict[str, str]) -> list[str]:

@@ -9,25 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, InstanceOf
+from pydantic import BeforeValidator, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
 from precice_lb.calibrate.launchers import Launcher, place
-from precice_lb.calibrate.sections import (
-    VARIABLE,
-    BoundsSection,
-    BudgetSection,
-    CaseSection,
-    ChainSection,
-    MeshSection,
-    ParticipantSection,
-    RecommendSection,
-    RunsSection,
-)
-from precice_lb.calibrate.state import FAILURES, Asked, RunRecord
-from precice_lb.calibrate.versions import constraints_of, identity_of, machine_of, require_nodes, room_of
-from precice_lb.case.machine import Constraints, MachineSection
-from precice_lb.case.tables import Section
+from precice_lb.calibrate.state import FAILURES, RunRecord
+from precice_lb.calibrate.versions import constraints_of, identity_of, require_nodes, room_of
+from precice_lb.case.case import Case
+from precice_lb.case.machine import Constraints
+from precice_lb.case.sections import ParticipantSection, listed
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices
@@ -37,21 +27,21 @@ from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.split.admissible import layouts_within
 
 
-class Study(Section):
+class Study(Case):
     """A checked study. ``path`` is the file it was read from, absolute; every other path is relative as written."""
 
     path: Annotated[Path, Field(exclude=True)]
-    case: CaseSection = CaseSection()
-    runs: RunsSection = RunsSection()
-    budget: BudgetSection
+    participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1), BeforeValidator(listed)]
     launcher: SkipJsonSchema[InstanceOf[Launcher]]
-    environment: dict[Annotated[str, Field(pattern=VARIABLE)], str] = Field(default_factory=dict)
-    parameter: dict[str, float] = Field(default_factory=dict, validation_alias=AliasChoices("parameter", "parameters"))
-    machine: MachineSection = MachineSection()
-    recommend: RecommendSection = RecommendSection()
-    meshes: Annotated[tuple[MeshSection, ...], Field(strict=False)] = ()
-    chain: ChainSection | None = None
-    participants: Annotated[tuple[ParticipantSection, ...], Field(strict=False, min_length=1)]
+
+    @property
+    def budget(self) -> int:
+        """Ranks of the largest run, or cores where participants have threads."""
+        if self.total is None:
+            raise StudyError(
+                "machine: expected what there is as ranks, cores or nodes of cores_per_node, found nothing"
+            )
+        return self.total
 
     @property
     def case_directory(self) -> Path:
@@ -127,7 +117,7 @@ class Study(Section):
         """
         found = {}
         for p in self.participants:
-            high = p.maximum_ranks or self.budget.ranks
+            high = p.maximum_ranks or self.budget
             found[p.name] = (p.minimum_ranks, min(high, room_of(self, p) or high))
         for name, accepted in self.accepted_ranks.items():
             if name not in self.layouts:
@@ -205,10 +195,10 @@ class Study(Section):
         constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
         rows = layouts_within(constraints, budget, dict.fromkeys(self.names, ("",)), *self._ends()).rows
         counts = {name: own[0].counts.tolist() for name, own in rows.items()}
-        if (needed := sum(own[0] for own in counts.values())) > self.budget.ranks:
+        if (needed := sum(own[0] for own in counts.values())) > self.budget:
             raise InfeasibleError(
                 f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found "
-                f"{self.budget.ranks}"
+                f"{self.budget}"
             )
         return counts
 
@@ -219,7 +209,7 @@ class Study(Section):
     @property
     def limits(self) -> Limits:
         """What bounds a split: budget, bounds and allowed counts."""
-        return limits_of(self.names, self.budget.ranks, *self._ends(), Constraints(allow=self.allow))
+        return limits_of(self.names, self.budget, *self._ends(), Constraints(allow=self.allow))
 
     def require_split(self, split: Mapping[str, int]) -> None:
         """Refuse a split that this study does not allow.
@@ -255,19 +245,19 @@ class Study(Section):
                 )
             if split[name] not in (allowed := self.allow.get(name, [split[name]])):
                 raise StudyError(
-                    f"expected {unit}s for {name!r} that [machine] allows ({', '.join(map(str, allowed))}), found "
-                    f"{split[name]}; change the split, or [machine]"
+                    f"expected {unit}s for {name!r} that the study allows ({', '.join(map(str, allowed))}), found "
+                    f"{split[name]}; change the split, or what {name!r} and the machine demand"
                 )
-        if (total := sum(split.values())) > self.budget.ranks:
+        if (total := sum(split.values())) > self.budget:
             raise StudyError(
-                f"expected at most the {plural(self.budget.ranks, self.unit)} of the budget, found {total}; change the "
-                f"split, or budget.{self.unit}s"
+                f"expected at most the {plural(self.budget, self.unit)} of the budget, found {total}; change the "
+                f"split, or machine.ranks"
             )
         if not any(p.versions for p in self.participants):
             try:
                 require_nodes(self, split)
             except InfeasibleError as error:
-                raise StudyError(f"budget.kinds: {error}") from error
+                raise StudyError(f"machine.kinds: {error}") from error
 
     def narrowed(self, runs: Iterable[RunRecord]) -> Study:
         """Return the study in which those whose runs showed that they can only be serial have one rank.
@@ -281,34 +271,30 @@ class Study(Section):
         names = {n for run in runs if run.outcome in FAILURES for n in run.serial if n not in run.versions}
         if not names:
             return self
-        one = self.model_copy(
-            update={"participants": tuple(_serial(p) if p.name in names else p for p in self.participants)}
-        )
+        return self.changed({"participants": tuple(_serial(p) if p.name in names else p for p in self.participants)})
+
+    def changed(self, update: Mapping[str, Any]) -> Study:
+        """Return a copy with other tables; what follows from them is found anew.
+
+        Parameters
+        ----------
+        update : mapping from table to its value
+            What differs.
+
+        Returns
+        -------
+        Study
+        """
+        one = self.model_copy(update=dict(update))
         for known in ("allow", "layouts"):
             one.__dict__.pop(known, None)
         return one
 
-    @property
-    def degrees_of_freedom(self) -> dict[str, float]:
-        """Degrees of freedom of the participants whose number is stated."""
-        return {p.name: p.degrees_of_freedom for p in self.participants if p.degrees_of_freedom is not None}
-
-    def asked(self) -> Asked:
-        """Return the tables that a recommendation needs of this study."""
-        bounds = {"minimum_ranks", "maximum_ranks"}
-        of_cores = {name: {"ranks", "threads", "pairs"} for name in self.layouts}
-        dumps = {
-            p.name: p.model_dump(include=bounds | of_cores.get(p.name, set()), exclude_unset=True)
-            for p in self.participants
-        }
-        return Asked(
-            budget=BudgetSection(ranks=self.budget.ranks),
-            machine=machine_of(self),
-            participants={name: BoundsSection(**dump) for name, dump in dumps.items()},
-            parameter=dict(self.parameter),
-            recommend=self.recommend,
-            runs=RunsSection(existing=tuple(map(str, self.existing_runs)), target_regret=self.runs.target_regret),
-        )
+    def asked(self) -> Case:
+        """Return the tables without what starts participants; paths in them are absolute."""
+        tables = self.model_dump(exclude={"launcher"}, exclude_defaults=True)
+        tables.setdefault("runs", {})["existing"] = tuple(map(str, self.existing_runs))
+        return Case.model_validate(tables)
 
     def identity(self) -> dict[str, Any]:
         """Return what makes two studies measure the same thing: runs of others must not be mixed with these.
@@ -322,12 +308,12 @@ class Study(Section):
             "case.restart": None if self.restart_path is None else str(self.restart_path),
             "runs.windows": self.runs.windows,
             "runs.warmup_windows": self.runs.warmup_windows,
-            "environment": dict(self.environment),
-            "parameters": dict(self.parameter),
-            **({"meshes": [mesh.identity() for mesh in self.meshes]} if self.meshes else {}),
+            "environment": dict(self.case.environment),
+            "parameters": dict(self.case.parameter),
+            **({"meshes": [mesh.identity() for mesh in self.runs.meshes]} if self.runs.meshes else {}),
             "participants": {
                 p.name: {
-                    "command": p.command,
+                    "command": p.command or p.versions[0].command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
                     "ranks_per_node": p.ranks_per_node or self.ranks_per_node,
@@ -344,8 +330,8 @@ class Study(Section):
 
 
 def _serial(participant: ParticipantSection) -> ParticipantSection:
-    pairs = tuple(pair for pair in participant.pairs or () if pair[0] == 1)
-    update: dict[str, Any] = {"pairs": pairs} if pairs else {}
+    pairs = tuple(pair.name for pair in participant.layouts.pairs if pair.ranks == 1)
+    update: dict[str, Any] = {"ranks": pairs} if pairs else {}
     if not pairs and (threads := participant.layouts.threads) is not None:
         update = {"minimum_ranks": min(participant.minimum_ranks, threads), "maximum_ranks": threads}
     return participant.model_copy(update=update)

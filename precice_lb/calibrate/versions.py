@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precice_lb.calibrate.launchers.slurm import GPU_OPTIONS
-from precice_lb.calibrate.plan import VERSION_VARIABLE
-from precice_lb.calibrate.sections import ParticipantSection, VersionSection
-from precice_lb.case.machine import Constraints, MachineSection, NodeKind
+from precice_lb.case.machine import Constraints, NodeKind
+from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection, VersionSection
 from precice_lb.exceptions import StudyError
 from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 #: Launchers that know options of Slurm.
 SLURM = ("slurm", "srun")
 # Options of a batch system, such as an account, leave runs valid.
-_IDENTITY = {"name", "command", "prepare", "environment", "gpus_per_rank", "ranks_per_node"}
+_IDENTITY = {"name", "command", "prepare", "environment", "gpus_per_rank", "ranks_per_node", "ranks", "threads"}
 
 
 def combinations_of(study: Study) -> list[dict[str, str]]:
@@ -44,27 +43,16 @@ def chosen(study: Study, versions: Mapping[str, str]) -> Study:
 
     What it gives has no such versions and options any more, so that it stays the same where they are chosen again.
     """
-    if not versions and not study.budget.kinds:
+    if not versions and not study.machine.kinds:
         return study
-    gpus = dict(study.machine.gpus_per_rank)
     participants = []
-    for each in study.participants:
-        if (wanted := versions.get(each.name, each.version)) != each.version:
-            version = _version(each, wanted)
-            gpus[each.name] = version.gpus_per_rank
-            each = _as_version(each, version)
-        participants.append(_with_options(study, each, gpus.get(each.name, 0)))
-    kinds = tuple(replace(each, options=()) for each in study.budget.kinds)
-    one = study.model_copy(
-        update={
-            "participants": tuple(participants),
-            "machine": replace(study.machine, gpus_per_rank={name: count for name, count in gpus.items() if count}),
-            "budget": study.budget.model_copy(update={"kinds": kinds}),
-        }
-    )
-    # Known of the study before.
-    one.__dict__.pop("allow", None)
-    return one
+    for participant in study.participants:
+        if (wanted := versions.get(participant.name, participant.version)) != participant.version:
+            participant = _as_version(participant, _version(participant, wanted))
+        participants.append(_with_options(study, participant))
+    kinds = tuple(replace(kind, options=()) for kind in study.machine.kinds)
+    update = {"participants": tuple(participants), "machine": replace(study.machine, kinds=kinds)}
+    return study.changed(update)
 
 
 def _version(participant: ParticipantSection, wanted: str) -> VersionSection:
@@ -76,22 +64,20 @@ def _version(participant: ParticipantSection, wanted: str) -> VersionSection:
 
 
 def _as_version(participant: ParticipantSection, version: VersionSection) -> ParticipantSection:
-    return participant.model_copy(
-        update={
-            "command": version.command,
-            "prepare": participant.prepare + version.prepare,
-            "environment": participant.environment | version.environment | {VERSION_VARIABLE: version.name},
-            "ranks_per_node": version.ranks_per_node or participant.ranks_per_node,
-            "kind": version.kind or participant.kind,
-            "options": participant.options + version.options,
-            "versions": (),
-        }
-    )
+    of_version = {key: value for key in version.model_fields_set if (value := getattr(version, key)) is not None}
+    of_version |= {
+        "name": participant.name,
+        "prepare": participant.prepare + version.prepare,
+        "environment": participant.environment | version.environment | {VERSION_VARIABLE: version.name},
+        "options": participant.options + version.options,
+        "versions": (),
+    }
+    return participant.model_copy(update=of_version)
 
 
-def _with_options(study: Study, participant: ParticipantSection, gpus: int) -> ParticipantSection:
+def _with_options(study: Study, participant: ParticipantSection) -> ParticipantSection:
     """Add the options that ask for its nodes and its GPUs."""
-    kind = kind_of(study, participant.kind)
+    kind, gpus = kind_of(study, participant.kind), participant.gpus_per_rank
     options = (kind.options if kind else ()) + participant.options
     if gpus and study.launcher.name in SLURM and not any(each.startswith(GPU_OPTIONS) for each in options):
         options += (f"--gpus-per-task={gpus}",)
@@ -100,7 +86,7 @@ def _with_options(study: Study, participant: ParticipantSection, gpus: int) -> P
 
 def kind_of(study: Study, name: str | None) -> NodeKind | None:
     """Kind of nodes of that name, the first one where none is named; None where there are no kinds."""
-    kinds = study.budget.kinds
+    kinds = study.machine.kinds
     return next((each for each in kinds if each.name == name), next(iter(kinds), None))
 
 
@@ -113,7 +99,7 @@ def ranks_per_node(study: Study, participant: ParticipantSection, threads: int =
     if kind is None:
         return participant.ranks_per_node or study.ranks_per_node
     fit = kind.cores_per_node // threads
-    if gpus := study.machine.gpus_per_rank.get(participant.name):
+    if gpus := participant.gpus_per_rank:
         fit = min(fit, kind.gpus_per_node // gpus)
     return max(min(fit, participant.ranks_per_node or fit), 1)
 
@@ -133,36 +119,21 @@ def identity_of(study: Study, participant: ParticipantSection) -> dict[str, Any]
     """Return what versions and kinds of nodes add to what makes two studies measure the same thing."""
     if not participant.versions:
         return _nodes(study, participant)
-    told = [each.model_dump(mode="json", include=_IDENTITY, exclude_defaults=True) for each in participant.versions]
+    told = [
+        version.model_dump(mode="json", include=_IDENTITY, exclude_defaults=True) for version in participant.versions
+    ]
     pairs = zip(told, participant.versions, strict=True)
-    return {"versions": [own | _nodes(study, _as_version(participant, version)) for own, version in pairs]}
+    return {
+        "versions": [
+            {key: value for key, value in own.items() if value != 0} | _nodes(study, _as_version(participant, version))
+            for own, version in pairs
+        ]
+    }
 
 
 def _nodes(study: Study, participant: ParticipantSection) -> dict[str, Any]:
     kind = kind_of(study, participant.kind)
     return {} if kind is None else {"kind": [kind.name, kind.cores_per_node, kind.gpus_per_node]}
-
-
-def machine_of(study: Study) -> MachineSection:
-    """Return ``[machine]`` with what versions and kinds of nodes add to it."""
-    said: dict[str, dict[str, object]] = {"gpus_per_rank": {}, "ranks_per_node": {}, "kind": {}, "grid": {}}
-    for each in study.participants:
-        if each.cut:
-            said["grid"][each.name] = each.cut
-        if each.kind:
-            said["kind"][each.name] = each.kind
-        if each.ranks_per_node and (study.budget.kinds or each.versions or each.version):
-            said["ranks_per_node"][each.name] = each.ranks_per_node
-        for version in each.versions:
-            for key, entries in said.items():
-                if value := getattr(version, key, None):
-                    entries[f"{each.name}:{version.name}"] = value
-    update: dict[str, Any] = {
-        key: {**getattr(study.machine, key), **entries} for key, entries in said.items() if entries
-    }
-    if study.budget.kinds:
-        update["kinds"] = study.budget.kinds
-    return replace(study.machine, **update)
 
 
 def _without_versions(study: Study, given: Mapping[str, int | str]) -> tuple[dict[str, int | str], dict[str, str]]:
@@ -199,15 +170,13 @@ def started(study: Study, given: Mapping[str, int | str]) -> tuple[Study, dict[s
 
 def constraints_of(study: Study) -> tuple[int, Constraints]:
     """Give the budget, and what else bounds a split of the versions that are chosen."""
-    machine = machine_of(study).machine(layouts=study.layouts)
-    is_said = machine.cores is not None or machine.nodes is not None or machine.kinds
-    budget, constraints = machine.constraints(None if is_said else study.budget.ranks)
+    budget, constraints = study.demands().constraints()
     return budget, constraints.of_versions({p.name: p.version for p in study.participants if p.versions or p.version})
 
 
 def require_nodes(study: Study, split: Mapping[str, int]) -> None:
     """Refuse a split, of a study whose versions are chosen, for which the kinds of nodes have too few of them."""
-    if study.budget.kinds:
+    if study.machine.kinds:
         budget, constraints = constraints_of(study)
         times = {name: np.ones(count) for name, count in split.items()}
         optimize_split(times, budget, minimum_ranks=split, constraints=constraints)

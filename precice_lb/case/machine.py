@@ -24,8 +24,17 @@ else:
 ONE = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 """One text is a list of it."""
 _TUPLE = AfterValidator(tuple)
-Grid = Annotated[Sequence[Whole | Amount], Field(min_length=1, max_length=3), _TUPLE]
-"""Points along each axis."""
+# Of a grid of which only the number of axes is known.
+_POINTS = 1e6
+
+
+def _axes(value: Any) -> Any:
+    """Give points that are no whole numbers, so that they divide evenly, where only the number of axes is known."""
+    return (_POINTS ** (1 / value) + 1e-6,) * value if type(value) is int and 1 <= value <= 3 else value
+
+
+Grid = Annotated[Sequence[Whole | Amount], Field(min_length=1, max_length=3), _TUPLE, BeforeValidator(_axes)]
+"""Points along each axis, or the number of axes."""
 
 
 @table(frozen=True)
@@ -85,49 +94,37 @@ def _turns(value: object) -> object:
 
 @table(frozen=True, kw_only=True)
 class MachineSection:
-    """What a split has to fit, in the words of a study's ``[machine]``; everything is optional, as None is.
-
-    Wherever a mapping goes from participant to value, a key ``participant:version`` speaks of one version of the
-    participant alone (see `optimize_split`), before the key of the participant.
+    """What there is to split; everything is optional, as None is.
 
     Attributes
     ----------
+    ranks
+        Ranks of all participants together, in runs and in the recommendation; cores where participants have threads.
     cores, nodes
-        What there is to give out, where that is not counted in ranks.
+        The budget of the recommendation in cores or nodes; ranks beside them in a study are those of runs alone.
     cores_per_node, gpus_per_node
-        What one node has.
+        What a node has.
     gpus
-        GPUs in all where the budget does not count nodes.
+        GPUs in all, where nodes are not counted.
     whole_nodes
-        Who gets nodes of its own: all (true), none (false), or the participants named. The others share nodes.
+        ``true``: every participant gets nodes of its own; or a list of those that do. The others share nodes.
     threads
-        Cores per rank, of participants that are split by ranks.
-    gpus_per_rank
-        GPUs that each rank takes, 0 where not named.
-    multiple
-        Ranks come in multiples of this; its earlier name is ``multiples``.
-    allow
-        The only rank counts that are possible; its earlier name is ``allowed``.
-    fixed
-        Participants whose ranks are given.
-    grid
-        Points along each axis that a participant's structured mesh is cut across: only rank counts whose best
-        factorisation has smaller parts than any fewer ranks are possible.
-    memory, memory_per_rank
-        Bytes that a participant needs in all, and bytes that one of its ranks may use: bounds its ranks from below.
-    elements, elements_per_rank
-        Elements of a participant's mesh, and the most that one of its ranks may have: bounds its ranks from below.
+        Cores of a rank, of participants that are split by ranks, one number for all or by participant; only with a
+        budget in cores or nodes.
+    memory_per_rank
+        Bytes that one rank may use, one number for all or by participant.
     shared
-        Groups of participants that take turns on the same cores.
+        Participants that take turns on the same cores: ``"Fluid/Solid"``, ``"ICE+LND/ATM"``, or ``[{ turns =
+        [["Fluid"], ["Solid"]], overhead = 0.05 }]``; the overhead is the share by which their compute time rises. In
+        runs they still have cores of their own.
     kinds
-        Nodes of several kinds, in place of a budget, and of cores and GPUs per node. Everybody has whole nodes of one
-        kind.
-    kind
-        On which a participant runs; by default on the first.
-    ranks_per_node
-        Ranks on each of a participant's nodes, where these are fewer than fit on one.
+        Nodes of several kinds, of which participants get whole ones, in place of cores, of what a node has, and of
+        ``shared``: tables with ``name``, ``nodes``, ``cores_per_node``, ``gpus_per_node`` (0) and ``options``, what
+        Slurm is asked for to get them, such as ``["--partition=gpu"]``; each participant is then a component of a
+        heterogeneous job. A kind that nobody uses does no harm. Not for chains.
     """
 
+    ranks: Whole | None = None
     cores: Whole | None = None
     nodes: Whole | None = None
     cores_per_node: Whole | None = None
@@ -135,19 +132,9 @@ class MachineSection:
     gpus: Count | None = None
     whole_nodes: Annotated[bool, Field(strict=True)] | Annotated[Sequence[Text], _TUPLE] = False
     threads: Whole | Mapping[str, Whole] = 1
-    gpus_per_rank: Mapping[str, Count] = field(default_factory=dict)
-    multiple: Whole | Mapping[str, Whole] = 1
-    allow: Mapping[str, Annotated[Sequence[Whole], Field(min_length=1), _TUPLE]] = field(default_factory=dict)
-    fixed: Mapping[str, Whole] = field(default_factory=dict)
-    grid: Mapping[str, Grid] = field(default_factory=dict)
-    memory: Mapping[str, Amount] = field(default_factory=dict)
     memory_per_rank: Amount | Mapping[str, Amount] | None = None
-    elements: Mapping[str, Amount] = field(default_factory=dict)
-    elements_per_rank: Amount | Mapping[str, Amount] | None = None
     shared: Annotated[Sequence[Annotated[SharedCores, BeforeValidator(_turns)]], ONE, _TUPLE] = ()
     kinds: Annotated[Sequence[NodeKind], _TUPLE] = ()
-    kind: Mapping[str, Text] = field(default_factory=dict)
-    ranks_per_node: Mapping[str, Whole] = field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -156,36 +143,49 @@ class MachineSection:
             {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
         )
 
-    def machine(self, **demands: Any) -> Constraints:
-        """Return it as what `precice_lb.recommend_split` takes.
-
-        Parameters
-        ----------
-        **demands
-            Fields of `Constraints` that differ.
-
-        Returns
-        -------
-        Constraints
-
-        Raises
-        ------
-        InfeasibleError
-            They contradict each other.
-        """
-        return Constraints(**vars(self) | demands)
-
     def __post_init__(self) -> None:
         names = [kind.name for kind in self.kinds]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"expected a name of its own for each kind of nodes, found {twice[0]!r} twice")
-        for key in ("memory", "elements"):
-            if getattr(self, key) and getattr(self, f"{key}_per_rank") is None:
-                raise ValueError(f"expected {key}_per_rank beside {key}, found none")
 
 
 @table(frozen=True, kw_only=True)
-class Constraints(MachineSection):
+class Demands(MachineSection):
+    """What participants demand: keys of their own tables in a study, and here mappings from participant to value.
+
+    A key ``participant:version`` speaks of one version of the participant alone (see `optimize_split`), before the key
+    of the participant.
+
+    Attributes
+    ----------
+    multiple
+        Ranks come in multiples of this.
+    grid
+        Points of its structured mesh along the axes that ranks are cut across, ``[720, 360]``, or the number of these
+        axes (1 to 3) where the points are not known: only numbers of ranks are possible whose best factorisation has
+        smaller parts than any fewer ranks.
+    memory
+        Bytes that it needs in all; with ``memory_per_rank`` of the machine this bounds its ranks from below.
+    gpus_per_rank
+        GPUs that each rank takes, none by default; Slurm is asked for as many ``--gpus-per-task``, unless ``options``
+        ask for GPUs.
+    kind
+        Its kind of nodes, where the machine has several; by default the first.
+    ranks_per_node
+        Ranks on each of its nodes, where these are others than the launcher's; on nodes of several kinds, by default as
+        many as fit.
+    """
+
+    multiple: Whole | Mapping[str, Whole] = 1
+    grid: Mapping[str, Grid] = field(default_factory=dict)
+    memory: Mapping[str, Amount] = field(default_factory=dict)
+    gpus_per_rank: Mapping[str, Count] = field(default_factory=dict)
+    kind: Mapping[str, Text] = field(default_factory=dict)
+    ranks_per_node: Mapping[str, Whole] = field(default_factory=dict)
+
+
+@table(frozen=True, kw_only=True)
+class Constraints(Demands):
     """What a machine has, and what it and its users demand of a split.
 
     Attributes
@@ -195,8 +195,10 @@ class Constraints(MachineSection):
         `gpus_per_node`.
     layouts
         Ranks and threads of participants that are split by cores. The numbers of a split, of `multiple`, `allow`,
-        `fixed`, `minimum`, `maximum` and `excluded`, and a budget in ranks count cores of these; what is said of a
-        rank (memory, elements, GPUs) is of their ranks. The threads of a rank lie on one node.
+        `minimum`, `maximum` and `excluded`, and a budget in ranks count cores of these; what is said of a rank
+        (memory, GPUs) is of their ranks. The threads of a rank lie on one node.
+    allow
+        The only rank counts that are possible, by participant.
     minimum, maximum
         Least and most ranks; the most may be a scalability limit, or what a model was measured for.
     excluded
@@ -208,6 +210,7 @@ class Constraints(MachineSection):
 
     unit: Literal["ranks", "cores", "nodes"] = "ranks"
     layouts: SkipValidation[Mapping[str, Layouts]] = field(default_factory=dict)
+    allow: Mapping[str, Annotated[Sequence[Whole], Field(min_length=1), _TUPLE]] = field(default_factory=dict)
     minimum: Whole | Mapping[str, Whole] = 1
     maximum: Mapping[str, Whole] = field(default_factory=dict)
     excluded: Sequence[Mapping[str, Whole]] = ()
@@ -215,6 +218,8 @@ class Constraints(MachineSection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.memory and self.memory_per_rank is None:
+            raise ValueError("expected memory_per_rank beside memory, found none")
         beside = ("cores", "cores_per_node", "gpus_per_node", "gpus", "whole_nodes", "shared")
         if self.kinds and (said := [key for key in beside if getattr(self, key)]):
             raise ValueError(f"expected {said[0]} or kinds of nodes, which say what there is, found both")
@@ -256,7 +261,7 @@ class Constraints(MachineSection):
         Parameters
         ----------
         budget : int or None
-            Where it is not among ``cores`` and ``nodes``: as many of the `unit`.
+            Where it is not among ``ranks``, ``cores`` and ``nodes``: as many of the `unit`.
 
         Returns
         -------
@@ -269,7 +274,9 @@ class Constraints(MachineSection):
         InfeasibleError
             Not exactly one budget; constraints that contradict themselves.
         """
-        counts: list[tuple[Any, Any]] = [(self.unit, budget), ("cores", self.cores), ("nodes", self.nodes)]
+        counts: list[tuple[Any, Any]] = [
+            (self.unit, budget), ("ranks", self.ranks), ("cores", self.cores), ("nodes", self.nodes)
+        ]  # fmt: skip
         given = [(unit, count) for unit, count in counts if count is not None]
         if self.kinds:
             if any(unit != "nodes" for unit, _ in given):
@@ -285,7 +292,7 @@ class Constraints(MachineSection):
         number = whole_number(count, "budget" if unit == "ranks" else f"a budget in {unit}", 1)
         if unit == "ranks" and self.threads != 1:
             raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
-        return number, replace(self, unit=unit, cores=None, nodes=None)
+        return number, replace(self, unit=unit, ranks=None, cores=None, nodes=None)
 
     def node(self, name: str, version: str = "") -> tuple[int | None, int]:
         """Cores of a node that a participant runs on, where that is known, and its GPUs.

@@ -106,7 +106,7 @@ class SegmentRuns(CampaignRuns):
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""
         highest = sum(high for _, high in self.study.bounds.values())
-        self.launcher.check_cores(min(self.study.budget.ranks, highest))
+        self.launcher.check_cores(min(self.study.budget, highest))
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""

@@ -140,7 +140,7 @@ class Chain:
         iterations = pooled_iterations(self._all_runs())
         return Question(
             schedule=schedule_of(study, iterations),
-            budget=study.budget.ranks,
+            budget=study.budget,
             lowest={name: low for name, (low, _) in study.bounds.items()},
             highest={name: high for name, (_, high) in study.bounds.items()},
             windows_left=self.windows.total - self.windows_done,
@@ -168,7 +168,7 @@ class Chain:
 
     def _is_of_case(self, part: ParticipantRun) -> bool:
         stated = part.metadata.get("parameters") or {}
-        return all(stated.get(name, value) == value for name, value in self.study.parameter.items())
+        return all(stated.get(name, value) == value for name, value in self.study.case.parameter.items())
 
     def _all_runs(self) -> list[CoupledRun]:
         return [*self._existing, *(self.read(record) for record in self.state.finished)]

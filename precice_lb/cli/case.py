@@ -20,7 +20,7 @@ from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CampaignResult
-    from precice_lb.calibrate.state import Asked
+    from precice_lb.case.case import Case as CaseTables
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import FailedSplit
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SLOW_S = 10.0
 # What is left out of a study where another budget is given.
-_BUDGET = ("cores", "nodes", "kinds", "kind")
+_BUDGET = {"ranks", "cores", "nodes", "kinds"}
 
 
 @Parameter(name="*")
@@ -89,7 +89,7 @@ class Measured:
     runs: Sequence[CoupledRun] = ()
     #: Of a campaign: splits whose runs failed, and for what its study asks, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
-    asked: Asked | None = None
+    asked: CaseTables | None = None
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -125,8 +125,9 @@ def recommend_case(
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
     from precice_lb.calibrate import read_study
-    from precice_lb.calibrate.read import question_from
-    from precice_lb.calibrate.settings import overlaid, tables_from
+    from precice_lb.case.case import case_from
+    from precice_lb.case.earlier import at_present, tables_in
+    from precice_lb.case.read import overlaid, tables_from
     from precice_lb.cli.recommend import split_values
     from precice_lb.recommend import recommend
     from precice_lb.recommend.sources import measured_under
@@ -136,39 +137,40 @@ def recommend_case(
     names = list(measurements.samples)
     if case.study is not None:
         of_study = read_study(case.study).asked()
-    given = overlaid(tables_from(case.settings or []), {"machine": case.machine} if case.machine else {})
+    settings = at_present(tables_from(case.settings or []), "--set", names)
+    given = overlaid(settings, {"machine": case.machine} if case.machine else {})
     before = {} if of_study is None else study_tables(of_study, measurements)
-    budget = given.get("machine", {}).keys() & {"cores", "nodes", "kinds"}
-    if case.ranks is not None or budget:
+    if case.ranks is not None or given.get("machine", {}).keys() & _BUDGET:
         before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
-    question = question_from(overlaid(before, given))
+        for table in tables_in(before.get("participants")):
+            for one in (table, *tables_in(table.get("versions"))):
+                one.pop("kind", None)
     versions = measurements.versions
     known = [*names, *(key_of(name, version) for name in names for version in versions.get(name, ()) if version)]
-    if unknown := [name for name in question.participants if name not in known]:
+    if unknown := [name for name, _ in case_from(given).bounded() if name not in known]:
         raise DataError(
             f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
         )
-    asked = question.recommend
-    bounds = question.participants
-    dofs = {name: own.degrees_of_freedom for name, own in bounds.items() if own.degrees_of_freedom is not None}
-    measurements = dataclasses.replace(measurements, degrees_of_freedom=measurements.degrees_of_freedom | dofs)
-    grids = {name: own.cut for name, own in bounds.items() if own.cut}
-    layouts = {
-        name: own.layouts for name, own in bounds.items() if own.model_fields_set & {"ranks", "threads", "pairs"}
-    }
-    demands = question.machine.machine(grid={**question.machine.grid, **grids}, layouts=layouts)
-    demands = without_unmeasured(demands, measurements)
+    tables = case_from(overlaid(before, given))
+    measurements = dataclasses.replace(
+        measurements, degrees_of_freedom=measurements.degrees_of_freedom | tables.degrees_of_freedom
+    )
+    demands = without_unmeasured(tables.demands(), measurements)
     total = case.ranks
-    if total is None and demands.cores is None and demands.nodes is None and not demands.kinds:
-        total = ranks if of_study is None else of_study.budget.ranks
+    if total is None and tables.total is None and not demands.nodes:
+        total = ranks
+    learner = tables.runs.learner
+    parameters_of_learner = {**learner} if isinstance(learner, dict) else {}
     words = {
         "present": split_values(case.present, names, option="--present") if case.present else None,
-        "minimum_ranks": {n: own.minimum_ranks for n, own in bounds.items() if "minimum_ranks" in own.model_fields_set},
-        "maximum_ranks": {n: own.maximum_ranks for n, own in bounds.items() if own.maximum_ranks is not None},
-        "parameters": {key: None if value == "any" else value for key, value in question.parameter.items()}
+        "minimum_ranks": tables.minimum_ranks(),
+        "maximum_ranks": tables.maximum_ranks(),
+        "parameters": {key: None if value == "any" else value for key, value in tables.case.parameter.items()}
         or parameters,
         "prefer": preference(case.prefer) if case.prefer else None,
-        **asked.model_dump(exclude_none=True),
+        "learner": parameters_of_learner.pop("name", "bayes") if isinstance(learner, dict) else learner,
+        "learner_parameters": parameters_of_learner,
+        **tables.runs.model_dump(include={"level", "within", "accept_missing_ranks"}),
     }
     words = {key: value for key, value in words.items() if value not in (None, {})}
     count, constraints = demands.constraints(total)
@@ -200,8 +202,9 @@ def _told_if_slow(text: str) -> Iterator[None]:
         timer.cancel()
 
 
-def study_tables(of_study: Asked, measurements: Measurements) -> dict[str, Any]:
-    """Return the tables of a study: machine, bounds, learner, and those parameters that were measured."""
+def study_tables(of_study: CaseTables, measurements: Measurements) -> dict[str, Any]:
+    """Return the tables of a study, with those of its parameters that were measured."""
     columns = {column for columns in measurements.parameters.values() for column in columns}
-    tables = of_study.model_dump(exclude={"budget", "runs"}, exclude_unset=True, exclude_none=True)
-    return tables | {"parameter": {key: value for key, value in of_study.parameter.items() if key in columns}}
+    tables = of_study.model_dump(exclude_defaults=True)
+    known = {key: value for key, value in of_study.case.parameter.items() if key in columns}
+    return tables | {"case": {**tables.get("case", {}), "parameter": known}}

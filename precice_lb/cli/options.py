@@ -32,8 +32,8 @@ Settings = Annotated[
     list[str] | None,
     Parameter(
         name="--set",
-        help="Any key of a study, by its own name: machine.multiple.Fluid=4, participants.Fluid.maximum_ranks=96, "
-        "parameter.level=8, recommend.within=0.02; values as in TOML. configs/README.md lists the keys.",
+        help="Any key of a study, by its own name: machine.cores_per_node=48, participants.Fluid.maximum_ranks=96, "
+        "case.parameter.level=8, runs.within=0.02; values as in TOML. configs/README.md lists the keys.",
     ),
 ]
 """Keys of a study that are given by themselves."""

@@ -98,7 +98,7 @@ def _missing(name: str, column: str, values: NDArray[Any]) -> str:
     example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
     return (
         f"{name}: expected a value of {column} to recommend for, as it varies between measurements ({_range(values)}), "
-        f"found none; say --set parameter.{column}={example} (in Python parameters={{{column!r}: ...}}), or "
+        f"found none; say --set case.parameter.{column}={example} (in Python parameters={{{column!r}: ...}}), or "
         f"{column}=any (None) where it makes no difference"
     )
 

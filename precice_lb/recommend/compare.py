@@ -112,7 +112,7 @@ def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float
     threads = {limits.threads(name) for name in split}
     if not problem.expected.is_uncertain or len(threads) > 1:
         return {}
-    if constraints.shared or constraints.fixed or constraints.kinds:
+    if constraints.shared or constraints.kinds:
         return {}
     budget = max(limits.cores // threads.pop(), sum(split.values()))
     schedule = problem.expected.schedule

@@ -110,7 +110,7 @@ def _near_splits(
         raise ModelError(f"expected splits within 0 to 100 % of the best one, found {100 * within:g} %")
     constraints = problem.limits.constraints
     is_free = constraints.multiple == 1 and not (
-        constraints.allow or constraints.fixed or constraints.grid or constraints.whole_nodes or constraints.kinds
+        constraints.allow or constraints.grid or constraints.whole_nodes or constraints.kinds
     )
     step = (
         1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1

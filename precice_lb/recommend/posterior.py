@@ -277,7 +277,7 @@ class SplitProblem:
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split occupies."""
-        free = dataclasses.replace(self.limits.constraints, fixed={}, excluded=())
+        free = dataclasses.replace(self.limits.constraints, allow={}, excluded=())
         found = self._only(split, self.limits.budget, free)
         return dict.fromkeys(("ranks", "cores"), sum(split.values())) if found is None else dict(found.used)
 

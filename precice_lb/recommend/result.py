@@ -41,7 +41,7 @@ class Recommendation:
         Of the intervals, between 0 and 1.
     rank_intervals : dict of str to (int, int)
         By participant, bounds that hold with probability ``level`` the ranks that are really best for it within the
-        budget; empty for a learner that draws no curves, and where cores are shared, fixed or of several kinds.
+        budget; empty for a learner that draws no curves, and where cores are shared or of several kinds.
     compute_seconds, waits : dict of str to float
         Predicted seconds per time window that each participant works on its own and waits for others (means again).
     imbalance : float

@@ -47,7 +47,7 @@ def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Reco
         if not given.pop("accept_missing_ranks", False) and measurements.incomplete:
             raise DataError(
                 f"expected records of all ranks, found that {measurements.incomplete}: the slowest may be missing; "
-                "give the files of all, or say that what is there is enough (--set recommend.accept_missing_ranks=true)"
+                "give the files of all, or say that what is there is enough (--set runs.accept_missing_ranks=true)"
             )
         one: Callable[..., Recommendation] = recommend
         # With more threads, many small matrices take longer, on busy cores several times as long.

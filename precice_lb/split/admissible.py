@@ -52,11 +52,10 @@ def admissible(
     accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
     # Of ranks; of who is split by these they bound the counts.
     needed = {accepted.least.why: accepted.least.ranks} if accepted.least.ranks > 1 else {}
-    for key in ("memory", "elements"):
-        total, limit = constraints.of(key, name, version), constraints.of(f"{key}_per_rank", name, version)
-        if total is not None and limit is not None:
-            # Whole quotients must not become one more by rounding.
-            needed[key] = math.ceil(total / limit * (1 - 1e-12))
+    total, limit = constraints.of("memory", name, version), constraints.of("memory_per_rank", name, version)
+    if total is not None and limit is not None:
+        # Whole quotients must not become one more by rounding.
+        needed["memory"] = math.ceil(total / limit * (1 - 1e-12))
     most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
     threads = 1 if layouts is None else layouts.constant_threads or 1
     lowest = {"minimum": max(int(constraints.of("minimum", name, version) or 1), minimum)}
@@ -77,10 +76,10 @@ def admissible(
             f"({limit}); correct the bounds{''.join(remedies)}"
         )
     multiple = int(constraints.of("multiple", name, version) or 1)
-    fixed, allowed, grid = (constraints.of(key, name, version) for key in ("fixed", "allow", "grid"))
+    allowed, grid = constraints.of("allow", name, version), constraints.of("grid", name, version)
     step = math.lcm(multiple, 1 if layouts is None else layouts.step or 1)
     # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
-    last = max(machine.cores_in_all, 2 * low if grid else low + step, fixed or 0, *(allowed or (0,)))
+    last = max(machine.cores_in_all, 2 * low if grid else low + step, *(allowed or (0,)))
     last = last if high is None else min(last, high)
     counts, ranks, of_rank = (layouts or Layouts()).rows(low, last)
     if layouts is None:
@@ -97,8 +96,6 @@ def admissible(
         rules += [(key, f"{plural(most, 'rank')} or fewer ({key})", ranks <= most) for key, most in most_ranks.items()]
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))
-    if fixed is not None:
-        rules.append(("fixed", f"fixed at {fixed}", counts == fixed))
     if grid is not None:
         good = np.isin(ranks, good_counts(tuple(grid), last))
         rules.append(("grid", f"counts that cut its grid of {grid_text(grid)} evenly", good))
@@ -111,9 +108,7 @@ def admissible(
             f"found that these clash whatever the budget: {'; '.join([*texts, *(text for _, text, _ in rules)])}"
         )
     first = int(kept.argmax())
-    if fixed is not None:
-        why = "fixed"
-    elif counts[first] > low:
+    if counts[first] > low:
         why = next((rule for rule, _, mask in rules if first and not mask[:first].any()), f"multiples of {step}")
     takes = machine.takes(ranks[kept], of_rank[kept], name, version)
     return Admissible(name, version, counts[kept], takes, why)

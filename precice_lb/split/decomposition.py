@@ -10,15 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-# Of a grid of which only the number of axes is known.
-_POINTS = 1e6
 MOST = 10**6
 """Ranks up to which counts are looked at."""
-
-
-def grid_of(decomposition: int) -> tuple[float, ...]:
-    """Give a grid with so many axes that are cut, where its size is not known: no whole number, it divides evenly."""
-    return (_POINTS ** (1 / decomposition) + 1e-6,) * decomposition
 
 
 def grid_text(grid: Sequence[float]) -> str:

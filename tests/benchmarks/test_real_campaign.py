@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +19,12 @@ directory = "{case}"
 windows = 4
 warmup_windows = 1
 maximum = 3
-[budget]
+[machine]
 ranks = 3
 [launcher]
 name = "mpiexec"
 oversubscribe = true
-[environment]
+[case.environment]
 PRECICE_LB_BACKEND = "embedded"
 [[participants]]
 name = "Left"
@@ -41,7 +42,7 @@ def test_all_splits_of_every_total() -> None:
     found = [tuple(split.values()) for split in all_splits(study, 1)]
     assert sorted(found) == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)]
     assert sorted(sum(split.values()) for split in all_splits(study, 2)) == [2, 4, 4, 4]
-    large = study.model_copy(update={"budget": study.budget.model_copy(update={"ranks": 64})})
+    large = study.changed({"machine": replace(study.machine, ranks=64)})
     with pytest.raises(SystemExit, match="expected at most 100 splits"):
         all_splits(large, 1)
 

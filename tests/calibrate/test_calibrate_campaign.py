@@ -82,7 +82,7 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     monkeypatch.setenv("FROM_OUTSIDE", "kept")
     events: list[Event] = []
     study = read_study(
-        write_study(tmp_path, runs=TWO_SPLITS, extra="[environment]\nGIVEN = 'x'\n[parameters]\nwidth = 0.5")
+        write_study(tmp_path, runs=TWO_SPLITS, extra="[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5")
     )
     result = run_campaign(study, tmp_path / "campaign", report=events.append)
 

@@ -47,7 +47,7 @@ participant.finalize()
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
-    backend = f"{study_environment()}[parameters]\nmesh_width = 0.25"
+    backend = f"{study_environment()}[case.parameter]\nmesh_width = 0.25"
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
     result = run_campaign(read_study(recording(path, Left=0.6, Right=0.3)), tmp_path / "campaign", report=quiet)
     assert len(result.finished) == 2, result.runs
@@ -69,9 +69,9 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
 def test_a_small_mesh_runs_first_and_informs_the_case(tmp_path: Path) -> None:
     write_case(tmp_path, SOLVER)
     extra = f"""\
-{study_environment()}[parameters]
+{study_environment()}[case.parameter]
 cells = 1
-[[meshes]]
+[[runs.meshes]]
 parameters = {{ cells = 0.25 }}
 environment = {{ CELLS = "0.25" }}
 """

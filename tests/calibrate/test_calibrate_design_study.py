@@ -73,9 +73,9 @@ def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal],
         if proposal is None:
             return asked, design
         record = record_of(len(state.runs) + 1, proposal)
-        parameters = dict(study.parameter)
+        parameters = dict(study.case.parameter)
         if proposal.mesh is not None:
-            parameters |= study.meshes[proposal.mesh].parameter
+            parameters |= study.runs.meshes[proposal.mesh].parameter
         stores = directory / record.directory / "stores"
         size = parameters.get("elements", 1e6) / 1e6
         write_run(stores, proposal.split, record.number, size=size, parameters=parameters)
@@ -88,7 +88,7 @@ def play(study: Study, directory: Path, most: int = 20) -> tuple[list[Proposal],
 def lost(study: Study, measurements: Measurements) -> float:
     """True regret of the split that is recommended."""
     schedule = Schedule.from_config(study.configuration_path)
-    split = recommend(measurements, 32, schedule=schedule, parameters=study.parameter or None).split
+    split = recommend(measurements, 32, schedule=schedule, parameters=study.case.parameter or None).split
     best = min(max(LAWS["Left"].seconds(p), LAWS["Right"].seconds(32 - p)) for p in range(1, 32))
     return float(max(LAWS[name].seconds(p) for name, p in split.items()) / best - 1)
 
@@ -178,9 +178,8 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
 
 
 def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Path) -> None:
-    extra = (
-        "[parameters]\nelements = 1e6\n[[meshes]]\nparameters = { elements = 1e5 }\nenvironment = { MESH = 'coarse' }\n"
-    )
+    small = "[[runs.meshes]]\nparameters = { elements = 1e5 }\nenvironment = { MESH = 'coarse' }\n"
+    extra = f"[case.parameter]\nelements = 1e6\n{small}"
     study = study_of(tmp_path, "maximum = 5\ntarget_regret = 0.01", extra)
     asked, _ = play(study, tmp_path / "campaign")
     assert [proposal.mesh for proposal in asked[:3]] == [0, 0, None]
@@ -201,14 +200,17 @@ def test_small_meshes_come_first_and_the_case_itself_corrects_them(tmp_path: Pat
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ("[[meshes]]\nparameters = { elements = 10 }", r"meshes\[1\].parameter: 'elements' is not in \[parameter\]"),
         (
-            "[parameters]\na = 1\n[[meshes]]\nparameters = { a = 1 }",
+            "[[runs.meshes]]\nparameters = { elements = 10 }",
+            r"meshes\[1\].parameter: 'elements' is not in case.parameter",
+        ),
+        (
+            "[case.parameter]\na = 1\n[[runs.meshes]]\nparameters = { a = 1 }",
             "expected values other than those of the case itself",
         ),
-        ("[parameters]\na = 1\n[[meshes]]\nparameters = { a = 2 }\nruns = 5", "expected more than the 5 runs"),
+        ("[case.parameter]\na = 1\n[[runs.meshes]]\nparameters = { a = 2 }\nruns = 5", "expected more than the 5 runs"),
         (
-            "[parameters]\na = 1\n[[meshes]]\nparameters = { a = 2 }\nenvironment = { PRECICE_LB_DIR = 'x' }",
+            "[case.parameter]\na = 1\n[[runs.meshes]]\nparameters = { a = 2 }\nenvironment = { PRECICE_LB_DIR = 'x' }",
             "the campaign itself sets this variable",
         ),
     ],

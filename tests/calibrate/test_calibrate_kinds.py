@@ -15,20 +15,20 @@ from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
 
 CPU = """
-[[budget.kinds]]
+[[machine.kinds]]
 name = "cpu"
 nodes = 4
 cores_per_node = 48
 options = ["--partition=cpu"]
 """
 SMALL = """
-[[budget.kinds]]
+[[machine.kinds]]
 name = "small"
 nodes = 1
 cores_per_node = 36
 """
 GPU = """
-[[budget.kinds]]
+[[machine.kinds]]
 name = "gpu"
 nodes = 2
 cores_per_node = 48
@@ -60,7 +60,7 @@ def study_of(
     path = write_study(directory, launcher='name = "slurm"', **words)
     if versions:
         path.write_text(path.read_text().replace('command = "python solver.py Right"\n', "", 1))
-    return read_study(changed(path, ("[budget]\nranks = 4", f"[budget]\nranks = {cores}\n{kinds}")))
+    return read_study(changed(path, ("[machine]\nranks = 4", f"[machine]\nranks = {cores}\n{kinds}")))
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,17 @@ def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     assert proposal.split["Right"] <= 36
     for words, message in (
         ({"runs": "splits = [{Left = 36, Right = 200}]"}, r"runs.splits\[1\]: expected 1 to 36 ranks for 'Right'"),
-        ({"extra": "[chain]\nwindows = 3"}, "chain: expected a budget in ranks alone"),
-        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "budget.kinds: .*found 36"),
+        ({"extra": "[chain]\nwindows = 3"}, "chain: expected ranks alone"),
+        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "machine.kinds: .*found 36"),
     ):
         with pytest.raises(StudyError, match=message):
             study_of(tmp_path, kinds, cores=324, **{"right": 'kind = "small"', **words})
     # Each has room for itself, but not for both.
-    with pytest.raises(StudyError, match=r"runs.splits\[1\]: budget.kinds: .* at least 5 nodes of kind 'cpu', found 4"):
+    with pytest.raises(
+        StudyError, match=r"runs.splits\[1\]: machine.kinds: .* at least 5 nodes of kind 'cpu', found 4"
+    ):
         study_of(tmp_path, CPU, cores=192, runs="splits = [{Left = 100, Right = 92}]")
-    with pytest.raises(StudyError, match=r"budget.kinds: .* at least 2 nodes of kind 'small', found 1"):
+    with pytest.raises(StudyError, match=r"machine.kinds: .* at least 2 nodes of kind 'small', found 1"):
         study_of(tmp_path, SMALL, cores=36)
 
 
@@ -150,7 +152,7 @@ def test_named_splits_are_run_with_every_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kinds", "key"),
     [
-        (CPU, r"budget.kinds\[1\]"),
+        (CPU, r"machine.kinds\[1\]"),
         (GPU.replace('options = ["--partition=gpu"]', ""), r"participants\[2\].versions\[2\]"),
     ],
 )

@@ -42,7 +42,7 @@ def study_of(directory: Path, right: str = FREE, **more: str) -> Study:
         ("threads = 2", Layouts(None, 2)),
         ('threads = 2\nranks = "free"', Layouts(None, 2)),
         ("ranks = 2", Layouts(2, 1)),
-        ("pairs = [[1, 1], [1, 3]]", Layouts(None, None, (Layout(1, 1), Layout(1, 3)))),
+        ('ranks = ["1x1", "1x3"]', Layouts(None, None, (Layout(1, 1), Layout(1, 3)))),
         ('ranks = "free"\nthreads = 1', None),
     ],
 )
@@ -52,15 +52,15 @@ def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layou
     asked = study.asked()
     CampaignState(study.identity(), asked=asked).save(tmp_path)
     assert state_of(tmp_path).asked == asked
-    read = {name: own.layouts for name, own in asked.participants.items() if own.layouts != Layouts()}
+    read = {own.name: own.layouts for own in asked.participants if own.layouts != Layouts()}
     assert read == constraints_of(study)[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
 
 
 def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
     one, other = (
-        study_of(tmp_path / str(at), f"pairs = {pairs}")
-        for at, pairs in enumerate(("[[1, 3], [1, 1]]", "[[1, 1], [1, 3]]"))
+        study_of(tmp_path / str(at), f"ranks = {pairs}")
+        for at, pairs in enumerate(('["1x3", "1x1"]', '["1x1", "1x3"]'))
     )
     assert one.identity()["participants"] == other.identity()["participants"]
     assert one.identity()["participants"]["Right"]["layouts"] == [[1, 1], [1, 3]]
@@ -70,17 +70,19 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
     ("left", "right", "wrong"),
     [
         ("", 'ranks = "free"\nthreads = "free"', "expected ranks or threads to be fixed, or pairs of both, found both"),
-        ("", "pairs = [[1, 2], [1, 2]]", "pairs: expected each once, found [1, 2] twice"),
-        ("", "pairs = [[1, 2], [2, 1]]", "expected one way to use 2 cores, found two: 1 x 2 threads and 2"),
-        ("", "pairs = [[1, 8]]", "pairs: expected at most the 4 cores of the budget, found 1 x 8 threads, 8 cores"),
-        ("", "pairs = [[1, 2]]\nthreads = 2", "expected either pairs, or ranks and threads, found both"),
+        ("", 'ranks = ["1x2", "1x2"]', "ranks: expected each once, found '1x2' twice"),
+        ("", 'ranks = ["1x2", 2]', "expected one way to use 2 cores, found two: 1 x 2 threads and 2"),
+        ("", 'ranks = ["1x8"]', "ranks: expected at most the 4 cores of the budget, found 1 x 8 threads, 8 cores"),
+        ("", 'ranks = [2]\nthreads = "free"', 'expected ranks x threads, such as "2x4", beside free threads, found 2'),
+        ("", "ranks = []", "expected at least one"),
         ("", "threads = 0", "expected a number from 1, or \"free\", found 0"),
         ("", 'threads = "many"', "expected a number from 1, or \"free\", found 'many'"),
         ("", "threads = 2\nmaximum_cores = 1", "expected a multiple of 2 cores, found none from 1 to 1"),
         ("", "minimum_cores = 1\nminimum_ranks = 1", "expected either minimum_cores or minimum_ranks, which"),
-        ("threads = 2", "threads = 3", "budget.cores: expected at least 5 cores for 2 participants, found 4"),
+        ("threads = 2", "threads = 3", "machine.ranks: expected at least 5 cores for 2 participants, found 4"),
         ("", FREE + '\nenvironment = { CCX = "{thread}" }', "environment.CCX: unknown placeholder {thread}"),
-        ("", 'pairs = ["1x2"]', "pairs of ranks and threads, such as [[1, 4], [2, 4]], found '1x2'"),
+        ("", 'pairs = ["1x2"]', "pairs of ranks and threads, such as [[1, 4]], found '1x2'"),
+        ("", 'ranks = ["1 by 2"]', "expected ranks, or ranks x threads such as 1x8, found '1 by 2'"),
         ("", FREE + "\nminimum_cores = 3\nmaximum_cores = 2", "maximum_cores: expected at least minimum_cores = 3"),
         ("", FREE + '\nenvironment = { OMP_NUM_THREADS = "7" }', "OMP_NUM_THREADS: the participant's threads set this"),
         ("", 'environment = { PRECICE_LB_THREADS = "2" }', "PRECICE_LB_THREADS: the campaign itself sets this"),
@@ -150,7 +152,7 @@ def test_a_chain_starts_with_threads(tmp_path: Path) -> None:
 
 def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
     write_case(tmp_path)
-    path = write_study(tmp_path, left="threads = 2", right="pairs = [[1, 1], [1, 5], [2, 4]]")
+    path = write_study(tmp_path, left="threads = 2", right='ranks = ["1x1", "1x5", "2x4"]')
     study = read_study(changed(path, ("ranks = 4", "cores = 16")))
     asked = StudyDesign(study, tmp_path)
     tried: list[dict[str, int]] = []
@@ -165,10 +167,10 @@ def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
 
 
 def test_another_machine_narrows_what_threads_allow(tmp_path: Path) -> None:
-    study = study_of(tmp_path, "threads = 2", extra="[machine]\nallow = { Right = [1, 2, 3] }")
-    assert study.allow["Right"] == [2]
+    study = study_of(tmp_path, 'threads = "free"\nmultiple = 2', left="ranks = [1, 4]")
+    assert study.allow == {"Left": [1, 4], "Right": [2, 4]}
     with pytest.raises(StudyError, match="machine: "):
-        study_of(tmp_path / "other", "threads = 2", extra="[machine]\nallow = { Right = [1, 3] }")
+        study_of(tmp_path / "other", 'threads = "free"\nmultiple = 8')
 
 
 # --- launchers -----------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
     (case / "system" / "other").write_text("unchanged")
     (case / "undecomposed").write_text("0")
     left = 'prepare = ["python partition.py {ranks}"]\ntemplates = ["system/dict.in"]'
-    extra = f"[environment]\nTRACE = '{directory}/trace'"
+    extra = f"[case.environment]\nTRACE = '{directory}/trace'"
     return write_study(directory, runs=runs, left=left, extra=extra, case=link)
 
 

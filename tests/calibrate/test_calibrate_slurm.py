@@ -74,13 +74,13 @@ time_limit_seconds = 120
 splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
 directory = "campaign"
 
-[budget]
+[machine]
 ranks = 3
 
 [launcher]
 {launcher}
 
-[environment]
+[case.environment]
 PRECICE_LB_BACKEND = "embedded"
 
 [[participants]]
@@ -164,13 +164,13 @@ def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
     write_case(tmp_path, PLACED)
     launcher = 'name = "slurm"\noptions = ["--partition=main"]'
     kinds = """
-[[budget.kinds]]
+[[machine.kinds]]
 name = "cpu"
 nodes = 3
 cores_per_node = 1
 options = ["--constraint=cpu"]
 
-[[budget.kinds]]
+[[machine.kinds]]
 name = "gpu"
 nodes = 1
 cores_per_node = 8
@@ -338,7 +338,7 @@ class Watched:
 @pytest.mark.parametrize("loss", ["job cancelled", "node lost"])
 def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
     write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
+    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
     campaign = Watched(path, tmp_path / "campaign")
     try:
         job = campaign.job()
@@ -396,7 +396,7 @@ def test_why_nothing_starts_is_told_once(tmp_path: Path, allocation: str, settin
 def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
     write_case(tmp_path, WAITS_FIRST)
     launcher = f'name = "slurm"\nallocation = "{allocation}"'
-    path = write_slurm_study(tmp_path, launcher, extra="[environment]\nFIRST_SECONDS = '2'")
+    path = write_slurm_study(tmp_path, launcher, extra="[case.environment]\nFIRST_SECONDS = '2'")
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
     run = directory / "runs" / "001-Left2-Right1"
@@ -420,7 +420,7 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
 @FULL
 def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[environment]\nFIRST_SECONDS = '300'")
+    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
     changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 2"))
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 2 s"):
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
@@ -445,7 +445,7 @@ def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec:
 @FULL
 def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
     study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
-    study.write_text(study.read_text().replace("[environment]", "[environment]\nPRECICE_LB_TIMEOUT = '2'"))
+    study.write_text(study.read_text().replace("[case.environment]", "[case.environment]\nPRECICE_LB_TIMEOUT = '2'"))
     with pytest.raises(
         CalibrationError, match=r"(Inner|Outer) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
     ):

@@ -20,14 +20,14 @@ from precice_lb.split import Constraints, SharedCores
 
 def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
     case = write_case(tmp_path)
-    study = read_study(write_study(tmp_path, left="maximum_ranks = 2", extra="[parameters]\nmesh_width = 1"))
+    study = read_study(write_study(tmp_path, left="maximum_ranks = 2", extra="[case.parameter]\nmesh_width = 1"))
     assert study.case_directory == case
     assert study.configuration_path == case / "precice-config.xml"
     assert study.campaign_directory == tmp_path / "study-campaign"
     assert study.names == ("Left", "Right")
     assert study.bounds == {"Left": (1, 2), "Right": (1, 4)}
     assert study.degrees_of_freedom == {"Left": 1000.0}
-    assert study.parameter == {"mesh_width": 1.0}
+    assert study.case.parameter == {"mesh_width": 1.0}
     assert study.runs.maximum == 5
     assert study.launcher.name == "mpiexec"
 
@@ -44,15 +44,12 @@ def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytes
 def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     write_case(tmp_path)
     machine = """
-        [machine]
         nodes = 2
         cores_per_node = 4
         whole_nodes = ["Left"]
-        multiple = { Left = 2 }
-        allow = { Right = [1, 2, 8] }
         shared = [{ turns = [["Left"], ["Right"]], overhead = 0.05 }]
     """
-    study = read_study(write_study(tmp_path, extra=machine))
+    study = read_study(write_study(tmp_path, left="multiple = 2", right="ranks = [1, 2, 8]", machine=machine))
     shared = [SharedCores([["Left"], ["Right"]], 0.05)]
     nodes, constraints = constraints_of(study)
     assert (nodes, constraints) == (
@@ -72,7 +69,7 @@ def test_a_machine_has_the_words_of_recommend_split(tmp_path: Path) -> None:
     read = state_of(tmp_path)
     assert read.asked == study.asked()
     assert read.asked is not None
-    assert read.asked.machine.machine().constraints(None) == (2, constraints)
+    assert read.asked.demands().constraints() == (2, constraints)
 
 
 def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tmp_path: Path) -> None:
@@ -102,12 +99,16 @@ def test_earlier_words_of_a_study_are_read_with_the_same_meaning(tmp_path: Path)
         parameters = { cells = 1 }
     """
     before = read_study(write_study(tmp_path, extra=earlier))
-    now = read_study(write_study(tmp_path, extra=earlier.replace("parameters", "parameter")))
+    now = read_study(
+        write_study(
+            tmp_path, extra=earlier.replace("[parameters]", "[case.parameter]").replace("[[meshes]]", "[[runs.meshes]]")
+        )
+    )
     assert before == now
     assert before.identity() == now.identity()
     assert before.identity()["meshes"] == [{"parameters": {"cells": 1.0}, "environment": {}}]
-    with pytest.raises(StudyError, match="parameters: unknown key"):
-        read_study(write_study(tmp_path, extra=f"[parameter]\ncells = 1\n{earlier}"))
+    with pytest.raises(StudyError, match=r"budget.ranks: expected machine.ranks, its name of today, alone, found both"):
+        read_study(write_study(tmp_path, extra="[budget]\nranks = 4"))
 
 
 LEFT = '"python solver.py Left"'
@@ -117,7 +118,7 @@ LEFT = '"python solver.py Left"'
     ("change", "expected"),
     [
         (("windows = 7", "windws = 7"), r"runs\.windws: unknown key; did you mean 'windows'\? \(known: windows, "),
-        (("[budget]", "[bugdet]"), r"bugdet: unknown key; did you mean 'budget'\?.*\(and 1 more\)"),
+        (("[machine]", "[machin]"), r"machin: unknown key; did you mean 'machine'\?"),
         (
             ("minimum_ranks = 1", "minimal_ranks = 1"),
             r"participants\[1\]\.minimal_ranks: .*did you mean 'minimum_ranks'",
@@ -132,8 +133,8 @@ LEFT = '"python solver.py Left"'
             r"time_limit_seconds: expected greater than 0, found 0",
         ),
         (("time_limit_seconds = 300", "time_limit_seconds = inf"), r"time_limit_seconds: expected a finite number"),
-        (("ranks = 4\n", "ranks = 1\n"), r"budget\.ranks: expected at least 2 ranks for 2 participants, found 1"),
-        (("ranks = 4\n", "\n"), r"budget\.ranks: this key is missing"),
+        (("ranks = 4\n", "ranks = 1\n"), r"machine\.ranks: expected at least 2 ranks for 2 participants, found 1"),
+        (("ranks = 4\n", "\n"), r"machine: expected what there is as ranks, cores or nodes"),
         (('directory = "case"', 'directory = "cake"'), r"case\.directory: no such directory: .*cake"),
         (('directory = "case"', 'directory = "case"\nconfiguration = "c.xml"'), r"case\.configuration: no such file"),
         (('name = "Left"', 'name = "Leftt"'), r"participants\[1\]\.name: 'Leftt' is no participant of .*mean 'Left'\?"),
@@ -191,8 +192,8 @@ LEFT = '"python solver.py Left"'
             r"command: unknown placeholder {rank}; did you mean 'ranks'",
         ),
         (
-            ("windows = 7", "windows = 7\non_failure = 'go on'"),
-            r"runs\.on_failure: expected 'skip' or 'stop', found 'go on'",
+            ("windows = 7", "windows = 7\nlearner = 4"),
+            r"runs\.learner",
         ),
         (("windows = 7", "windows = 7\nretries = 11"), r"runs\.retries: expected less than or equal to 10, found 11"),
         (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
@@ -207,29 +208,31 @@ LEFT = '"python solver.py Left"'
             r"unknown participant 'Rihgt'; did you mean 'Right'",
         ),
         (
-            ("[budget]", "[environment]\n1X = 'a'\n[budget]"),
+            ("[machine]", "[case.environment]\n1X = 'a'\n[machine]"),
             r"environment\.1X.*: expected .*pattern|String should match",
         ),
-        (("[budget]", "[environment]\nPRECICE_LB_DIR = 'a'\n[budget]"), r"environment\.PRECICE_LB_DIR: the campaign"),
-        (("[budget]", "[environment]\nTHREADS = 1\n[budget]"), r"environment\.THREADS: .*valid string, found 1"),
-        (("[budget]", "[machine]\nmultipel = 4\n[budget]"), r"machine\.multipel: unknown key; did you mean 'multiple'"),
         (
-            ("[budget]", "[machine]\nmultiple = '4'\n[budget]"),
-            r"machine\.multiple: expected a valid integer, found '4'",
+            ("[machine]", "[case.environment]\nPRECICE_LB_DIR = 'a'\n[machine]"),
+            r"environment\.PRECICE_LB_DIR: the campaign",
         ),
-        (("[budget]", "[machine]\nmultiple = { Left = 0 }\n[budget]"), r"machine\.multiple.*: expected .*, found "),
-        (("[budget]", "[machine]\nmultiple = { Lft = 2 }\n[budget]"), r"machine: expected multiple of .*'Lft'"),
+        (("[machine]", "[case.environment]\nTHREADS = 1\n[machine]"), r"environment\.THREADS: .*valid string, found 1"),
         (
-            ("[budget]", "[machine]\nmultiple = 4\n[budget]"),
-            r"machine: expected a budget of 8 ranks or more",
+            ("[machine]\n", "[machine]\ncores_per_nod = 4\n"),
+            r"machine\.cores_per_nod: unknown key; did you mean 'cores_per_node'",
         ),
-        (("[budget]", "[machine]\nnodes = 2\n[budget]"), r"machine: expected cores_per_node"),
-        (("[budget]", "[machine]\nallow = { Left = [9] }\n[budget]"), r"machine: .*Left.*9"),
         (
-            ("[budget]", "splits = [{Left=3, Right=1}]\n[machine]\nmultiple = { Left = 2 }\n[budget]"),
-            r"runs\.splits\[1\]: expected ranks for 'Left' that \[machine\] allows \(2, 4\), found 3",
+            ("minimum_ranks = 1", "multiple = '4'"),
+            r"participants\[1\]\.multiple: expected a valid integer, found '4'",
         ),
-        (("[budget]", "[budget"), r"not a TOML file: .*line \d+"),
+        (("minimum_ranks = 1", "multiple = 0"), r"participants\[1\]\.multiple: expected .*, found 0"),
+        (("minimum_ranks = 1", "multiple = 4"), r"machine: expected a budget of 5 ranks or more"),
+        (("[machine]\n", "[machine]\nnodes = 2\n"), r"machine: expected cores_per_node"),
+        (("minimum_ranks = 1", "ranks = [9]"), r"machine: .*Left.*9"),
+        (
+            ("minimum_ranks = 1", "multiple = 2\n[[runs.splits]]\nLeft = 3\nRight = 1"),
+            r"runs\.splits\[1\]: .*\(2, 4\), found 3",
+        ),
+        (("[machine]", "[budget"), r"not a TOML file: .*line \d+"),
     ],
 )
 def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
@@ -326,7 +329,7 @@ def test_the_shortest_study_has_eight_lines(tmp_path: Path) -> None:
     case = write_case(tmp_path)
     tables = "".join(f'[[participants]]\nname = "{n}"\ncommand = "python solver.py {n}"\n' for n in ("Left", "Right"))
     path = case / "study.toml"
-    path.write_text(f"[budget]\nranks = 4\n{tables}")
+    path.write_text(f"[machine]\nranks = 4\n{tables}")
     assert path.read_text().count("\n") == 8
     study = read_study(path)
     assert study.case_directory == case

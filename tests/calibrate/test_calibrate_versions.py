@@ -32,20 +32,20 @@ command = "python solver.py Left"
 {gpu}
 """
 KINDS = """
-[[budget.kinds]]
+[[machine.kinds]]
 name = "cpu"
 nodes = 3
 cores_per_node = 4
 {cpu}
 
-[[budget.kinds]]
+[[machine.kinds]]
 name = "gpu"
 nodes = 1
 cores_per_node = 4
 gpus_per_node = 2
 {gpu}
 
-[[budget.kinds]]
+[[machine.kinds]]
 name = "nobodys"
 nodes = 1
 cores_per_node = 64
@@ -79,33 +79,33 @@ SLURM = 'name = "slurm"\n'
         ),
         ({"gpu": "gpus_per_rank = 1", "kinds": KINDS}, "needs 1 GPU and a node of kind 'cpu' has 0"),
         (
-            {"gpu": "gpus_per_rank = 9", "extra": "[machine]\ngpus_per_node = 8"},
+            {"gpu": "gpus_per_rank = 9", "machine": "gpus_per_node = 8"},
             "machine: .* needs 9 GPUs and a node has 8",
         ),
         (
-            {"extra": '[machine]\ngpus_per_rank = { "Left:gpu" = 4 }\ngpus_per_node = 2'},
+            {"machine": 'gpus_per_rank = { "Left:gpu" = 4 }\ngpus_per_node = 2'},
             "machine: .* needs 4 GPUs and a node has 2",
         ),
         (
-            {"extra": '[machine]\nkind = { "Left:gpux" = "gpu" }', "kinds": KINDS},
+            {"machine": 'kind = { "Left:gpux" = "gpu" }', "kinds": KINDS},
             "machine.kind: unknown version 'Left:gpux'; did you mean 'Left:gpu'",
         ),
-        ({"extra": "[machine]\nnodes = 2", "kinds": KINDS}, "machine.nodes: expected budget.kinds alone"),
+        ({"machine": "cores = 2", "kinds": KINDS}, "machine.kinds: expected cores or kinds of nodes"),
         (
-            {"kinds": KINDS.partition('[[budget.kinds]]\nname = "nobodys"')[0].replace("4", "1").replace("3", "2")},
-            "budget.ranks: expected at most the 3 cores of all kinds of nodes, found 4",
+            {"kinds": KINDS.partition('[[machine.kinds]]\nname = "nobodys"')[0].replace("4", "1").replace("3", "2")},
+            "machine.ranks: expected at most the 3 cores of all kinds of nodes, found 4",
         ),
         ({"gpu": 'options = ["--partition=gpu"]'}, "options of a batch system on the launcher mpiexec"),
         (
             {"kinds": KINDS, "kind_options": "yes"},
-            r"budget.kinds\[1\].options: options of a batch system on the launcher mpiexec",
+            r"machine.kinds\[1\].options: options of a batch system on the launcher mpiexec",
         ),
         ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
         ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
         ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),
         ({"gpu": 'environment = { PRECICE_LB_DIR = "/x" }'}, r"versions\[2\].environment.PRECICE_LB_DIR: the campaign"),
         ({"gpu": 'environment = { X = "{nonsense}" }'}, r"versions\[2\].environment.X: .*nonsense"),
-        ({"gpu": "gpu_per_rank = 1"}, r"versions\[2\].gpu_per_rank: unknown key.*\(known: name, command, gpus"),
+        ({"gpu": "gpu_per_rank = 1"}, r"versions\[2\].gpu_per_rank: unknown key; did you mean 'gpus_per_rank'"),
         ({"extra": "[chain]\nwindows = 3"}, "chain: expected a command of each participant"),
     ],
 )
@@ -160,7 +160,9 @@ def test_versions_of_one_name_and_kinds_of_one_name_are_refused(tmp_path: Path) 
         read_study(path)
     path = write(tmp_path, kinds=KINDS.format(cpu="", gpu=""))
     path.write_text(path.read_text().replace('name = "gpu"\nnodes', 'name = "cpu"\nnodes'))
-    with pytest.raises(StudyError, match=r"budget.kinds\[2\].name: 'cpu' stands in the study twice"):
+    with pytest.raises(
+        StudyError, match=r"machine: expected a name of its own for each kind of nodes, found 'cpu' twice"
+    ):
         read_study(path)
 
 
@@ -188,7 +190,7 @@ def test_a_version_has_what_it_names_beside_what_the_participant_does(tmp_path: 
     assert isinstance(one.launcher, StepLauncher)
     assert "--gpus-per-task=1" in one.launcher.command(RunPlan("run", tmp_path, (left, right)), left)
     # What counts for the split and the recommendation.
-    budget, constraints = study.asked().machine.machine().constraints(None)
+    budget, constraints = study.asked().demands().constraints()
     assert (budget, constraints.of("gpus_per_rank", "Left", "gpu"), constraints.kind_of("Left", "gpu").nodes) == (
         5,
         1,

@@ -95,7 +95,7 @@ def test_elastic_tube(capsys: pytest.CaptureFixture[str]) -> None:
     # It runs as it is: one split, since both solvers can only be serial.
     assert not marks
     assert study.bounds == {"Fluid": (1, 1), "Solid": (1, 1)}
-    assert (study.budget.ranks, study.runs.windows, study.runs.warmup_windows) == (2, 12, 2)
+    assert (study.budget, study.runs.windows, study.runs.warmup_windows) == (2, 12, 2)
     text = Path("study.toml").read_text()
     assert "FluidSolver.py:3" in text
     assert "fluid-cpp, fluid-rust" in text
@@ -336,7 +336,7 @@ def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
     study, marks = made(capsys)
     assert study.launcher.name == "slurm"
     assert study.machine.cores_per_node == 64
-    assert study.budget.ranks == 128
+    assert study.budget == 128
     assert any("network" in mark or "interface" in mark for mark in marks)
 
     # A question without an answer is no empty answer.
@@ -344,7 +344,7 @@ def test_nodes_of_slurm(capsys: pytest.CaptureFixture[str]) -> None:
     sinfo("echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; false")
     study, marks = made(capsys)
     assert study.launcher.name == "mpiexec"
-    assert study.budget.ranks == 2
+    assert study.budget == 2
     assert any("sinfo" in mark and "Unable to contact" in mark for mark in marks)
 
 

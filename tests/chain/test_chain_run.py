@@ -139,7 +139,7 @@ collect = ["python trace.py collect Left {segment} {start_time} {ranks}", "pytho
 templates = ["dict.in"]
 """
     path = write_chain(tmp_path, left=left, right='collect = ["python trace.py collect Right {segment}"]')
-    changed(path, ("[environment]", f"[environment]\nTRACE = '{tmp_path}/trace'"))
+    changed(path, ("[case.environment]", f"[case.environment]\nTRACE = '{tmp_path}/trace'"))
     changed(path, ("solver.py Left 0.6", "solver.py Left 0.6 {segment} {start_time}"))
     (tmp_path / "case" / "trace.py").write_text(TRACE)
     (tmp_path / "case" / "dict.in").write_text("segment {segment} from {start_time} on {ranks}")
@@ -167,9 +167,9 @@ templates = ["dict.in"]
 def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> None:
     path = write_chain(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=3, Right=1}]")
     study = path.read_text()
-    path.write_text(study.replace("[chain]", "[parameter]\ncells = 10\n\n[chain]"))
+    path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 10\n\n[chain]"))
     run_campaign(read_study(path), tmp_path / "small", report=quiet)
-    path.write_text(study.replace("[chain]", "[parameter]\ncells = 20\n\n[chain]"))
+    path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 20\n\n[chain]"))
     run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     path.write_text(path.read_text().replace("splits = [", "existing = ['small', 'campaign']\nsplits = ["))
     asked: list[Question] = []

@@ -181,23 +181,23 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
     ]
     path.write_text("participant,ranks,level,seconds\n" + "\n".join(rows) + "\n")
     arguments = ["recommend", str(path), "--ranks", "24", "--verbose"]
-    assert "say --set parameter.level=3" in refused(capsys, *arguments)
-    assert main([*arguments, "--set", "parameter.level=4", "--output", str(tmp_path / "out")]) == 0
+    assert "say --set case.parameter.level=3" in refused(capsys, *arguments)
+    assert main([*arguments, "--set", "case.parameter.level=4", "--output", str(tmp_path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Give Inner 16 ranks and Outer 8 ranks for level = 4: one time window" in shown
     assert "warning: Inner: level = 4 is outside of the measured range of 1 to 3" in shown
     assert "12 measurements at 2 to 16 ranks, level 1 to 3" in shown
     assert "Inner level = 1 2 " in shown
     assert json.loads((tmp_path / "out" / "recommendation.json").read_text())["parameters"] == {"level": 4.0}
-    assert main([*arguments, "--set", "parameter.level=any"]) == 0
+    assert main([*arguments, "--set", "case.parameter.level=any"]) == 0
     assert "count as ones of one case" in " ".join(capsys.readouterr().out.split())
     for wrong in ("parameter", "parameter.level", "parameter.level=", "=3", "parameter=3"):
         assert "--set: expected KEY=VALUE" in refused(capsys, *arguments, "--set", wrong)
-    assert "parameter.level: expected" in refused(capsys, *arguments, "--set", "parameter.level=[3]")
+    assert "parameter.level: expected" in refused(capsys, *arguments, "--set", "case.parameter.level=[3]")
     assert "expected each key once" in refused(
-        capsys, *arguments, "--set", "parameter.level=1", "--set", "parameter.level=2"
+        capsys, *arguments, "--set", "case.parameter.level=1", "--set", "case.parameter.level=2"
     )
-    assert "found 'size'" in refused(capsys, *arguments, "--set", "parameter.size=3")
+    assert "found 'size'" in refused(capsys, *arguments, "--set", "case.parameter.size=3")
 
 
 def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,9 +368,9 @@ def test_a_missing_configuration_is_refused(table: Path, tmp_path: Path, capsys:
 
 
 def test_no_such_learner_or_parameter_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--set", "recommend.learner=oracle")
+    assert "'oracle'" in refused(capsys, "recommend", table, "--ranks", "12", "--set", "runs.learner=oracle")
     assert "folds" in refused(
-        capsys, "recommend", table, "--ranks", "12", "--set", "recommend.learner_parameters.folds=2"
+        capsys, "recommend", table, "--ranks", "12", "--set", "runs.learner={name='bayes', folds=2}"
     )
 
 
@@ -458,9 +458,9 @@ def test_calibrate_measures_recommends_and_judges(tmp_path: Path, mpiexec: str) 
     study = tmp_path / "study.toml"
     study.write_text(
         f"""
-        case = {{ directory = "case" }}
+        case.directory = "case"
         runs = {{ windows = 5, warmup_windows = 1, maximum = 3, time_limit_seconds = 300 }}
-        budget = {{ ranks = 4 }}
+        machine.ranks = 4
         launcher = {{ name = "mpiexec", oversubscribe = true }}
 {study_environment()}
         [[participants]]

@@ -19,12 +19,12 @@ CONFIGURATION = Path(__file__).parents[1] / "data" / "configurations" / "two-lev
     [
         ("--ranks 0", "expected --ranks as a whole number of at least 1, found 0"),
         ("--ranks 4 --seed -1", "expected --seed as a whole number of at least 0, found -1"),
-        ("--ranks 4 --set recommend.level=2", "recommend.level: expected less than 1, found 2"),
+        ("--ranks 4 --set runs.level=2", "runs.level: expected less than 1, found 2"),
         ("--ranks 4 --present Flow=2", "expected --present of Flow, Shell, found one of Flow"),
         ("--nodes 2", "expected --cores-per-node for a budget in nodes or whole nodes, found none; say how many cores"),
         ("--nodes 2 --cores-per-node 0", "machine.cores_per_node: expected greater than or equal to 1, found 0"),
-        ("--ranks 4 --set machine.memory.Flow=1", "machine: expected memory_per_rank beside memory, found none"),
-        ("--ranks 4 --set machine.memry.Flow=1", "machine.memry: unknown key; did you mean 'memory'?"),
+        ("--ranks 4 --set participants.Flow.memory=1", "expected memory_per_rank beside memory, found none"),
+        ("--ranks 4 --set machine.shred=1", "machine.shred: unknown key; did you mean 'shared'?"),
     ],
 )
 def test_recommend_names_its_options(options: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,8 +159,8 @@ def test_every_command_has_functions_in_python() -> None:
 
 def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
-    from precice_lb.calibrate.sections import BoundsSection, RecommendSection
-    from precice_lb.case.machine import MachineSection
+    from precice_lb.case.machine import Demands, MachineSection
+    from precice_lb.case.sections import BoundsSection, RunsSection
     from precice_lb.cli.recommend import recommend
     from precice_lb.cli.watch import watch
     from precice_lb.recommend import Machine
@@ -169,14 +169,16 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     assert set(inspect.signature(watch_run).parameters) <= on_the_line
     in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
     options = {*inspect.signature(recommend).parameters, *_fields(recommend), "parameter"}
-    options |= {*BoundsSection.model_fields, *RecommendSection.model_fields}
+    options |= {*BoundsSection.model_fields, *RunsSection.model_fields}
     # Data and budget are the sources and the ranks; failed splits are no texts.
-    assert in_python - {"data", "budget", "failed"} <= options
+    assert in_python - {"data", "budget", "failed", "learner_parameters"} <= options
     # Sections of participants say what they get at least and at most, and their threads; the unit is that of the
     # budget, and what preCICE accepts stands in its configuration.
     of_machine = {field.name for field in dataclasses.fields(Machine)}
-    of_machine -= {"unit", "minimum", "maximum", "excluded", "accepted_ranks", "layouts"}
-    assert of_machine == {field.name for field in dataclasses.fields(MachineSection)}
+    of_machine -= {"unit", "minimum", "maximum", "excluded", "accepted_ranks", "layouts", "allow"}
+    assert of_machine == {field.name for field in dataclasses.fields(MachineSection)} | Demands.__annotations__.keys()
+    # What is a mapping from participants in Python is a key of theirs in a study.
+    assert Demands.__annotations__.keys() <= BoundsSection.model_fields.keys()
 
 
 def _fields(command: object) -> set[str]:

@@ -180,7 +180,7 @@ STUDY = """\
 [case]
 directory = "."
 
-[budget]
+[machine]
 ranks = 5
 
 [launcher]
@@ -233,7 +233,7 @@ def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: st
     assert {"run.sh", "job.sbatch", "split.json"} <= ours.keys()
     study = case / "case.toml"
     text = STUDY.format(launcher=launcher, left=left, right=right).replace('"."', '"."\nnetwork = "ib0"', 1)
-    study.write_text(f"{text}\n[environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
+    study.write_text(f"{text}\n[case.environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
     write_scripts(read_study(study), {"Left": 3, "Right": 2}, case / "scripts")
     assert {path.name: path.read_text() for path in (case / "scripts").iterdir()} == ours
 

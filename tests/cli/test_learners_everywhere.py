@@ -19,8 +19,9 @@ from store_helpers import START, row, write_store
 
 import precice_lb.calibrate
 from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.state import Asked, CampaignState
+from precice_lb.calibrate.state import CampaignState
 from precice_lb.calibrate.worth import next_runs
+from precice_lb.case.case import Case
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs, measurements_from_runs
@@ -71,7 +72,7 @@ def campaign(names: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "case" / "precice-config.xml").write_text(text)
     (directory / "case" / "solver.py").touch()
     participants = "".join(f'[[participants]]\nname = "{name}"\ncommand = "python solver.py"\n' for name in names)
-    budget = f'[case]\ndirectory = "case"\n[budget]\nranks = {4 * len(names)}\n'
+    budget = f'[case]\ndirectory = "case"\n[machine]\nranks = {4 * len(names)}\n'
     (directory / "study.toml").write_text(budget + STUDY_RUNS + participants)
     for number, ranks in enumerate(COUNTS):
         own = {name: seconds(name, ranks, number) for name in names}
@@ -108,7 +109,7 @@ def _sound(values: dict[str, Any]) -> None:
 
 @every_learner
 def test_recommend_and_report(learner: str, names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = [*table(tmp_path, names), "--set", f"recommend.learner={learner}"]
+    arguments = [*table(tmp_path, names), "--set", f"runs.learner={learner}"]
     assert main(["recommend", *arguments, "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -124,9 +125,9 @@ def test_recommend_and_report(learner: str, names: str, tmp_path: Path, capsys: 
     assert ("draws no curves" in page.replace("\xa0", " ")) == (learner != "bayes")
 
 
-def asking(study: Study, **tables: object) -> Asked:
+def asking(study: Study, **tables: object) -> Case:
     """What a study asks for, with other tables."""
-    return Asked.model_validate({**study.asked().model_dump(exclude_unset=True), **tables})
+    return Case.model_validate({**study.asked().model_dump(exclude_defaults=True), **tables})
 
 
 def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, learner: str | None = None) -> None:
@@ -139,7 +140,7 @@ def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, 
         existing=(),
         failed_splits=(),
         require_runs=lambda study: None,
-        asked=study.asked() if learner is None else asking(study, recommend={"learner": learner}),
+        asked=study.asked() if learner is None else asking(study, runs={"learner": learner}),
     )
     monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
     run_and_recommend(study, None)

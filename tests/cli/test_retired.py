@@ -28,8 +28,8 @@ from precice_lb.cli import main
         ("partners exports --ranks-per-node 4", "partners.h5"),
         ("partners exports --style=hilbert", "--partition"),
         ("partners run-1 run-2 --fit-constants constants.json", "--constants turn="),
-        ("recommend times.csv --multiple Inner=4", "--set machine.multiple=…"),
-        ("recommend times.csv --ridge 0.1", "--set recommend.learner_parameters.ridge=…"),
+        ("recommend times.csv --multiple Inner=4", "--set participants.NAME.multiple=…"),
+        ("recommend times.csv --ridge 0.1", "--set runs.learner={name='…', ridge=…}"),
         ("recommend times.csv --share Inner/Outer", "--set machine.shared=…"),
         ("recommend times.csv --spent-core-hours 2", "in the JSON"),
         ("recommend times.csv --verify", "the line optimum"),
@@ -112,9 +112,10 @@ def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: py
     state = CampaignState.load(tmp_path)
     assert state is not None
     assert state.asked is not None
-    assert (state.asked.budget.ranks, state.asked.machine.multiple, state.asked.recommend.learner) == (4, 2, None)
-    assert state.asked.participants["A"].minimum_ranks == 2
-    read = {name: str(own.layouts) for name, own in state.asked.participants.items()}
+    assert (state.asked.total, state.asked.runs.learner) == (4, None)
+    assert state.asked.minimum_ranks() == {"A": 2}
+    assert state.asked.demands().multiple == dict.fromkeys("ABC", 2)
+    read = {own.name: str(own.layouts) for own in state.asked.participants}
     assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}
     ignored = "settings.learner=shape: retired, and so ignored"
     assert capsys.readouterr().err == f"precice-lb: {path}: {ignored}\n"

@@ -42,8 +42,8 @@ def kinds(*nodes: str) -> list[str]:
 
 
 CPU = kinds("'cpu' 2 4")
-KINDS = [*kinds("'cpu' 2 4", "'gpu' 1 4 2"), "--set", "machine.kind.Fluid:gpu=gpu"]
-KINDS += ["--set", "machine.gpus_per_rank.Fluid:gpu=1"]
+KINDS = [*kinds("'cpu' 2 4", "'gpu' 1 4 2"), "--set", "participants.Fluid:gpu.kind=gpu"]
+KINDS += ["--set", "participants.Fluid:gpu.gpus_per_rank=1"]
 
 
 def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,17 +92,17 @@ def test_curves_of_all_versions_are_in_one_figure(table: Path) -> None:
     [
         (["--set", "machine.kinds=cpu"], "machine.kinds: expected"),
         (kinds("'cpu' 6"), "machine.kinds[1].cores_per_node: this key is missing"),
-        ([*CPU, "--set", "machine.kind.Fluid:gpu=gpu"], "kind of Fluid:gpu: expected one of the kinds of nodes (cpu)"),
-        ([*CPU, "--set", "machine.kind.Flud=cpu"], "expected kind of Fluid, Fluid:cpu, Fluid:gpu, Solid, found one"),
+        ([*CPU, "--set", "participants.Fluid:gpu.kind=gpu"], "kind of Fluid:gpu: expected one of the kinds of nodes"),
+        ([*CPU, "--set", "participants.Flud.kind=cpu"], "expected one of Fluid, Solid, found 'Flud'; did you mean"),
         (kinds("'cpu' 3 8", "'cpu' 1 8"), "expected a name of its own for each kind of nodes, found 'cpu' twice"),
         (kinds("'cpu' 0 8"), "machine.kinds[1].nodes: expected greater than or equal to 1"),
         (kinds("'c:p' 1 8"), "expected letters, digits, _ . and - as the name of a kind of nodes"),
-        (["--ranks", "8", "--set", "machine.kind.Solid=gpu"], "kind of Solid: expected no kind, as no"),
-        (["--ranks", "8", "--set", "participants.Solid.pairs=[[1, 4], [2, 2]]"], "expected one way to use 4 cores"),
+        (["--ranks", "8", "--set", "participants.Solid.kind=gpu"], "kind of Solid: expected no kind, as no"),
+        (["--ranks", "8", "--set", "participants.Solid.ranks=['1x4', '2x2']"], "expected one way to use 4 cores"),
         (["--ranks", "8", "--set", "participants.Solid.ranks=free", "--set", "participants.Solid.threads=free"],
          "expected ranks or threads to be fixed"),
         ([*CPU, "--ranks", "8"], "expected the budget as kinds of nodes alone"),
-        ([*CPU, "--set", "machine.ranks_per_node.Solid=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
+        ([*CPU, "--set", "participants.Solid.ranks_per_node=5"], "at most 4 ranks of Solid on a node of kind 'cpu'"),
         ([*CPU, "--cores", "8"], "cores or kinds of nodes"),
     ],
 )  # fmt: skip

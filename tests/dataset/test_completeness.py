@@ -54,8 +54,8 @@ def test_nothing_is_learned_where_the_slowest_rank_may_be_missing(
     import_profiling([reported], store)
     line = refused(capsys, "recommend", store, "--ranks", "4")
     assert "found that run Flow:2 Shell:2 has 1 of 2 ranks of Flow (without rank 1)" in line
-    assert "--set recommend.accept_missing_ranks=true" in line
-    assert main(["recommend", str(store), "--ranks", "4", "--set", "recommend.accept_missing_ranks=true"]) == 0
+    assert "--set runs.accept_missing_ranks=true" in line
+    assert main(["recommend", str(store), "--ranks", "4", "--set", "runs.accept_missing_ranks=true"]) == 0
     assert "1 of 2 ranks of Flow" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(DataError, match="1 of 2 ranks of Flow"):
         recommend_split(store, 4)

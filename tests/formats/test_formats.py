@@ -174,20 +174,16 @@ def test_a_chain_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("name", ["study", "versions"])
-def test_every_key_of_a_study_is_read(name: str) -> None:
-    path = DATA / "formats" / "study" / f"{name}.toml"
-    written = tomllib.loads(path.read_text())
-    # Other names of the same.
-    written["budget"]["ranks"] = written["budget"].pop("cores")
-    if "parameters" in written:
-        written["parameter"] = written.pop("parameters")
-    for participant in written["participants"]:
-        for bound in ("minimum", "maximum"):
-            if f"{bound}_cores" in participant:
-                participant[f"{bound}_ranks"] = participant.pop(f"{bound}_cores")
-    study = read_study(path)
-    read = study.model_dump(mode="json", exclude={"launcher"})
-    read["launcher"] = {key: _plain(getattr(study.launcher, key)) for key in written["launcher"]}
+def test_every_key_of_a_study_is_read_as_its_name_of_today(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = DATA / "formats" / "study"
+    study, now = read_study(folder / f"{name}.toml"), read_study(folder / f"{name}-now.toml")
+    told = capsys.readouterr().err.splitlines()
+    assert sum("read as machine.ranks (budget.cores), " in line for line in told) == 1
+    assert study.model_copy(update={"path": now.path}) == now
+    assert study.identity() == now.identity()
+    written = tomllib.loads((folder / f"{name}-now.toml").read_text())
+    read = now.model_dump(mode="json", exclude={"launcher"})
+    read["launcher"] = {key: _plain(getattr(now.launcher, key)) for key in written["launcher"]}
     assert _subset(read, written) == written
 
 

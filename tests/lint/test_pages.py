@@ -14,7 +14,6 @@ from xml.parsers import expat
 import pytest
 from markdown_helpers import ROOT, Block, blocks, command_lines, generated, is_commands, link_problem, links, pages
 
-from precice_lb.calibrate import Study
 from precice_lb.calibrate.read import study_from
 from precice_lb.cli import add_readers, app
 from precice_lb.precice_xml import parse_configuration
@@ -27,7 +26,7 @@ else:
 add_readers()
 BLOCKS = [block for page in pages() for block in blocks(page)]
 # What a study needs beside the tables that a fragment shows.
-REST_OF_A_STUDY = {"case": {"directory": "."}, "budget": {"ranks": 64}, "participants": [{}]}
+REST_OF_A_STUDY = {"case": {"directory": "."}, "machine": {"ranks": 64}, "participants": [{}]}
 OPERATORS = ("|", "&&", "||", ";", "&", ">", ">>", "2>", "2>&1", "\\")
 
 
@@ -135,38 +134,13 @@ def test_make_installs_an_mpi_or_leaves_it_out(tmp_path: Path, mpi: str, run: st
         assert f'-e "{wanted}"\n' in done.stdout
 
 
-def test_study_keys_have_the_defaults_that_their_descriptions_state() -> None:
-    """The prose of configs/README.md names defaults by hand: they are the model's."""
-    definitions = Study.model_json_schema()["$defs"]
-    tables = dict(re.findall(r"^## `\[+([\w.]+)\]+`.*?\n(.*?)(?=^## |\Z)", _studies(), flags=re.MULTILINE | re.DOTALL))
-    sections = {"case": "Case", "runs": "Runs", "budget": "Budget", "participants": "Participant"}
-    sections |= {"participants.versions": "Version"}
-    named = {table: f"{name}Section" for table, name in sections.items()} | {"budget.kinds": "NodeKind"}
-    compared = 0
-    for table, name in named.items():
-        properties = definitions[name]["properties"]
-        described = set()
-        for keys, default in re.findall(r"^\| (`.*?`) \| (.*?) \|", tables[table], flags=re.MULTILINE):
-            for key in re.findall(r"`(\w+)`", keys):
-                described.add(key)
-                if re.fullmatch(r'`(\d[\d.]*|".*"|true|false|\[\])`', default) and "<" not in default:
-                    stated = default.strip("`")
-                    value = properties[key]["default"]
-                    assert stated in (str(value).lower(), f'"{value}"', f"{value:g}" if type(value) is float else ""), (
-                        key
-                    )
-                    compared += 1
-        assert described == set(properties), table
-    assert compared >= 8
-
-
-def test_launchers_have_the_keys_that_their_constructors_have() -> None:
-    """The table of configs/README.md is what the signatures and docstrings of our launchers say."""
-    table = re.search(r"^## `\[launcher\]`.*?^\| `name` [^\n]*\n(.*?)\n\n", _studies(), flags=re.MULTILINE | re.DOTALL)
-    assert table is not None
-    rows = [f"| {key} | {default} | {names} | {text} |" for key, _, default, names, text in generated().launcher_keys()]
-    assert len(rows) >= 15
-    assert table[1] == "\n".join(rows)
+def test_the_keys_in_the_page_on_studies_are_those_of_the_tables() -> None:
+    keys = generated().study_keys()
+    before, after = generated().MARKS
+    assert f"{before}\n{keys}\n{after}\n" in _studies(), "run python docs/generated.py"
+    rows = re.findall(r"^\| `(\w+)` .* \| (.*) \|$", keys, flags=re.MULTILINE)
+    assert len(rows) > 60
+    assert all(meaning.strip() for _, meaning in rows)
 
 
 def _studies() -> str:

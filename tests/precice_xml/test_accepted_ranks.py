@@ -147,8 +147,7 @@ def test_a_report_names_the_bound(tmp_path: Path) -> None:
         (["--present", "Flow=4,Shell=1"], "--present: expected at least 2 ranks of Shell, found 1, with "),
         (["--set", "participants.Shell.maximum_ranks=1"],
          "expected at least 2 ranks, needed for two-level initialisation of Flow"),
-        (["--set", "machine.fixed.Shell=1"], "2 at least (two-level initialisation of Flow and Shell"),
-        (["--set", "machine.allow.Shell=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
+        (["--set", "participants.Shell.ranks=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
         (["--ranks", "3"], "expected a budget of at least 4 ranks"),
     ],
 )  # fmt: skip
@@ -256,7 +255,7 @@ def test_a_budget_below_the_bounds_is_refused_with_the_reason(tmp_path: Path) ->
     path = changed(_two_levels(tmp_path), ("ranks = 4", "ranks = 3"))
     with pytest.raises(StudyError) as refusal:
         read_study(path)
-    said = "budget.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
+    said = "machine.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
     assert said in str(refusal.value)
 
 

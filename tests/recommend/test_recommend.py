@@ -292,8 +292,8 @@ def test_a_parameter_that_makes_no_difference_is_left_aside_and_said_so() -> Non
 @pytest.mark.parametrize(
     ("texts", "given", "learner", "words"),
     [
-        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --set parameter.mesh=2"),
-        (True, None, None, r"say --set parameter.mesh=fine"),
+        (False, None, None, r"Fluid: expected a value of mesh .* varies .*1, 2.* say --set case.parameter.mesh=2"),
+        (True, None, None, r"say --set case.parameter.mesh=fine"),
         (False, {"level": 3}, None, r"\(mesh\), found 'level'"),
         (False, {"mesh": "fine"}, None, "expected a number for the parameter mesh, found 'fine'"),
         (False, {"mesh": math.inf}, None, "expected a number for the parameter mesh, found inf"),
@@ -403,7 +403,7 @@ def test_warnings_say_what_is_not_known() -> None:
 
 def test_what_was_measured_at_the_ends_of_a_range_is_no_extrapolation() -> None:
     for ranks, found in ((8, False), (128, False), (7, True), (129, True)):
-        warnings = recommend_split(CASE, ranks + 64, fixed={"Fluid": ranks, "Solid": 64}).warnings
+        warnings = recommend_split(CASE, ranks + 64, allow={"Fluid": [ranks], "Solid": [64]}).warnings
         assert any("outside of the measured range" in warning for warning in warnings) == found
     sizes = np.tile([1e5, 2e5, 4e5], 5)
     samples = {

@@ -49,7 +49,6 @@ def allowed(split: Mapping[str, int], limits: Limits) -> bool:
         limits.lowest[name] <= count <= limits.highest[name]
         and count % int(constraints.of("multiple", name) or 1) == 0
         and count in (constraints.of("allow", name) or [count])
-        and constraints.of("fixed", name) in (None, count)
         for name, count in split.items()
     )
 
@@ -60,7 +59,7 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "both": (24, {"minimum_ranks": {"Heat": 7}, "maximum_ranks": {"Fluid": 6, "Solid": 8}}),
     "multiples": (26, {"constraints": Constraints(multiple={"Fluid": 4, "Solid": 2})}),
     "allowed": (24, {"constraints": Constraints(allow={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
-    "fixed": (24, {"constraints": Constraints(fixed={"Solid": 3})}),
+    "allowed alone": (24, {"constraints": Constraints(allow={"Solid": [3]})}),
     "threads": (24, {"constraints": Constraints(unit="cores", threads={"Fluid": 2, "Solid": 1, "Heat": 1})}),
     "nodes": (4, {"constraints": Constraints(unit="nodes", cores_per_node=6, whole_nodes=True)}),
     "bounded multiples": (

@@ -164,7 +164,7 @@ def test_said_layouts_go_before_the_measured_ones(threaded: Path) -> None:
 
 
 def test_options_say_layouts_and_splits(threaded: Path) -> None:
-    options = ("--ranks", "24", "--set", "recommend.learner=pmnf", "--present", "Fluid=20,Solid=1x4")
+    options = ("--ranks", "24", "--set", "runs.learner=pmnf", "--present", "Fluid=20,Solid=1x4")
     options += ("--set", "participants.Solid.pairs=[[1, 4], [1, 8]]")
     done = precice_lb("recommend", threaded, *options, "--verbose")
     assert done.returncode == 0, done.stderr
@@ -187,7 +187,7 @@ def test_a_present_split_of_other_layouts_is_refused(threaded: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "layouts", ["Solid=4", "Solid.threads=0", "Solid.pairs=[[1, 0]]", "Solid.pairs=[[1, 4], [2]]", "Other.ranks=1"]
+    "layouts", ["Solid=4", "Solid.threads=0", "Solid.ranks=['1x0']", "Solid.ranks=[[1, 4], [2]]", "Other.ranks=1"]
 )
 def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, capsys: Any) -> None:
     from precice_lb.cli import main

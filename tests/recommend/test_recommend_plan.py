@@ -69,7 +69,7 @@ def test_every_demand_is_met() -> None:
     listed = recommend_split(CASE, cores=128, allow={"Solid": [16, 32, 48]})
     assert listed.split["Solid"] in (16, 32, 48)
     assert listed.unit == "cores"
-    assert recommend_split(CASE, 128, fixed={"Solid": 20}).split["Solid"] == 20
+    assert recommend_split(CASE, 128, allow={"Solid": [20]}).split["Solid"] == 20
     twice = recommend_split(CASE, cores=128, threads=2)
     assert sum(twice.split.values()) == 64
     assert twice.rank_intervals["Fluid"][0] <= twice.split["Fluid"] <= twice.rank_intervals["Fluid"][1]
@@ -195,8 +195,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     (output / "precice-config.xml").write_text(configuration("serial"))
     done = precice_lb(
         "recommend", DATA / "schroeder2019.csv", "--coupling", output / "precice-config.xml", "--nodes", 12,
-        "--cores-per-node", 48, "--set", "machine.multiple.Inner=4", "--present", "Inner=288,Outer=288",
-        "--prefer", "0.9", "--set", "recommend.within=0.03", "--verbose", "--output", output,
+        "--cores-per-node", 48, "--set", "participants.Inner.multiple=4", "--present", "Inner=288,Outer=288",
+        "--prefer", "0.9", "--set", "runs.within=0.03", "--verbose", "--output", output,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, output
@@ -267,16 +267,16 @@ def test_tables_of_splits_have_the_window_time_that_is_predicted() -> None:
         (["--nodes", "12"], "--cores-per-node"),
         (["--ranks", "4", "--cores", "8"], "found ranks and cores"),
         ([], "--ranks, --cores, --nodes"),
-        (["--cores", "64", "--set", "machine.multiple=Inner"], "machine.multiple: expected"),
-        (["--cores", "64", "--set", "machine.multiple=0"], "machine.multiple: expected"),
-        (["--cores", "64", "--set", "machine.allow.Inner=[8, 'x']"], "machine.allow.Inner[2]: expected"),
-        (["--cores", "64", "--set", "machine.allow.Inner=[0, 8]"], "machine.allow.Inner[1]: expected"),
-        (["--cores", "64", "--set", "machine.allow.Iner=[8]"], "'Iner'"),
-        (["--cores", "64", "--set", "machine.fixed.Inner=80"], "64"),
+        (["--cores", "64", "--set", "participants.Inner.multiple=Two"], "participants.Inner.multiple: expected"),
+        (["--cores", "64", "--set", "participants.Inner.multiple=0"], "participants.Inner.multiple: expected"),
+        (["--cores", "64", "--set", "participants.Inner.ranks=[8, 'x']"], "participants.Inner.ranks: expected"),
+        (["--cores", "64", "--set", "participants.Inner.ranks=[0, 8]"], "participants.Inner.ranks: expected"),
+        (["--cores", "64", "--set", "participants.Iner.ranks=[8]"], "'Iner'"),
+        (["--cores", "64", "--set", "participants.Inner.ranks=[80]"], "64"),
         (["--cores", "64", "--set", "machine.shared=Inner"], "machine.shared: expected to have at least 2 items"),
         (["--cores", "64", "--set", "machine.shared=Inner/Outer"], "share cores"),
         (["--ranks", "64", "--prefer", "speed"], "--prefer: expected time, cost or"),
-        (["--ranks", "64", "--set", "recommend.within=-3"], "recommend.within: expected greater than or equal to 0"),
+        (["--ranks", "64", "--set", "runs.within=-3"], "runs.within: expected greater than or equal to 0"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
@@ -291,11 +291,12 @@ def test_options_that_make_no_sense_are_one_line(
 
 
 def test_settings_reach_the_machine() -> None:
-    from precice_lb.calibrate.read import question_from
-    from precice_lb.calibrate.settings import tables_from
+    from precice_lb.case.case import case_from
+    from precice_lb.case.earlier import at_present
+    from precice_lb.case.read import tables_from
 
     def machine(*texts: str) -> Constraints:
-        return question_from(tables_from([f"machine.{text}" for text in texts])).machine.machine()
+        return case_from(at_present(tables_from([f"machine.{text}" for text in texts]), names=["Inner"])).demands()
 
     given = machine(
         "nodes=4", "cores_per_node=8", "whole_nodes=true", "threads=2", "multiple.Inner=4", "multiple.Outer=2"
@@ -304,6 +305,7 @@ def test_settings_reach_the_machine() -> None:
     assert given == Constraints(nodes=4, cores_per_node=8, whole_nodes=True, threads=2, multiple=multiple)
     listed = machine("allow.Inner=[8, 16]", 'allow."Outer"=[4, 2]', "shared=Inner/Outer")
     assert listed.allow == {"Inner": (8, 16), "Outer": (4, 2)}
+    assert machine("multiple=2", "gpus_per_rank.Inner:gpu=1").multiple == {"Inner": 2}
     assert listed.shared == (SharedCores([["Inner"], ["Outer"]], 0.0),)
     assert machine() == Constraints()
     with pytest.raises(PreciceLBError, match="found ranks and nodes"):

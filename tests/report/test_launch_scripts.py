@@ -198,10 +198,10 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     [
         (
             "Left=2,Right=4",
-            "expected at most the 4 ranks of the budget, found 6; change the split, or budget.ranks",
+            "expected at most the 4 ranks of the budget, found 6; change the split, or machine.ranks",
         ),
         ("Left=3,Right=1", "expected 1 to 2 ranks for 'Left', found 3; change the split, or the bounds of 'Left' "),
-        ("Left=1,Right=3", "expected ranks for 'Right' that [machine] allows (2, 4), found 3; change the split, or "),
+        ("Left=1,Right=3", "expected ranks for 'Right' that the study allows (2, 4), found 3; change the split, or "),
         ("Left=1,Right=5", "expected 1 to 4 ranks for 'Right', found 5; change the split, or "),
         ("Left=1", "no ranks for participant 'Right'; name each once"),
         ("Left=1,Wrong=1", "expected one of the participants Left, Right, found 'Wrong'"),
@@ -214,7 +214,7 @@ def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
 ) -> None:
     path = study_of(tmp_path)
     text = path.read_text().replace('name = "Left"\n', 'name = "Left"\nmaximum_ranks = 2\n')
-    path.write_text(f"{text}\n[machine]\nmultiple = {{ Right = 2 }}\n")
+    path.write_text(text.replace('name = "Right"\n', 'name = "Right"\nmultiple = 2\n'))
     error = refused(capsys, "launch", "--study", path, "--split", split)
     assert f": --split: {message}" in f": {error.removeprefix('precice-lb: error: ')}"
     assert not (tmp_path / "study-campaign" / "launch").exists()

@@ -45,7 +45,7 @@ def study_of(directory: Path, names: tuple[str, str], **case: Any) -> Study:
     ]
     raw = {
         "case": {"directory": "case", "network": "lo", **case},
-        "budget": {"ranks": 2},
+        "machine": {"ranks": 2},
         "launcher": {"name": "template", "participant": "env {command}"},
         "participants": participants,
     }

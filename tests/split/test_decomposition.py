@@ -12,7 +12,7 @@ from precice_lb import recommend_split
 from precice_lb.cli import main
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.split import Constraints, optimize_split
-from precice_lb.split.decomposition import good_counts, grid_of
+from precice_lb.split.decomposition import good_counts
 
 TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
 
@@ -36,7 +36,7 @@ def test_a_prime_number_of_many_ranks_is_none_of_them() -> None:
     assert not {215, 211, 223} & set(good_counts((720, 360), 300).tolist())
     assert {208, 216, 220} <= set(good_counts((720, 360), 300).tolist())
     # However large the grid is, cubes are best.
-    assert {8, 27, 64, 125} <= set(good_counts(grid_of(3), 130).tolist())
+    assert {8, 27, 64, 125} <= set(good_counts(Constraints(grid={"A": 3}).grid["A"], 130).tolist())
 
 
 def test_the_optimiser_takes_no_others() -> None:

@@ -43,9 +43,9 @@ def test_whole_nodes_and_shared_nodes() -> None:
 def test_bounds_of_all_kinds() -> None:
     assert split_of(100, multiple=8) == {"A": 72, "B": 24}
     assert split_of(100, allow={"A": [64, 80, 100]}) == {"A": 64, "B": 36}
-    assert split_of(100, fixed={"B": 60}) == {"A": 40, "B": 60}
+    assert split_of(100, allow={"B": [60]}) == {"A": 40, "B": 60}
     assert split_of(100, memory={"B": 400e9}, memory_per_rank=8e9) == {"A": 50, "B": 50}
-    assert split_of(100, elements={"B": 1e6}, elements_per_rank={"B": 25_000.0}) == {"A": 60, "B": 40}
+    assert split_of(100, memory={"B": 1e6}, memory_per_rank={"B": 25_000.0}) == {"A": 60, "B": 40}
     assert split_of(100, maximum={"A": 50}) == {"A": 50, "B": 50}
 
 
@@ -96,11 +96,11 @@ def test_cores_in_turns() -> None:
         (1, {"unit": "nodes", "cores_per_node": 4, "whole_nodes": True}, r"2 nodes .*A 1 \(1 whole node\), B 1"),
         (9, {"allow": {"A": [8, 16]}, "multiple": {"B": 4}}, r"A 8 \(allowed\), B 4 \(multiples of 4\)"),
         (9, {"memory": {"A": 90.0}, "memory_per_rank": 8.0}, r"at least 13 ranks .*A 12 \(memory\)"),
-        (9, {"fixed": {"A": 9}}, r"at least 10 ranks .*A 9 \(fixed\)"),
+        (9, {"allow": {"A": [9]}}, r"at least 10 ranks .*A 9 \(allowed\)"),
         (99, {"minimum": {"A": 10}, "allow": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
         (99, {"multiple": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
-        (99, {"fixed": {"A": 6}, "multiple": 4}, "multiples of 4; fixed at 6"),
-        (99, {"elements": {"A": 1e6}, "elements_per_rank": 1e3, "maximum": {"A": 64}}, "needed for elements, .* 64"),
+        (99, {"allow": {"A": [6]}, "multiple": 4}, "multiples of 4; one of 6"),
+        (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "needed for memory, .* 64"),
         (99, {"gpus": 3, "gpus_per_rank": {"A": 4}}, "4 or more GPUs .* found 3"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}}, "fit on one node"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 3}}, "without gaps .* found 3 of A"),
@@ -123,13 +123,13 @@ def test_what_clashes_is_said(budget: int, constraints: dict[str, Any], message:
         {"unit": "nodes"},
         {"whole_nodes": True},
         {"threads": 0},
-        {"fixed": {"A": 2.5}},
+        {"allow": {"A": [2.5]}},
         {"gpus": -1},
         {"multiple": True},
         {"nodes": 0},
         {"memory": {"A": 1.0}},
         {"memory": {"A": -1.0}, "memory_per_rank": 1.0},
-        {"elements": {"A": 1.0}, "elements_per_rank": {"A": float("nan")}},
+        {"memory": {"A": 1.0}, "memory_per_rank": {"A": float("nan")}},
         {"shared": [{"turns": [["A", "B"]]}]},
         {"shared": [{"turns": [["A"], []]}]},
         {"shared": [{"turns": [["A"], ["B"]], "overhead": -0.1}]},

@@ -81,15 +81,14 @@ def random_instance(seed: int) -> Instance:
         given |= {"gpus_per_node": int(random.choice([1, 2]))} if unit == "nodes" else {"gpus": int(random.integers(6))}
     if random.random() < 0.5:
         given["threads"] = {name: int(random.choice([1, 2])) for name in names}
-    for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6)), ("fixed", (1, 2, 4))):
+    for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6))):
         if random.random() < 0.25:
             given[key] = {str(random.choice(names)): int(random.choice(values))}
     if random.random() < 0.25:
         count = int(random.integers(1, 5))
         given["allow"] = {str(random.choice(names)): [int(p) for p in random.integers(1, most + 1, count)]}
-    for key in ("memory", "elements"):
-        if random.random() < 0.15:
-            given |= {key: {str(random.choice(names)): float(random.integers(1, 40))}, f"{key}_per_rank": 10.0}
+    if random.random() < 0.25:
+        given |= {"memory": {str(random.choice(names)): float(random.integers(1, 40))}, "memory_per_rank": 10.0}
     if turns and random.random() < 0.5:
         given["shared"] = [SharedCores(turns, float(random.choice([0.0, 0.25])))]
     times: dict[str, Any] = {}
@@ -133,9 +132,7 @@ def counts_of(instance: Instance, name: str) -> list[tuple[str, int, float]]:
                 ranks <= given.maximum.get(name, 10**9),
                 ranks % (given.multiple.get(name, 1) if isinstance(given.multiple, dict) else 1) == 0,
                 ranks in given.allow.get(name, [ranks]),
-                ranks == given.fixed.get(name, ranks),
                 ranks * 10 >= given.memory.get(name, 0),
-                ranks * 10 >= given.elements.get(name, 0),
             ]
             if all(needs):
                 found.append((version, ranks, seconds[ranks - 1] * slower))

@@ -141,13 +141,13 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
     four = {"B": Layouts(None, 4)}
     assert split_of(layouts=four) == {"A": 48, "B": 16}
     assert split_of(layouts=four, maximum={"B": 15}) == {"A": 52, "B": 12}
-    assert split_of(layouts=four, fixed={"B": 20}) == {"A": 44, "B": 20}
+    assert split_of(layouts=four, allow={"B": [20]}) == {"A": 44, "B": 20}
     assert split_of(layouts=four, multiple={"B": 6}) == {"A": 40, "B": 24}
     assert split_of(layouts=four, allow={"B": [6, 8]}) == {"A": 56, "B": 8}
     assert split_of(layouts=four, memory={"B": 50.0}, memory_per_rank=10.0) == {"A": 44, "B": 20}
     two_ranks = {"B": Layouts(None, None, (Layout(1, 16), Layout(2, 4)))}
     assert split_of(layouts=two_ranks) == {"A": 48, "B": 16}
-    assert split_of(layouts=two_ranks, elements={"B": 20.0}, elements_per_rank=10.0) == {"A": 56, "B": 8}
+    assert split_of(layouts=two_ranks, memory={"B": 20.0}, memory_per_rank=10.0) == {"A": 56, "B": 8}
     gpus = {"gpus": 3, "gpus_per_rank": {"B": 1}}
     assert split_of(layouts=four, **gpus) == {"A": 52, "B": 12}
 
@@ -158,7 +158,7 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
         (9, {"threads": {"B": 2}, "layouts": {"B": Layouts(1, None)}, "unit": "cores"}, "threads of B once, found 2"),
         (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
         (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
-        (9, {"layouts": {"B": Layouts(None, 4)}, "fixed": {"B": 6}}, "number of cores of \"B\".*a multiple of 4 cores"),
+        (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'of cores of "B".*a multiple of 4 cores'),
         (2, {"layouts": {"B": Layouts(1, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
         (2, {"layouts": {"B": Layouts(None, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
         (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),

@@ -36,19 +36,19 @@ warmup_windows = 1
 time_limit_seconds = 300
 $3
 
-[budget]
+[machine]
 ranks = $4
 
 [launcher]
 oversubscribe = true
 
-[environment]
+[case.environment]
 PRECICE_LB_BACKEND = "embedded"
 PRECICE_LB_MESHES = "coordinates"
 PYTHONPATH = "$PWD/clock"
 EMULATED_EPOCH = "1800000000000000000"
 
-[parameter]
+[case.parameter]
 refine = 1
 
 [emulation]

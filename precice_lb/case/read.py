@@ -1,4 +1,4 @@
-"""Keys of a study that are given by themselves, as KEY=VALUE, and the tables that a recommendation asks for."""
+"""Keys of a study that are given by themselves, as KEY=VALUE, and laid over its tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
-
-from precice_lb.calibrate.sections import BoundsSection, RecommendSection
-from precice_lb.case.machine import MachineSection
-from precice_lb.case.tables import Section
+from precice_lb.case.sections import listed
 from precice_lb.exceptions import StudyError
 
 if sys.version_info >= (3, 11):
@@ -21,15 +17,6 @@ else:
 
 # A name with dots stands in quotes.
 _PART = re.compile(r'"([^"]+)"|([^."]+)')
-
-
-class Question(Section):
-    """The tables of a study by which a recommendation is asked for."""
-
-    machine: MachineSection = MachineSection()
-    participants: dict[str, BoundsSection] = Field(default_factory=dict)
-    parameter: dict[str, float | int | str] = Field(default_factory=dict)
-    recommend: RecommendSection = RecommendSection()
 
 
 def tables_from(texts: Sequence[str]) -> dict[str, Any]:
@@ -84,10 +71,11 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     for key, value in settings.items():
         before = merged.get(key)
         if isinstance(value, dict) and isinstance(before, list):
+            given = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
-            if unknown := [name for name in value if name not in names]:
+            if unknown := [name for name in given if name not in names]:
                 raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
-            merged[key] = [overlaid(table, value.get(str(table.get("name")), {})) for table in before]
+            merged[key] = [overlaid(table, given.get(str(table.get("name")), {})) for table in before]
         else:
             merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
     return merged
