@@ -17,7 +17,7 @@ from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.prepare import case_files, copied_files
 from precice_lb.calibrate.processes import NOTICEABLE, signals_interrupt
-from precice_lb.calibrate.result import CampaignResult, first_splits
+from precice_lb.calibrate.result import CampaignResult
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.state import CampaignState, RunRecord, campaign_lock, spent
 from precice_lb.calibrate.study import Study
@@ -284,8 +284,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
     if isinstance(launcher, SlurmLauncher) and (held := launcher.holder()):
         yield from ("one job holds the nodes of all runs:", *_indented(held))
-    only = study.splits is None and len(first_splits(study)) == 1
-    left = 1 if only else design.total - len(tried)
+    left = design.total - len(tried)
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)
@@ -297,7 +296,7 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
         yield from (f"  {task.participant}: {shlex.join(task.command)}" for task in launcher.starts(plan))
     for path, content in launcher.files(plan).items():
         yield from (f"  {path}:", *_indented(content))
-    if only:
+    if design.has_one_split:
         yield "only one split is possible: that run says what it takes"
     elif study.splits is None:
         yield "then: the split whose measurement is worth most by what was measured, until another run is not worth it"

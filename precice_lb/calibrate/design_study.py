@@ -51,6 +51,12 @@ class StudyDesign:
         ]
         #: Largest number of runs.
         self.total = study.runs.maximum if study.runs.splits is None else len(self._named)
+        #: Whether nobody may have another number of ranks: then one run of each combination says what it takes.
+        self.has_one_split = study.runs.splits is None and all(
+            len(counts) == 1 for _, one in self._studies for counts in one.limits.counts.values()
+        )
+        if self.has_one_split:
+            self.total = len(self._studies)
         #: Why the last answer was None; None where the study's splits are measured.
         self.conclusion: str | None = None
 

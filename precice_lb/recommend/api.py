@@ -214,7 +214,8 @@ def recommend_split(
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
-    alternatives = compared(problem, decision.windows, others | in_turns(problem, maximum_ranks or {}))
+    turns = {kind: other for kind, other in in_turns(problem, maximum_ranks or {}).items() if other[0] != split}
+    alternatives = compared(problem, decision.windows, others | turns)
     plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
     remarks = [
         *accepted_remarks(split, constraints),

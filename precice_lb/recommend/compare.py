@@ -169,7 +169,7 @@ def caveats(
     for name, rows in samples.items():
         ranks = np.unique(rows[:, 0]).astype(int)
         counts = "numbers of cores" if name in limits.layouts else "rank counts"
-        if len(ranks) == 1:
+        if len(ranks) == 1 and len(limits.counts[name]) > 1:
             found.append(
                 f"{name} was measured at {limits.count(name, int(ranks[0]))} only: how it scales is assumed (nearly "
                 f"ideally), not measured; measure at other {counts}."

@@ -231,3 +231,11 @@ def test_splits_that_a_study_names_are_asked_for_once_each_in_order(tmp_path: Pa
     assert second.split == {"Left": 2, "Right": 2}
     assert design.ask([{"Left": 2, "Right": 2}, {"Right": 3, "Left": 1}]) is None
     assert design.conclusion is None
+
+
+def test_a_campaign_begins_on_whole_nodes_where_the_study_says_what_these_are(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = changed(write_study(tmp_path, machine="cores_per_node = 4"), ("ranks = 4\n", "ranks = 20\n"))
+    proposal = StudyDesign(read_study(path), tmp_path).ask([])
+    assert proposal is not None
+    assert proposal.split == {"Left": 8, "Right": 8}
