@@ -29,7 +29,7 @@ from precice_lb.models.measurements import USUAL_NOISE
 from precice_lb.recommend import Recommendation
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
-from precice_lb.split.problem import Curve, problem_of, split_of, uses_at
+from precice_lb.split.problem import Curve, problems_of, ranks_of, uses_at
 from precice_lb.split.solve import Solver
 
 Array = NDArray[np.float64]
@@ -169,21 +169,23 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
     # What sharing cores costs is in the curves already.
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
-    problem = problem_of(
+    (problem,) = problems_of(
         {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
         found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
-    options = [each for (each,) in problem.options.values()]
     # More ranks than are fastest for any of the curves are of no use.
-    own = [Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1)) for o in options]
+    own = [
+        Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
+        for o in problem.options.values()
+    ]
     here = np.array([np.searchsorted(c.ranks, found.split[n]) for n, c in zip(names, own, strict=True)])
     last = [len(curve.ranks) - 1 for curve in own]
     likely = [here[None]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
         for curves in map(problem.curves, range(problem.samples)):
-            split = split_of(curves, solver.bounded(curves).choice)
-            likely.append(np.array([[np.searchsorted(c.ranks, split[n][1]) for n, c in zip(names, own, strict=True)]]))
+            split = ranks_of(curves, solver.bounded(curves).choice)
+            likely.append(np.array([[np.searchsorted(c.ranks, n) for n, c in zip(split, own, strict=True)]]))
     every = [np.minimum(np.vstack(likely), last)]
     lines = [*every]
     for at, curve in enumerate(own):
