@@ -111,24 +111,25 @@ def optimize_split(
     parts = without_excluded(
         problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
     )
-    solved = [_solved(part) for _, part in parts]
-    best = min(range(len(parts)), key=lambda at: solved[at][1])
-    ranks, seconds, _, proof = solved[best]
-    bound = min(least for _, _, least, _ in solved)
+    solved = [(*_solved(part), whole) for whole, part in parts]
+    seconds, _, ranks, _, proof, best = min(solved, key=lambda each: each[:2])
+    bound = min(each[3] for each in solved)
     if len(parts) > 1:
         apart = ", without those excluded," if parts[0][0].constraints.excluded else ""
         proof += f"; {len(parts)} sets of splits{apart} were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return result_of(parts[best][0], ranks, seconds, gap, proof)
+    return result_of(best, ranks, seconds, gap, proof)
 
 
-def _solved(problem: Problem) -> tuple[list[int], float, float, str]:
-    """Give the ranks of the best split, its seconds, what no split is below, and why."""
+def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str]:
+    """Give the seconds of the best split, those of each participant, its ranks, what no split is below, and why."""
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    return ranks_of(curves, choice), solver.seconds(curves, choice), solution.bound, solution.proof
+    own = [float(curve.seconds[at]) for curve, at in zip(solver.weighted(curves), choice, strict=True)]
+    slowest_first = sorted(own, reverse=True)
+    return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
 
 
 def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
