@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
 from precice_lb.calibrate.launchers.slurm import (
     SlurmLauncher,
@@ -51,15 +52,19 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
         study.path.stem, folder, tasks_of(study, split, Path(), Path()), variables=variables, whole_logs=True
     )
     contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
-    contents[folder / "split.json"] = json_text(
-        {
-            "format": "precice-lb-split",
-            "format_version": 1,
-            "split": {task.participant: task.cores for task in plan.tasks},
-            "total_ranks": plan.ranks,
-            **_of_cores(study, plan),
-        }
-    )
+    values = {
+        "format": "precice-lb-split",
+        "format_version": 1,
+        "split": {task.participant: task.cores for task in plan.tasks},
+        "total_ranks": plan.ranks,
+    }
+    if layouts := {
+        task.participant: {"ranks": task.ranks, "threads": task.threads}
+        for task in plan.tasks
+        if task.participant in study.layouts
+    }:
+        values |= {"total_cores": plan.cores, "layouts": layouts}
+    contents[folder / "split.json"] = json_text(values)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in contents.items():
@@ -69,16 +74,6 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
     return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
-
-
-def _of_cores(study: Study, plan: RunPlan) -> dict[str, object]:
-    """Return what the numbers of a split stand for where they are cores."""
-    layouts = {
-        task.participant: {"ranks": task.ranks, "threads": task.threads}
-        for task in plan.tasks
-        if task.participant in study.layouts
-    }
-    return {"total_cores": plan.cores, "layouts": layouts} if layouts else {}
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
@@ -105,13 +100,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
             f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
         )
     launcher.check(plan.tasks)
-    script = (
-        "#!/bin/bash\n"
-        f"# {_described(study, plan)}\n"
-        "# ./run.sh [CASE]\n"
-        f"{check}{unset}{_surroundings(study, plan, launcher.environment({}))}{_preparation(study, plan)}\n"
-        f'{body(launcher.starts(plan))}exit "$status"\n'
-    )
+    script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', check + unset)}"
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
 
@@ -124,19 +113,32 @@ def _job(study: Study, plan: RunPlan) -> str:
     common = [f"--job-name={shlex.quote(name)}", f"--output={shlex.quote(f'{name}-%j.log')}", "--no-requeue"]
     header = job_header(resource_options(plan.tasks, slurm.options), common)
     setup = "".join(f"{line}\n" for line in slurm.setup)
-    return (
-        f"{header}# {_described(study, plan)}\n"
-        f"# sbatch job.sbatch [CASE]\n{_warning(study, plan)}\n"
-        f"{UNSET_OPTIONS}{setup}{_surroundings(study, plan, {})}{_preparation(study, plan)}\n"
-        f'{body(slurm.starts(plan))}exit "$status"\n'
-    )
+    before = f"{_warning(study, plan)}\n{UNSET_OPTIONS}{setup}"
+    return header + _script(study, plan, slurm, "sbatch job.sbatch", before)
 
 
-def _described(study: Study, plan: RunPlan) -> str:
+def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before: str) -> str:
+    """Return the lines of a script behind its header: to the case, prepare it for these ranks, start all."""
     split = {task.participant: task.cores for task in plan.tasks}
     versions = {task.participant: task.variables.get(VERSION_VARIABLE, "") for task in plan.tasks}
     text = split_text(with_versions(split, versions), with_versions(study.layouts, versions))
-    return f"{text}: {plural(plan.cores, study.unit)}"
+    beside = shlex.quote(str(Path(sys.executable).parent))
+    lines = (
+        f"# {text}: {plural(plan.cores, study.unit)}\n# {usage} [CASE]\n{before}"
+        f"case={shlex.quote(str(study.case_directory))}\n"
+        'cd "${1:-$case}" || exit 2\n'
+        f'export PATH={beside}{os.pathsep}"$PATH"\n{exports({**plan.variables, **launcher.environment({})})}'
+    )
+    for participant, task in zip(study.participants, plan.tasks, strict=True):
+        origin = study.case_directory / participant.directory
+        place = shlex.quote(participant.directory)
+        for template in participant.templates:
+            text = fill((origin / template).read_text(encoding="utf-8"), task.values)
+            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
+            lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
+        for command in participant.prepare:
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task, command))}) || exit\n"
+    return f'{lines}\n{body(launcher.starts(plan))}exit "$status"\n'
 
 
 def _warning(study: Study, plan: RunPlan) -> str:
@@ -153,27 +155,3 @@ def _warning(study: Study, plan: RunPlan) -> str:
         f"# Before the first run: give every m2n:sockets of {visible(study.case.configuration)} "
         f"network={visible(name)}; it is on lo.\n"
     )
-
-
-def _surroundings(study: Study, plan: RunPlan, more: Mapping[str, str]) -> str:
-    beside = shlex.quote(str(Path(sys.executable).parent))
-    return (
-        f"case={shlex.quote(str(study.case_directory))}\n"
-        'cd "${1:-$case}" || exit 2\n'
-        f'export PATH={beside}{os.pathsep}"$PATH"\n{exports({**plan.variables, **more})}'
-    )
-
-
-def _preparation(study: Study, plan: RunPlan) -> str:
-    """Return the lines that fill templates and prepare the case for these ranks."""
-    lines = ""
-    for participant, task in zip(study.participants, plan.tasks, strict=True):
-        origin = study.case_directory / participant.directory
-        place = shlex.quote(participant.directory)
-        for template in participant.templates:
-            text = fill((origin / template).read_text(encoding="utf-8"), task.values)
-            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
-            lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
-        for command in participant.prepare:
-            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task, command))}) || exit\n"
-    return lines

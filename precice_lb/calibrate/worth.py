@@ -15,7 +15,6 @@ nearest to it, which is what regression on the readings by nearest neighbours do
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,6 +51,19 @@ ALL_COUNTS = 384
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
 
 
+@dataclass(frozen=True)
+class NextRun:
+    """A split that may be measured."""
+
+    # Ranks by participant.
+    split: dict[str, int]
+    # Expected regret that measuring it saves, and the one of the recommended split after it.
+    saved: float
+    regret: float
+    # What a window of it costs.
+    core_seconds: float
+
+
 class PosteriorSplits:
     """What the posterior of a recommendation says of all splits, and what measuring another one is worth.
 
@@ -85,19 +97,20 @@ class PosteriorSplits:
         """Of the recommended split: the logarithm of its window time over that of the best split, in the mean."""
         return float(self.losses[:, self.recommended].mean())
 
-    def core_seconds(self, rows: Integers) -> Array:
-        """Seconds per window times ranks of some of the splits, shape (rows,)."""
-        return np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1), dtype=np.float64)
-
-    def worth(self) -> tuple[Integers, Array]:
-        """List splits to measure, those first that save most per core-second, and the regret that each would save.
+    def worth(self) -> list[NextRun]:
+        """List splits to measure, those first that save most per core-second.
 
         Where none saves anything, the cheapest first: it is near the recommended one.
         """
         rows = self.candidates()
-        saved, cost = self.saved(rows), self.core_seconds(rows)
+        saved = self.saved(rows)
+        cost = np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1))
+        regret = np.maximum(self.expected_regret - np.maximum(saved, 0.0), 0.0)
         order = np.argsort(-saved / cost if saved.max() > 0 else cost, kind="stable")
-        return rows[order], saved[order]
+        columns = (values[order].tolist() for values in (self.splits[rows], saved, regret, cost))
+        return [
+            NextRun(dict(zip(self.names, split, strict=True)), *told) for split, *told in zip(*columns, strict=True)
+        ]
 
     def candidates(self) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range.
@@ -230,18 +243,6 @@ def _evenly(values: NDArray[Any], count: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class NextRun:
-    """A split that may be measured."""
-
-    # Ranks by participant.
-    split: dict[str, int]
-    # Expected regret of the recommended split after it was measured.
-    regret: float
-    # What a window of it costs.
-    core_seconds: float
-
-
-@dataclass(frozen=True)
 class Prospects:
     """What further runs are worth."""
 
@@ -269,15 +270,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     if not recommendation.expected.is_uncertain:
         return Prospects(math.nan, (), target_regret)
     posterior = PosteriorSplits(recommendation)
-    rows, saved = posterior.worth()
-    regret, cost = posterior.expected_regret, posterior.core_seconds(rows)
-    found = Prospects(regret, (), target_regret, float(saved.max()))
-    if not found.is_worth_it:
-        return found
-    splits = (dict(zip(posterior.names, posterior.splits[row].tolist(), strict=True)) for row in rows)
-    runs = (
-        NextRun(split, max(regret - gain, 0.0), price)
-        for split, gain, price in zip(splits, saved.tolist(), cost.tolist(), strict=True)
-        if gain > 0
-    )
-    return dataclasses.replace(found, runs=tuple(itertools.islice(runs, LISTED)))
+    runs = posterior.worth()
+    telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
+    found = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
+    return found if found.is_worth_it else dataclasses.replace(found, runs=())
