@@ -28,7 +28,7 @@ from precice_lb.models.measurements import USUAL_NOISE
 from precice_lb.recommend import Recommendation
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
-from precice_lb.split.problem import Curve, problems_of, ranks_of, uses_at
+from precice_lb.split.problem import Curve, fitting, problems_of, ranks_of
 from precice_lb.split.solve import Solver
 
 Array = NDArray[np.float64]
@@ -191,15 +191,15 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
         Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
         for o in problem.options.values()
     ]
-    here = np.array([np.searchsorted(c.ranks, found.split[n]) for n, c in zip(names, own, strict=True)])
     last = [len(curve.ranks) - 1 for curve in own]
-    likely = [here[None]]
+    likely = [[found.split[name] for name in names]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
-        for curves in map(problem.curves, range(problem.samples)):
-            split = ranks_of(curves, solver.bounded(curves).choice)
-            likely.append(np.array([[np.searchsorted(c.ranks, n) for n, c in zip(split, own, strict=True)]]))
-    every = [np.minimum(np.vstack(likely), last)]
+        likely += [
+            ranks_of(curves, solver.bounded(curves).choice) for curves in map(problem.curves, range(problem.samples))
+        ]
+    columns = zip(own, np.array(likely).T, strict=True)
+    every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
     lines = [*every]
     for at, curve in enumerate(own):
         lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
@@ -214,15 +214,7 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
         like = [np.searchsorted(c.ranks, found.split[n] * parts, "right") - 1 for n, c in zip(names, own, strict=True)]
         lines.append(np.stack(like, axis=1).clip(0, last))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    every += lines
-    indices = np.vstack(lines)
-    room = problem.layout.allowance(uses_at(own, indices))
-    for taker, curve in enumerate(own):
-        every.append(indices.copy())
-        every[-1][:, taker] = curve.index_within(room[:, taker])
-    indices = np.unique(np.vstack(every), axis=0)
-    indices = indices[(indices >= 0).all(axis=1)]
-    indices = indices[problem.layout.fits(uses_at(own, indices))]
+    indices = fitting(own, problem.layout, [*every, *lines], np.vstack(lines))
     splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
     return splits[~excluded_splits(splits, names, limits.constraints)]
 

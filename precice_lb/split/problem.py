@@ -139,6 +139,21 @@ def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
     return np.stack([each.uses[indices[:, i]] for i, each in enumerate(own)], axis=1)
 
 
+def within(curves: Sequence[Curve], layout: Layout, indices: Integers) -> Integers:
+    """Last count that each participant may have while the others keep theirs, as indices; -1 where it has none."""
+    room = layout.allowance(uses_at(curves, indices))
+    return np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(curves)], axis=1)
+
+
+def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], filled: Integers) -> Integers:
+    """Keep of splits given as indices those that fit, and add some in each of which one takes what is left."""
+    size = len(curves)
+    takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, layout, filled), filled)
+    splits = np.unique(np.vstack([*tried, takers.reshape(-1, size)]), axis=0)
+    splits = splits[((splits >= 0) & (splits < [len(curve.ranks) for curve in curves])).all(axis=1)]
+    return splits[layout.fits(uses_at(curves, splits))]
+
+
 def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
     """Seconds of each participant of splits given as indices, both of shape (splits, participants)."""
     return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(curves)], axis=1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from precice_lb.schedule import Schedule
-from precice_lb.split.problem import Choice, Curve, costs_at, uses_at
+from precice_lb.split.problem import Choice, Curve, costs_at, within
 from precice_lb.split.resources import Layout
 
 Floats = NDArray[np.float64]
@@ -192,10 +192,9 @@ class Boxes:
 
     def _shrink(self) -> None:
         """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
-        room = self._layout.allowance(uses_at(self._curves, self.low))
-        within = np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(self._curves)], axis=1)
-        fits = (within >= self.low).all(axis=1)
-        self.low, self.high = self.low[fits], np.minimum(self.high, within)[fits]
+        most = within(self._curves, self._layout, self.low)
+        fits = (most >= self.low).all(axis=1)
+        self.low, self.high = self.low[fits], np.minimum(self.high, most)[fits]
         bounds = self._bounds()
         keep = bounds < self._best.limit
         self.low, self.high, bounds = self.low[keep], self.high[keep], bounds[keep]

@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.split.problem import Choice, Curve, Problem, costs_at, uses_at, uses_of
+from precice_lb.split.problem import Choice, Curve, Problem, costs_at, fitting, uses_of
 from precice_lb.split.relax import MAXIMUM_BOXES, Best, Boxes, Cuts, relax
 from precice_lb.split.resources import Layout
 
@@ -101,15 +101,7 @@ def descend(
     step = 1 << max(int(sizes.max()) // part, 1).bit_length() - 1
     while step:
         moved = np.clip(best + step * alone, 0, sizes - 1)
-        room = layout.allowance(uses_at(curves, moved))
-        tried = [best + step * moves, moved]
-        for taker, curve in enumerate(curves):
-            with_rest = moved.copy()
-            with_rest[:, taker] = curve.index_within(room[:, taker])
-            tried.append(with_rest)
-        splits = np.unique(np.concatenate(tried), axis=0)
-        splits = splits[((splits >= 0) & (splits < sizes)).all(axis=1)]
-        splits = splits[layout.fits(uses_at(curves, splits))]
+        splits = fitting(curves, layout, [best + step * moves, moved], moved)
         seconds = objective(splits)
         at = int(np.argmin(seconds))
         if seconds[at] < least * (1 - 1e-9):
