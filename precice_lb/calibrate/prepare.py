@@ -285,16 +285,13 @@ def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
     copy_tree(place / _TREE, case, link=link)
 
 
-def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
+def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
     """Tell all files of a tree apart by what changes when they are written: their inode, size and times."""
-    found: dict[str, tuple[int, ...] | str] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for place, directories, files in os.walk(tree):
-        for name in (*directories, *files):
-            path = Path(place) / name
-            relative = str(path.relative_to(tree))
-            if path.is_symlink():
-                found[relative] = os.readlink(path)
-            elif not path.is_dir():
-                status = path.stat()
-                found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        for path in (Path(place, name) for name in (*directories, *files)):
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                found[str(path.relative_to(tree))] = stamp
     return found
