@@ -113,11 +113,7 @@ class SlurmScheduler(Scheduler):
         return [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
 
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Submit a run and return the job's number."""
-        return self.submit_script(script)
-
-    def submit_script(self, script: Path) -> str:
-        """Submit a script and return the job's number."""
+        """Submit the script of a run, or of the allocation of all, and return the job's number."""
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
         said = self._accepted(script, name)
         # "number" or "number;cluster", behind what the site's plugins may say.
