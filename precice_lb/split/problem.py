@@ -194,13 +194,15 @@ def problems_of(
             f"expected the budget once, found {budget} and {unit} in the constraints; say "
             f'unit="{unit}" instead of these'
         )
-    versions: dict[str, dict[str, Times]] = {}
-    lengths: dict[tuple[str, str], int] = {}
-    for name in names:
-        value = times[name]
-        versions[name] = dict(value) if isinstance(value, Mapping) else {"": value}
-        known = {v: int(np.shape(s)[-1]) for v, s in versions[name].items() if not callable(s) and np.ndim(s)}
-        lengths |= {(name, version): length for version, length in known.items()}
+    versions: dict[str, dict[str, Times]] = {
+        name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
+    }
+    lengths = {
+        (name, version): int(np.shape(values)[-1])
+        for name, own in versions.items()
+        for version, values in own.items()
+        if not callable(values) and np.ndim(values)
+    }
     rows = layouts_within(constraints, int(budget), versions, minimum_ranks, maximum_ranks, lengths)
     require_turns(constraints, schedule)
     options: dict[str, tuple[Options, ...]] = {}
@@ -225,12 +227,6 @@ def problems_of(
     return [problem for problem in problems if problem.is_feasible]
 
 
-def _refuse(name: str, low: int, shape: tuple[int, ...]) -> None:
-    raise ModelError(
-        f'expected one time for each number of ranks from {low} for "{name}", found an array of shape {shape}'
-    )
-
-
 def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
     if callable(values):
         seconds = np.asarray(values(ranks), dtype=np.float64)
@@ -238,7 +234,10 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
         known = np.asarray(values, dtype=np.float64)
         seconds = known[..., ranks - 1] if known.ndim else known
     if seconds.ndim not in (1, 2) or seconds.shape[-1:] != ranks.shape or not seconds.size:
-        _refuse(name, int(ranks[0]), np.shape(seconds))
+        raise ModelError(
+            f'expected one time for each number of ranks from {ranks[0]} for "{name}", found an array of shape '
+            f"{np.shape(seconds)}"
+        )
     rows = np.atleast_2d(seconds)
     wrong = ~(np.isfinite(rows) & (rows > 0)).all(axis=0)
     if wrong.any():
