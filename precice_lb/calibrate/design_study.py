@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
-from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.result import measured_runs, measurements_of
+from precice_lb.calibrate.result import failed_splits, measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.plan import file_name
 from precice_lb.calibrate.processes import Outcome, end_of_log, log_tail
-from precice_lb.calibrate.state import FAILURES, RunRecord
+from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.layout import Layout
 from precice_lb.plural import plural
-from precice_lb.recommend.plan import FailedSplit
 from precice_lb.store.schema import name_in_files
 
 # Stores, and preCICE's profiling files, of one rank.
@@ -72,8 +69,6 @@ _SERIAL = re.compile(
     r"\bindex\b.* does not match the rank of the passed|process size\b.* does not match the size of the passed"
     r"|starts preCICE as rank 0 of 1 on each of"
 )
-# Lines of a split's logs that are shown.
-_SHOWN = 4
 
 
 def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) -> str | None:
@@ -215,51 +210,3 @@ def lost_partner(line: str) -> bool:
 def without_banner(lines: Sequence[str]) -> list[str]:
     """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
     return [line for line in lines if not _BANNER.match(line)] or list(lines)
-
-
-def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    """Find the splits none of whose runs ended well, of the case itself, apart for each combination of versions.
-
-    Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
-    says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
-    many ended well. Otherwise the failure is that of the combination.
-    """
-    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
-    return tuple(
-        replace(found, versions={name: version for name, version in versions if name in found.ranks})
-        for versions, group in groups.items()
-        for found in _failed_splits(group)
-    )
-
-
-def _failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    own = [record for record in records if record.mesh is None]
-    finished = [record for record in own if record.outcome == "finished"]
-    well = {split_key(record.split) for record in finished}
-    counts = {(name, ranks) for record in finished for name, ranks in record.split.items()}
-    failures = [record for record in own if record.outcome in FAILURES and split_key(record.split) not in well]
-    found: list[FailedSplit] = []
-    explained: set[str] = set()
-    suspects = dict.fromkeys((name, ranks) for record in failures for name, ranks in record.split.items())
-    for name, ranks in suspects:
-        with_it = [record for record in failures if record.split[name] == ranks]
-        if (name, ranks) in counts or len(with_it[0].split) == 1:
-            continue
-        theirs = [record for record in with_it if record.blamed in ([], [name])]
-        silent = [record.split for record in theirs if not record.blamed]
-        innocent = all((other, count) in counts for split in silent for other, count in split.items() if other != name)
-        if len(silent) < len(theirs) or (innocent and len({split_key(split) for split in silent}) > 1):
-            found.append(_failed({name: ranks}, theirs))
-            explained |= {record.name for record in theirs}
-    combinations: dict[tuple[tuple[str, int], ...], list[RunRecord]] = {}
-    for record in failures:
-        if record.name not in explained:
-            combinations.setdefault(split_key(record.split), []).append(record)
-    return (*found, *(_failed(dict(runs[0].split), runs) for runs in combinations.values()))
-
-
-def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
-    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
-    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN])

@@ -75,8 +75,17 @@ class TemplateLauncher(Launcher):
             _check("submit", self.submit, self._values(_ANY))
         if self.cancel is not None:
             _check("cancel", self.cancel, {"job"})
-        if self.job_number is not None:
-            _check_pattern(self.job_number)
+        try:
+            groups = re.compile(self.job_number or "()").groups
+        except re.error as error:
+            raise StudyError(
+                f"launcher.job_number: expected a regular expression, found {self.job_number!r}: {error}"
+            ) from error
+        if groups != 1:
+            raise StudyError(
+                "launcher.job_number: expected one group in parentheses, which is the number, found "
+                f"{groups} in {self.job_number!r}"
+            )
 
     def locate(self) -> None:
         """Take runs as jobs, where the study says how they are submitted."""
@@ -163,17 +172,6 @@ def _check(key: str, text: str, known: Collection[str]) -> None:
         check_placeholders(text, known)
     except StudyError as error:
         raise StudyError(f"launcher.{key}: {error}") from error
-
-
-def _check_pattern(text: str) -> None:
-    try:
-        groups = re.compile(text).groups
-    except re.error as error:
-        raise StudyError(f"launcher.job_number: expected a regular expression, found {text!r}: {error}") from error
-    if groups != 1:
-        raise StudyError(
-            f"launcher.job_number: expected one group in parentheses, which is the number, found {groups} in {text!r}"
-        )
 
 
 def job_number(said: str, pattern: str | None = None) -> str | None:

@@ -115,11 +115,11 @@ class SlurmScheduler(Scheduler):
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Submit the script of a run, or of the allocation of all, and return the job's number."""
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        said = self._accepted(script, name)
+        said = self._accepted(script, name).strip()
         # "number" or "number;cluster", behind what the site's plugins may say.
-        job = (said.strip().splitlines() or [""])[-1].partition(";")[0]
+        job = said.rpartition("\n")[2].partition(";")[0]
         if not job.isdigit():
-            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said.strip()!r}")
+            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said!r}")
         return job
 
     def _accepted(self, script: Path, name: str) -> str:
