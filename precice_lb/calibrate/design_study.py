@@ -57,13 +57,11 @@ class StudyDesign:
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
         """Return what to measure next, or None; ``tried`` ended well, or failed in this call, keys name versions."""
         if self._study.runs.splits is not None:
-            known = set(map(split_key, tried))
-            left = (pair for pair in enumerate(self._named, start=1) if split_key(pair[1]) not in known)
-            number, split = next(left, (0, {}))
-            ranks, versions = without_versions(split)
-            return (
-                Proposal(ranks, f"split of the study, {number} of {self.total}", versions=versions) if ranks else None
-            )
+            for number, split in enumerate(self._named, start=1):
+                if split not in tried:
+                    ranks, versions = without_versions(split)
+                    return Proposal(ranks, f"split of the study, {number} of {self.total}", versions=versions)
+            return None
         answer = self._over(tried) or self._next([without_versions(split) for split in tried])
         self.conclusion = answer if isinstance(answer, str) else None
         return None if isinstance(answer, str) else answer

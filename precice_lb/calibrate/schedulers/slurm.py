@@ -69,9 +69,8 @@ def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without what a surrounding job has put there, which a submitted job would inherit."""
-    return {
-        name: value for name, value in environment.items() if not name.startswith(("SLURM_", "SLURMD_", "SRUN_"))
-    } | {name: value for name, value in environment.items() if name in {"SLURM_CONF", "SLURM_CLUSTERS"}}
+    kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
+    return {name: value for name, value in environment.items() if name in kept or not name.startswith(left_out)}
 
 
 def _ask(
