@@ -88,18 +88,18 @@ class StudyDesign:
             own = [split for split, ran in tried if ran == versions]
             which = ", ".join(f"{name} {version}" for name, version in versions.items())
             answer, expected = self._of(study, versions, own)
-            told = f"{which}: " if which else ""
+            prefix = f"{which}: " if which else ""
             if isinstance(answer, Proposal):
-                answer = replace(answer, versions=dict(versions), reason=told + answer.reason)
+                answer = replace(answer, versions=dict(versions), reason=prefix + answer.reason)
                 if len(own) < INITIAL_RUNS:
                     return answer
             else:
-                answer = told + answer
+                answer = prefix + answer
             judged.append((float(np.mean(expected)), expected, which, answer))
-        judged.sort(key=lambda each: each[0])
+        judged.sort(key=lambda entry: entry[0])
         reasons = []
-        for at, (_, expected, which, answer) in enumerate(judged):
-            chance = float(np.mean(expected < judged[0][1])) if at else 1.0
+        for place, (_, expected, which, answer) in enumerate(judged):
+            chance = float(np.mean(expected < judged[0][1])) if place else 1.0
             if chance < LEAST_CHANCE:
                 reasons.append(f"{which} is faster with a probability of {100 * chance:.0f} % only")
             elif isinstance(answer, Proposal):

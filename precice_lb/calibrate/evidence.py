@@ -75,11 +75,11 @@ def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) 
     """Say which participant's MPI saw another number of ranks than the split says, by files not older than a time."""
     files = _rank_files(run)
     for name, layout in layouts.items():
-        found = {size for path, size in files.get(name_in_files(name), {}).items() if path.stat().st_mtime >= since}
-        if found and found != {ranks := layout.ranks}:
+        sizes = {size for path, size in files.get(name_in_files(name), {}).items() if path.stat().st_mtime >= since}
+        if sizes and sizes != {ranks := layout.ranks}:
             if serial := serial_solver(run / f"{file_name(name)}.log"):
                 return f"{name}: {serial}"
-            seen = " and ".join(map(str, sorted(found)))
+            seen = " and ".join(map(str, sorted(sizes)))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
                 f"the launcher; {_MPI_REMEDY}"
@@ -122,9 +122,9 @@ def import_profiles(
     versions: Mapping[str, str],
 ) -> str | None:
     """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
-    found = _rank_files(run)
+    files_of = _rank_files(run)
     for name, layout in layouts.items():
-        files = found.get(name_in_files(name), {})
+        files = files_of.get(name_in_files(name), {})
         if not files or any(path.suffix in {".h5", ".spool"} for path in files):
             continue
         try:
@@ -138,13 +138,13 @@ def import_profiles(
 
 def _rank_files(run: Path) -> dict[str, dict[Path, int]]:
     """Find a run's stores and profiling files, with the number of ranks in their names, by `name_in_files`."""
-    found: dict[str, dict[Path, int]] = {}
+    files_of: dict[str, dict[Path, int]] = {}
     for pattern in _PLACES:
         for path in run.glob(pattern):
             if match := _RANK_FILE.match(path.name):
                 who = match["who"] if pattern == _PLACES[0] else name_in_files(match["who"])
-                found.setdefault(who, {})[path] = int(match["size"])
-    return found
+                files_of.setdefault(who, {})[path] = int(match["size"])
+    return files_of
 
 
 def explain(record: RunRecord, run: Path, outcome: Outcome, layouts: Mapping[str, Layout]) -> None:

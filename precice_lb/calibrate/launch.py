@@ -320,10 +320,10 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
 
 def _job(study: Study, plan: RunPlan) -> str:
     """Return the job script for Slurm."""
-    own, name = study.launcher, visible(plan.name)
+    launcher, name = study.launcher, visible(plan.name)
     # Arguments of another program are none of srun.
-    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(own, StepLauncher) else ("pin", "setup")
-    slurm = SlurmLauncher(**{key: getattr(own, key) for key in keys if hasattr(own, key)})
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin", "setup")
+    slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
     header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
     setup = "".join(f"{line}\n" for line in slurm.setup)
     before = f"{_warning(study, plan)}\n{UNSET_OPTIONS}{setup}"

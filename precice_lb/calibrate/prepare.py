@@ -287,10 +287,10 @@ def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
 
 def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
     """Tell all of a tree apart by what changes when it is written: inode, size and times; of directories nothing."""
-    found: dict[str, tuple[int, ...]] = {}
+    stamps: dict[str, tuple[int, ...]] = {}
     for place, directories, files in os.walk(tree):
         for path in (Path(place, name) for name in (*directories, *files)):
             status = path.lstat()
             stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            found[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
-    return found
+            stamps[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
+    return stamps

@@ -109,7 +109,7 @@ class PosteriorSplits:
         order = np.argsort(-saved / cost if saved.max() > 0 else cost, kind="stable")
         columns = (values[order].tolist() for values in (self.splits[rows], saved, regret, cost))
         return [
-            NextRun(dict(zip(self.names, split, strict=True)), *told) for split, *told in zip(*columns, strict=True)
+            NextRun(dict(zip(self.names, split, strict=True)), *values) for split, *values in zip(*columns, strict=True)
         ]
 
     def candidates(self) -> Integers:
@@ -264,5 +264,5 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     posterior = PosteriorSplits(recommendation)
     runs = posterior.worth()
     telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
-    found = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
-    return found if found.is_worth_it else dataclasses.replace(found, runs=())
+    prospects = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
+    return prospects if prospects.is_worth_it else dataclasses.replace(prospects, runs=())

@@ -36,11 +36,11 @@ def good_counts(grid: tuple[float, ...], most: int) -> NDArray[np.int64]:
     smallest = np.where(np.arange(most + 1) == 1, 1.0, np.inf)
     for points in grid:
         longest = points / np.maximum(np.arange(most + 1), 1)
-        own = (np.ceil(longest) if isinstance(points, int) else longest) + 2
+        extent = (np.ceil(longest) if isinstance(points, int) else longest) + 2
         before, smallest = smallest, np.full(most + 1, np.inf)
         for first in range(1, math.isqrt(most) + 1):
             other = np.arange(first, most // first + 1)
-            parts = np.minimum(own[first] * before[other], own[other] * before[first])
+            parts = np.minimum(extent[first] * before[other], extent[other] * before[first])
             smallest[first * other] = np.minimum(smallest[first * other], parts)
     fewer = np.minimum.accumulate(smallest)[:-1]
     return np.asarray(np.flatnonzero(smallest[1:] < fewer) + 1, dtype=np.int64)

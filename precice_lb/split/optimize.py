@@ -112,8 +112,8 @@ def optimize_split(
         problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
     )
     solved = [(*_solved(part), whole) for whole, part in parts]
-    seconds, _, ranks, _, proof, best = min(solved, key=lambda each: each[:2])
-    bound = min(each[3] for each in solved)
+    seconds, _, ranks, _, proof, best = min(solved, key=lambda entry: entry[:2])
+    bound = min(entry[3] for entry in solved)
     if len(parts) > 1:
         apart = ", without those excluded," if parts[0][0].constraints.excluded else ""
         proof += f"; {len(parts)} sets of splits{apart} were solved one by one"
@@ -127,26 +127,26 @@ def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    own = [float(curve.seconds[at]) for curve, at in zip(solver.weighted(curves), choice, strict=True)]
-    slowest_first = sorted(own, reverse=True)
+    seconds = [float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True)]
+    slowest_first = sorted(seconds, reverse=True)
     return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
 
 
 def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
-    """Say everything about a split, given as ranks."""
-    schedule, options, given = problem.schedule, problem.options, dict(zip(problem.options, split, strict=True))
-    places = {name: int(np.searchsorted(options[name].ranks, ranks)) for name, ranks in given.items()}
-    own = {name: float(options[name].seconds[0, at]) for name, at in places.items()}
-    fastest = {name: int(np.argmin(each.seconds[0])) for name, each in options.items()}
-    total = problem.layout.total(np.stack([options[name].uses[at] for name, at in places.items()]))
-    layouts = {name: problem.constraints.of("layouts", name, each.version) for name, each in options.items()}
-    ranks = sum(count if layouts[name] is None else layouts[name].of(count).ranks for name, count in given.items())
+    """Say everything about a split, counts as ranks."""
+    schedule, options, counts = problem.schedule, problem.options, dict(zip(problem.options, split, strict=True))
+    places = {name: int(np.searchsorted(options[name].ranks, ranks)) for name, ranks in counts.items()}
+    costs = {name: float(options[name].seconds[0, index]) for name, index in places.items()}
+    fastest = {name: int(np.argmin(option.seconds[0])) for name, option in options.items()}
+    total = problem.layout.total(np.stack([options[name].uses[index] for name, index in places.items()]))
+    layouts = {name: problem.constraints.of("layouts", name, option.version) for name, option in options.items()}
+    ranks = sum(count if layouts[name] is None else layouts[name].of(count).ranks for name, count in counts.items())
     return SplitResult(
-        split=given,
+        split=counts,
         window_seconds=seconds,
-        waits={name: float(wait) for name, wait in schedule.waits(own).items()},
-        compute_seconds=own,
-        critical_cycle=schedule.critical_cycle(own),
+        waits={name: float(wait) for name, wait in schedule.waits(costs).items()},
+        compute_seconds=costs,
+        critical_cycle=schedule.critical_cycle(costs),
         gap=gap,
         bound=proof,
         versions=problem.versions,
@@ -199,14 +199,14 @@ def near_optimal_splits(
     )
     solvers = [(whole, Solver(part), part.curves()) for whole, part in parts]
     best = [solver.solve(curves) for _, solver, curves in solvers]
-    least, bound = min(each.seconds for each in best), min(each.bound for each in best)
-    found = [
+    least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)
+    lists = [
         (whole, curves, *solver.several(curves, count, least * (1 + within) * (1 + 1e-12)))
         for whole, solver, curves in solvers
     ]
-    proof = "all better ones are listed" if all(complete for *_, complete in found) else "better ones may be missing"
-    listed = [(*each, whole, curves) for whole, curves, near, _ in found for each in near]
+    proof = "all better ones are listed" if all(complete for *_, complete in lists) else "better ones may be missing"
+    listed = [(*entry, whole, curves) for whole, curves, near, _ in lists for entry in near]
     return [
         result_of(whole, ranks_of(curves, choice), seconds, max(seconds / bound - 1.0, 0.0), proof)
-        for seconds, choice, whole, curves in sorted(listed, key=lambda each: each[0])[:count]
+        for seconds, choice, whole, curves in sorted(listed, key=lambda entry: entry[0])[:count]
     ]

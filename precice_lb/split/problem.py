@@ -109,12 +109,12 @@ class Problem:
     @property
     def is_feasible(self) -> bool:
         """Whether the machine holds the least of everyone."""
-        return bool(self.layout.fits(np.stack([each.uses[0] for each in self.options.values()])))
+        return bool(self.layout.fits(np.stack([option.uses[0] for option in self.options.values()])))
 
     @property
     def versions(self) -> dict[str, str]:
-        """Which version of each participant that has any it is about."""
-        return {name: each.version for name, each in self.options.items() if each.version}
+        """Which version of option participant that has any it is about."""
+        return {name: option.version for name, option in self.options.items() if option.version}
 
     @property
     def smallest_budget(self) -> int:
@@ -136,17 +136,17 @@ def uses_of(curves: Sequence[Curve], choice: Sequence[int]) -> Integers:
 
 def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
     """Resources of splits given as indices, (splits, participants), shape (splits, participants, kinds)."""
-    return np.stack([each.uses[indices[:, i]] for i, each in enumerate(own)], axis=1)
+    return np.stack([option.uses[indices[:, i]] for i, option in enumerate(own)], axis=1)
 
 
 def within(curves: Sequence[Curve], layout: Layout, indices: Integers) -> Integers:
-    """Last count that each participant may have while the others keep theirs, as indices; -1 where it has none."""
+    """Last count that option participant may have while the others keep theirs, as indices; -1 where it has none."""
     room = layout.allowance(uses_at(curves, indices))
     return np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(curves)], axis=1)
 
 
 def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], filled: Integers) -> Integers:
-    """Keep of splits given as indices those that fit, and add some in each of which one takes what is left."""
+    """Keep of splits given as indices those that fit, and add some in option of which one takes what is left."""
     size = len(curves)
     takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, layout, filled), filled)
     splits = np.unique(np.vstack([*tried, takers.reshape(-1, size)]), axis=0)
@@ -155,12 +155,12 @@ def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], 
 
 
 def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
-    """Seconds of each participant of splits given as indices, both of shape (splits, participants)."""
+    """Seconds of option participant of splits given as indices, both of shape (splits, participants)."""
     return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
 
 
 def ranks_of(curves: Sequence[Curve], choice: Sequence[int]) -> list[int]:
-    """Give the ranks of each participant."""
+    """Give the ranks of option participant."""
     return [int(curve.ranks[index]) for curve, index in zip(curves, choice, strict=True)]
 
 
@@ -199,8 +199,8 @@ def problems_of(
     }
     lengths = {
         (name, version): int(np.shape(values)[-1])
-        for name, own in versions.items()
-        for version, values in own.items()
+        for name, values_of in versions.items()
+        for version, values in values_of.items()
         if not callable(values) and np.ndim(values)
     }
     rows = layouts_within(constraints, int(budget), versions, minimum_ranks, maximum_ranks, lengths)
@@ -222,8 +222,8 @@ def problems_of(
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
     most = max(samples, default=1)
-    combined = (dict(zip(options, own, strict=True)) for own in product(*options.values()))
-    problems = [Problem(schedule, constraints, rows.machine, rows.layout, own, most) for own in combined]
+    combined = (dict(zip(options, options_of, strict=True)) for options_of in product(*options.values()))
+    problems = [Problem(schedule, constraints, rows.machine, rows.layout, options_of, most) for options_of in combined]
     return [problem for problem in problems if problem.is_feasible]
 
 
@@ -276,9 +276,9 @@ def _without(problem: Problem, split: Mapping[str, int]) -> list[Problem]:
     parts = []
     rest = problem.options
     for name, ranks in split.items():
-        own = rest[name]
-        equal = own.ranks == ranks
+        option = rest[name]
+        equal = option.ranks == ranks
         if not equal.all():
-            parts.append(replace(problem, options={**rest, name: own.take(~equal)}))
-        rest = {**rest, name: own.take(equal)}
+            parts.append(replace(problem, options={**rest, name: option.take(~equal)}))
+        rest = {**rest, name: option.take(equal)}
     return [part for part in parts if part.is_feasible]

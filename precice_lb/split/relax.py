@@ -242,7 +242,7 @@ class Relaxation:
     def start(self, curves: Sequence[Curve]) -> Choice:
         """Round the mixture off: for each participant the most counts within its mean use."""
         room = np.floor(self.use * (1 + 1e-9)).astype(np.int64)
-        return tuple(max(int(curve.index_within(own)), 0) for curve, own in zip(curves, room, strict=True))
+        return tuple(max(int(curve.index_within(most)), 0) for curve, most in zip(curves, room, strict=True))
 
     def useful(self, curves: Sequence[Curve], limit: float) -> list[Integers]:
         """Find the counts that a split shorter than `limit` may have by their reduced costs: indices on each curve."""
@@ -268,11 +268,11 @@ def relax(curves: Sequence[Curve], layout: Layout, cuts: Cuts, scale: float, tol
         solved = _solved(curves, sorted(columns), layout, cuts.matrix, scale)
         if solved is None:
             break
-        value, found, costs, use = solved
-        reduced = [found.reduced(i, curve) for i, curve in enumerate(curves)]
-        total = sum(float(values.min()) for values in reduced) - found.capacity
+        value, prices, costs, use = solved
+        reduced = [prices.reduced(i, curve) for i, curve in enumerate(curves)]
+        total = sum(float(values.min()) for values in reduced) - prices.capacity
         if total > bound:
-            bound, multipliers = total, found
+            bound, multipliers = total, prices
         before = len(columns)
         columns |= {(i, int(values.argmin())) for i, values in enumerate(reduced)}
         # More cuts only make it longer, more columns only shorter: at neither both agree.
@@ -287,28 +287,28 @@ def _solved(
 ) -> tuple[float, Multipliers, Floats, Floats] | None:
     """Solve it over some columns, in units of the scale and of the machine.
 
-    Give value, multipliers, and the mean seconds and uses of each participant; None where HiGHS cannot.
+    Give value, multipliers, and the mean seconds and uses of owned participant; None where HiGHS cannot.
     """
     # A resource of which there is none needs no unit either.
     unit = np.maximum(layout.capacity, 1).astype(np.float64)
     owner = np.array([i for i, _ in columns])
     seconds = np.array([curves[i].seconds[j] for i, j in columns]) / scale
     uses = np.stack([curves[i].uses[j] for i, j in columns]) / unit
-    # Who stands beside whom, in each combination of turns: what all of them take at most is what is occupied.
+    # Who stands beside whom, in owned combination of turns: what all of them take at most is what is occupied.
     beside = np.array([np.isin(range(len(curves)), np.concatenate(turns)) for turns in product(*layout.groups)])
     capacity = np.tile(layout.capacity / unit, len(beside))
-    # Variables: the share of each column, and the window time.
+    # Variables: the share of owned column, and the window time.
     work = np.hstack([cuts[:, owner] * seconds, np.full((len(cuts), 1), -1.0)])
     machine = (beside[:, None, owner] * uses.T).reshape(len(capacity), -1)
-    each = np.arange(len(curves))[:, None] == owner
+    owned = np.arange(len(curves))[:, None] == owner
     lines = np.vstack([work, np.pad(machine, ((0, 0), (0, 1)))])
     right = np.concatenate((np.zeros(len(cuts)), capacity))
     cost = np.append(np.zeros(len(columns)), 1.0)
-    whole = np.pad(each.astype(np.float64), ((0, 0), (0, 1)))
+    whole = np.pad(owned.astype(np.float64), ((0, 0), (0, 1)))
     done = linprog(cost, lines, right, whole, np.ones(len(curves)), method="highs")
     if done.status != 0:
         return None
-    mean, use = each @ (done.x[:-1] * seconds), each @ (done.x[:-1, None] * uses)
+    mean, use = owned @ (done.x[:-1] * seconds), owned @ (done.x[:-1, None] * uses)
     marginals = np.maximum(-done.ineqlin.marginals, 0.0)
     share, prices = marginals[: len(cuts)], marginals[len(cuts) :]
     # Rounding must not spoil the proof: shares of the cuts sum to 1.

@@ -46,19 +46,19 @@ def minimax_split(
     settled: dict[int, int] = {}
     proof: Integers | None = None
     while True:
-        makespan, found, shorter = _shortest(curves, layout, settled)
+        makespan, choice, shorter = _shortest(curves, layout, settled)
         if not settled:
             proof = shorter
         if only_slowest:
-            return found, proof
+            return choice, proof
         # At equal times the one whose next step costs most stays behind.
         slowest = max(
-            (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[found[i]] == makespan),
-            key=lambda i: _next_step(curves[i], found[i]),
+            (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
+            key=lambda i: _next_step(curves[i], choice[i]),
         )
-        settled[slowest] = found[slowest]
+        settled[slowest] = choice[slowest]
         if len(settled) == len(curves):
-            return found, proof
+            return choice, proof
 
 
 def _next_step(curve: Curve, index: int) -> float:
@@ -76,13 +76,13 @@ def _shortest(
     unsettled = [i for i in range(len(curves)) if i not in settled]
     # Nobody can be faster than at the end of its curve.
     low = max(float(curves[i].seconds[-1]) for i in unsettled)
-    if layout.fits(uses_of(curves, found := needs(low))):
-        return low, found, None
+    if layout.fits(uses_of(curves, choice := needs(low))):
+        return low, choice, None
     high = max(float(curves[i].seconds[0]) for i in unsettled)
     while low < (middle := 0.5 * (low + high)) < high:
-        if layout.fits(uses_of(curves, found := needs(middle))):
+        if layout.fits(uses_of(curves, choice := needs(middle))):
             # Always a time on one of the curves.
-            high = max(float(curves[i].seconds[found[i]]) for i in unsettled)
+            high = max(float(curves[i].seconds[choice[i]]) for i in unsettled)
         else:
             low = middle
     return high, needs(high), layout.total(uses_of(curves, needs(low)))
@@ -194,16 +194,16 @@ class Solver:
             relaxation = relax(curves, self._layout, self._cuts, scale)
             self._improve(curves, relaxation.start(curves), best)
             kept = relaxation.useful(curves, best.limit)
-        found = Best(best.count, best.limit)
+        shorter = Best(best.count, best.limit)
         boxes, bound = 0, np.inf
         if all(map(len, kept)):
             useful = [curve.take(indices) for curve, indices in zip(curves, kept, strict=True)]
             multipliers = relaxation.multipliers if relaxation else None
             most = int(self._boxes * (_LISTED if best.count > 1 else 1))
-            boxes, bound = Boxes(useful, self._layout, self._cuts, found, multipliers).search(most)
-        for seconds, choice in found.splits:
-            best.add(seconds, tuple(int(own[i]) for own, i in zip(kept, choice, strict=True)))
-        if bound >= found.limit:
+            boxes, bound = Boxes(useful, self._layout, self._cuts, shorter, multipliers).search(most)
+        for seconds, choice in shorter.splits:
+            best.add(seconds, tuple(int(indices_of[i]) for indices_of, i in zip(kept, choice, strict=True)))
+        if bound >= shorter.limit:
             bound = best.splits[0][0] if best.count == 1 else bound
             before = "a linear relaxation and " if relaxation else ""
             return bound, f"{before}{boxes} boxes of splits that were bounded leave no shorter one"
@@ -220,8 +220,8 @@ class Solver:
         if self._layout.fits(uses_of(curves, start)):
             starts.append(start)
         for choice in starts:
-            found, seconds = descend(curves, self._layout, partial(_seconds, self._cuts, curves), np.array(choice))
-            best.add(seconds, tuple(found.tolist()))
+            indices, seconds = descend(curves, self._layout, partial(_seconds, self._cuts, curves), np.array(choice))
+            best.add(seconds, tuple(indices.tolist()))
 
 
 def _count(curves: Sequence[Curve]) -> int:

@@ -171,18 +171,18 @@ def tradeoff_curve(
         budgets = range(smallest, budget + 1)
     else:
         budgets = np.geomspace(smallest, budget, BUDGETS).round().astype(int).tolist()
-    return TradeoffCurve(_fastest([_best(parts, each) for each in sorted(set(budgets))]))
+    return TradeoffCurve(_fastest([_best(parts, rung) for rung in sorted(set(budgets))]))
 
 
 def _best(parts: Sequence[Problem], budget: int) -> TradeoffPoint:
     """Solve for one budget."""
-    found = []
+    solutions = []
     for problem in parts:
         if problem.smallest_budget <= budget:
             curves = problem.curves()
-            found.append((Solver(problem, budget, quick=True).solve(curves), problem, curves))
-    solution, problem, curves = min(found, key=lambda each: each[0].seconds)
-    gap = solution.seconds / min(each.bound for each, _, _ in found) - 1.0
+            solutions.append((Solver(problem, budget, quick=True).solve(curves), problem, curves))
+    solution, problem, curves = min(solutions, key=lambda entry: entry[0].seconds)
+    gap = solution.seconds / min(one.bound for one, _, _ in solutions) - 1.0
     return _point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0))
 
 
@@ -197,7 +197,7 @@ def _sweep(problem: Problem) -> list[TradeoffPoint]:
     # Of makespans that need the same the shortest; the longest first.
     fits = np.flatnonzero(totals <= problem.layout.capacity[0])
     _, first = np.unique(totals[fits], return_index=True)
-    choices = [tuple(indices[at].tolist()) for at in fits[first]]
+    choices = [tuple(indices[index].tolist()) for index in fits[first]]
     return [_point(problem, curves, choice, solver.seconds(curves, choice)) for choice in choices]
 
 

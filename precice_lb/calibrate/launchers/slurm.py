@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from precice_lb.calibrate.launchers import ProgramLauncher, Text, Texts
+from precice_lb.calibrate.launchers import ProgramLauncher
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
@@ -26,6 +26,7 @@ from precice_lb.calibrate.schedulers.slurm import (
     scontrol,
     without_slurm_options,
 )
+from precice_lb.case.tables import Options, Text
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
 
@@ -240,9 +241,9 @@ class SlurmLauncher(StepLauncher):
         How long a job that the full queue refuses is submitted again.
     """
 
-    options: tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...] = ()
+    options: Options = ()
     allocation: Literal["run", "campaign"] = "run"
-    setup: Texts = ()
+    setup: tuple[Text, ...] = ()
     submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
     _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
