@@ -71,14 +71,8 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         state.save(directory)
         outdated = sum(run.outcome == "outdated" for run in state.runs)
         tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
-        begun = False
-        while True:
-            proposal = design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)])
-            if proposal is None:
-                break
-            if not begun:
-                begun = True
-                runs.check_room()
+        while proposal := design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)]):
+            runs.check_room()
             number = len(state.finished) + len(failed) + 1
             run = _try(runs, proposal, tell, number, design.total)
             if run.outcome != "finished":

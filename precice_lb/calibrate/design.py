@@ -366,19 +366,17 @@ class CalibrationDesign:
         now, enough = posterior.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
             return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
-        rows, saved = posterior.worth()
-        if saved.max() < self.stable_regret and enough:
+        runs = posterior.worth()
+        if enough and max(run.saved for run in runs) < self.stable_regret:
             return self._stop(
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
             )
-        for row, gain in zip(rows, saved, strict=True):
-            split = {name: int(count) for name, count in zip(self.names, posterior.splits[row], strict=True)}
-            if self.admits(split):
-                place = "the recommended split" if row == posterior.recommended else "a split"
-                left = 1 - min(max(gain, 0.0) / max(now, 1e-12), 1.0)
-                self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * now * left:.2f} %"
-                return split
+        for run in runs:
+            if self.admits(run.split):
+                place = "the recommended split" if run.split == self.recommendation().split else "a split"
+                self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
+                return run.split
         return self._stop(NOTHING_LEFT)
 
     def _posterior(self) -> PosteriorSplits:

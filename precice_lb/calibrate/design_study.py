@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
-from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.result import measured_runs, measurements_of
+from precice_lb.calibrate.result import failed_splits, measured_runs, measurements_of
 from precice_lb.calibrate.state import CampaignState, RunRecord, spent
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of, constraints_of
@@ -25,6 +24,7 @@ from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine
 
+Array = NDArray[np.float64]
 # Runs of each combination of versions, before any of them is left out.
 INITIAL_RUNS = 2
 # A version whose best split is faster than the best one's with less probability is not measured any further.
@@ -63,13 +63,11 @@ class StudyDesign:
     def ask(self, tried: Collection[Mapping[str, int]]) -> Proposal | None:
         """Return what to measure next, or None; ``tried`` ended well, or failed in this call, keys name versions."""
         if self._study.runs.splits is not None:
-            known = set(map(split_key, tried))
-            left = (pair for pair in enumerate(self._named, start=1) if split_key(pair[1]) not in known)
-            number, split = next(left, (0, {}))
-            ranks, versions = without_versions(split)
-            return (
-                Proposal(ranks, f"split of the study, {number} of {self.total}", versions=versions) if ranks else None
-            )
+            for number, split in enumerate(self._named, start=1):
+                if split not in tried:
+                    ranks, versions = without_versions(split)
+                    return Proposal(ranks, f"split of the study, {number} of {self.total}", versions=versions)
+            return None
         answer = self._over(tried) or self._next([without_versions(split) for split in tried])
         self.conclusion = answer if isinstance(answer, str) else None
         return None if isinstance(answer, str) else answer
@@ -91,25 +89,24 @@ class StudyDesign:
 
     def _next(self, tried: Sequence[tuple[Split, Mapping[str, str]]]) -> Proposal | str:
         """Return what to measure next, or why nothing: of the combination that may be the best one, if any may."""
-        answers: list[Proposal | str] = []
-        windows = []
+        judged: list[tuple[float, Array, str, Proposal | str]] = []
         for versions, study in self._studies:
             own = [split for split, ran in tried if ran == versions]
+            which = ", ".join(f"{name} {version}" for name, version in versions.items())
             answer, expected = self._of(study, versions, own)
-            told = f"{', '.join(f'{name} {version}' for name, version in versions.items())}: " if versions else ""
+            prefix = f"{which}: " if which else ""
             if isinstance(answer, Proposal):
-                answer = replace(answer, versions=dict(versions), reason=told + answer.reason)
+                answer = replace(answer, versions=dict(versions), reason=prefix + answer.reason)
                 if len(own) < INITIAL_RUNS:
                     return answer
-            answers.append(answer if isinstance(answer, Proposal) else told + answer)
-            windows.append(expected)
-        order = sorted(range(len(windows)), key=lambda at: float(np.mean(windows[at])))
+            else:
+                answer = prefix + answer
+            judged.append((float(np.mean(expected)), expected, which, answer))
+        judged.sort(key=lambda entry: entry[0])
         reasons = []
-        for at in order:
-            chance = float(np.mean(windows[at] < windows[order[0]])) if at != order[0] else 1.0
-            answer = answers[at]
+        for place, (_, expected, which, answer) in enumerate(judged):
+            chance = float(np.mean(expected < judged[0][1])) if place else 1.0
             if chance < LEAST_CHANCE:
-                which = ", ".join(f"{name} {version}" for name, version in self._studies[at][0].items())
                 reasons.append(f"{which} is faster with a probability of {100 * chance:.0f} % only")
             elif isinstance(answer, Proposal):
                 return answer
@@ -117,16 +114,15 @@ class StudyDesign:
                 reasons.append(answer)
         return "; ".join(reasons)
 
-    def _of(
-        self, study: Study, versions: Mapping[str, str], tried: Sequence[Split]
-    ) -> tuple[Proposal | str, NDArray[np.float64] | float]:
+    def _of(self, study: Study, versions: Mapping[str, str], tried: Sequence[Split]) -> tuple[Proposal | str, Array]:
         """Return what of a combination to measure next, or why nothing, and the windows that are expected of it."""
         records = [record for record in self._records() if record.versions == versions]
         finished = [record for record in records if record.outcome == "finished"]
         done = Counter(split_key(record.split) for record in finished)
         failed = [dict(key) for key in (Counter(map(split_key, tried)) - done).elements()]
+        never = np.array(math.inf)
         if (small := self._small_mesh(study, finished, failed)) is not None:
-            return small, math.inf
+            return small, never
         each = [measured_runs([self._directory / record.directory / "stores"]) for record in finished]
         earlier = [run for run in measured_runs(study.existing_runs)[0] if run.versions == versions]
         design = self._design(study, [*earlier, *(run for found, _ in each for run in found)])
@@ -138,17 +134,16 @@ class StudyDesign:
         ]
         pairs = zip(finished, each, strict=True)
         silent = [record.split for record, (found, _) in pairs if record.mesh is None and not found]
-        for split in (*failed, *alone, *silent):
-            design.skip(split)
-        chosen_split = design.ask()
-        expected = design.recommended_windows if design.runs and versions else math.inf
-        if chosen_split is None:
-            return design.reason, expected
-        reason = design.reason
+        for skipped in (*failed, *alone, *silent):
+            design.skip(skipped)
+        split, reason = design.ask(), design.reason
+        expected = design.recommended_windows if design.runs and versions else never
+        if split is None:
+            return reason, expected
         if silent:
             problem = next((problem for _, told in each for problem in told), "no windows in their stores")
             reason += f"; {len(silent)} of {len(finished)} finished runs cannot be learned from: {problem}"
-        return Proposal(chosen_split, reason), expected
+        return Proposal(split, reason), expected
 
     def _small_mesh(self, study: Study, finished: Sequence[RunRecord], failed: Sequence[Split]) -> Proposal | None:
         """Return a run on a smaller mesh, the first in the study first, while some are missing.

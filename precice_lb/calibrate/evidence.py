@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.design import split_key
 from precice_lb.calibrate.plan import file_name
 from precice_lb.calibrate.processes import Outcome, end_of_log, log_tail
-from precice_lb.calibrate.state import FAILURES, RunRecord
+from precice_lb.calibrate.state import RunRecord
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.layout import Layout
 from precice_lb.plural import plural
-from precice_lb.recommend.plan import FailedSplit
 from precice_lb.store.schema import name_in_files
 
 # Stores, and preCICE's profiling files, of one rank.
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")
-_STORES = "stores/**/*"
-_PROFILES = "case/**/precice-profiling/*"
-_PROFILES_HERE = "precice-profiling/*"
+_PLACES = ("stores/**/*", "case/**/precice-profiling/*", "precice-profiling/*")
 # Read of a log: behind the reason, every rank may print a backtrace.
 _LONGEST = 4 * 2**20
 # Lines of a log that are kept.
@@ -74,18 +69,17 @@ _SERIAL = re.compile(
     r"\bindex\b.* does not match the rank of the passed|process size\b.* does not match the size of the passed"
     r"|starts preCICE as rank 0 of 1 on each of"
 )
-# Lines of a split's logs that are shown.
-_SHOWN = 4
 
 
 def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) -> str | None:
     """Say which participant's MPI saw another number of ranks than the split says, by files not older than a time."""
-    sizes = _sizes(run, since)
+    files = _rank_files(run)
     for name, layout in layouts.items():
-        if (found := sizes.get(name_in_files(name))) and found != {ranks := layout.ranks}:
+        sizes = {size for path, size in files.get(name_in_files(name), {}).items() if path.stat().st_mtime >= since}
+        if sizes and sizes != {ranks := layout.ranks}:
             if serial := serial_solver(run / f"{file_name(name)}.log"):
                 return f"{name}: {serial}"
-            seen = " and ".join(map(str, sorted(found)))
+            seen = " and ".join(map(str, sorted(sizes)))
             return (
                 f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
                 f"the launcher; {_MPI_REMEDY}"
@@ -110,8 +104,8 @@ def serial_solver(log: Path) -> str | None:
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
     """Say which participants left neither a store nor profiling files."""
-    sizes = _sizes(run)
-    silent = [name for name in split if name_in_files(name) not in sizes]
+    files = _rank_files(run)
+    silent = [name for name in split if name_in_files(name) not in files]
     if not silent:
         return None
     return (
@@ -128,33 +122,29 @@ def import_profiles(
     versions: Mapping[str, str],
 ) -> str | None:
     """Turn the profiling files of participants that no recorder was in into stores; say what is wrong with them."""
-    recorded = {match["who"] for path in run.glob(_STORES) if (match := _RANK_FILE.match(path.name))}
-    for name in layouts:
-        if name_in_files(name) in recorded:
-            continue
-        files = [
-            path for path in run.glob(_PROFILES) if (match := _RANK_FILE.match(path.name)) and match["who"] == name
-        ]
-        if not files:
+    files_of = _rank_files(run)
+    for name, layout in layouts.items():
+        files = files_of.get(name_in_files(name), {})
+        if not files or any(path.suffix in {".h5", ".spool"} for path in files):
             continue
         try:
-            threads = {name: layouts[name].threads}
             stated = {**metadata, "version": versions[name]} if name in versions else metadata
-            import_profiling(files, run / "stores", configuration=configuration, metadata=stated, threads=threads)
+            threads = {name: layout.threads}
+            import_profiling([*files], run / "stores", configuration=configuration, metadata=stated, threads=threads)
         except PreciceLBError as problem:
             return f"{name} ended well, but its profiling files cannot be read: {problem}"
     return None
 
 
-def _sizes(run: Path, since: float = 0.0) -> dict[str, set[int]]:
-    """Return the numbers of ranks in the names of a run's stores and profiling files, by `name_in_files`."""
-    found: dict[str, set[int]] = {}
-    for pattern in (_STORES, _PROFILES, _PROFILES_HERE):
+def _rank_files(run: Path) -> dict[str, dict[Path, int]]:
+    """Find a run's stores and profiling files, with the number of ranks in their names, by `name_in_files`."""
+    files_of: dict[str, dict[Path, int]] = {}
+    for pattern in _PLACES:
         for path in run.glob(pattern):
-            if (match := _RANK_FILE.match(path.name)) and path.stat().st_mtime >= since:
-                who = match["who"] if pattern == _STORES else name_in_files(match["who"])
-                found.setdefault(who, set()).add(int(match["size"]))
-    return found
+            if match := _RANK_FILE.match(path.name):
+                who = match["who"] if pattern == _PLACES[0] else name_in_files(match["who"])
+                files_of.setdefault(who, {})[path] = int(match["size"])
+    return files_of
 
 
 def explain(record: RunRecord, run: Path, outcome: Outcome, layouts: Mapping[str, Layout]) -> None:
@@ -196,9 +186,9 @@ def reasons(path: Path) -> list[str]:
     while at < len(lines):
         line = lines[at].strip()
         if line.endswith(_TRACEBACK):
-            at = _end_of_traceback(lines, at)
-            line = lines[at].strip() if at < len(lines) else ""
-            found += [line] if line else []
+            # Behind it, what is not set in names the exception.
+            at = next((end for end in range(at + 1, len(lines)) if _EXCEPTION.match(lines[end])), len(lines))
+            found += [line.strip() for line in lines[at : at + 1]]
         elif _SAID.search(line) and not _RULER.match(line):
             found.append(line)
             if _HEADING.search(line):
@@ -217,69 +207,6 @@ def lost_partner(line: str) -> bool:
     return _LOST.search(line) is not None
 
 
-def _end_of_traceback(lines: list[str], at: int) -> int:
-    """Index of the line that names the exception: the first one behind a traceback that is not set in."""
-    at += 1
-    while at < len(lines) and not _EXCEPTION.match(lines[at]):
-        at += 1
-    return at
-
-
 def without_banner(lines: Sequence[str]) -> list[str]:
     """Drop from the end of a log what a launcher adds when a rank fails, unless nothing else is there."""
     return [line for line in lines if not _BANNER.match(line)] or list(lines)
-
-
-def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    """Find the splits none of whose runs ended well, of the case itself, apart for each combination of versions.
-
-    Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
-    says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
-    many ended well. Otherwise the failure is that of the combination.
-    """
-    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
-    return tuple(
-        replace(found, versions={name: version for name, version in versions if name in found.ranks})
-        for versions, group in groups.items()
-        for found in _failed_splits(group)
-    )
-
-
-def _failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
-    own = [record for record in records if record.mesh is None]
-    finished = [record for record in own if record.outcome == "finished"]
-    well = {split_key(record.split) for record in finished}
-    counts = {(name, ranks) for record in finished for name, ranks in record.split.items()}
-    failures = [record for record in own if record.outcome in FAILURES and split_key(record.split) not in well]
-    found: list[FailedSplit] = []
-    explained: set[str] = set()
-    suspects = dict.fromkeys((name, ranks) for record in failures for name, ranks in record.split.items())
-    for name, ranks in suspects:
-        with_it = [record for record in failures if record.split[name] == ranks]
-        if (name, ranks) in counts or len(with_it[0].split) == 1:
-            continue
-        told = [record for record in with_it if record.blamed == [name]]
-        others = {split_key(record.split) for record in with_it if not record.blamed}
-        innocent = all(
-            (other, count) in counts
-            for record in with_it
-            if not record.blamed
-            for other, count in record.split.items()
-            if other != name
-        )
-        if told or (len(others) > 1 and innocent):
-            theirs = [record for record in with_it if record in told or not record.blamed]
-            found.append(_failed({name: ranks}, theirs))
-            explained |= {record.name for record in theirs}
-    combinations: dict[tuple[tuple[str, int], ...], list[RunRecord]] = {}
-    for record in failures:
-        if record.name not in explained:
-            combinations.setdefault(split_key(record.split), []).append(record)
-    return (*found, *(_failed(dict(runs[0].split), runs) for runs in combinations.values()))
-
-
-def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
-    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
-    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN])

@@ -1,7 +1,8 @@
-"""A split of a case that has no study: what a study would say of it, and one run of the case itself."""
+"""A split of a case: what a study would say of one without, one run of the case itself, and scripts that start it."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import re
@@ -15,17 +16,29 @@ from pathlib import Path
 
 from precice_lb.calibrate.evidence import other_mpi, reasons, serial_solver, without_banner, wrong_size
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.launchers.local import MpiexecLauncher
-from precice_lb.calibrate.launchers.slurm import SrunLauncher, allocated_cores, is_heterogeneous
-from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, file_name
-from precice_lb.calibrate.prepare import tasks_of
+from precice_lb.calibrate.launchers.local import BATCH_PREFIXES, MpiexecLauncher
+from precice_lb.calibrate.launchers.slurm import (
+    SlurmLauncher,
+    SrunLauncher,
+    StepLauncher,
+    allocated_cores,
+    is_heterogeneous,
+    job_header,
+    resource_options,
+    total_nodes,
+)
+from precice_lb.calibrate.plan import RUN_VARIABLES, RunPlan, check_command, file_name, fill
+from precice_lb.calibrate.prepare import tasks_of, tokens_of
 from precice_lb.calibrate.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.calibrate.read import study_from
-from precice_lb.calibrate.schedulers.slurm import scontrol
+from precice_lb.calibrate.schedulers import body, exports
+from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS, scontrol
 from precice_lb.calibrate.study import Study
 from precice_lb.case.sections import VERSION_VARIABLE
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.layout import Layout
+from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError
+from precice_lb.layout import Layout, split_text
+from precice_lb.names import visible, with_versions
+from precice_lb.plain import json_text
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
@@ -132,16 +145,10 @@ def start_split(
     the run doubtful.
     """
     launcher = study.launcher.ready(directory)
-    case = study.case_directory
     kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
-    plan = RunPlan(
-        study.path.stem,
-        directory,
-        tasks_of(study, split, case, case),
-        token=secrets.token_hex(8),
-        variables={_THREADS: "1"} | study.case.environment | kept,
-        time_limit_seconds=math.inf,
-        whole_logs=True,
+    plan = _plan(study, split, directory, study.case_directory)
+    plan = dataclasses.replace(
+        plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf
     )
     _require_room(launcher, plan)
     launcher.check(plan.tasks)
@@ -154,6 +161,17 @@ def start_split(
         tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
     with signals_interrupt():
         return launcher.run(plan, lambda job: None)
+
+
+def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> RunPlan:
+    """Return a run of the case itself, with its logs beside it."""
+    return RunPlan(
+        study.path.stem,
+        folder,
+        tasks_of(study, split, case, case),
+        variables={_THREADS: "1", **study.case.environment},
+        whole_logs=True,
+    )
 
 
 def _require_room(launcher: Launcher, plan: RunPlan) -> None:
@@ -235,3 +253,122 @@ def write_allocated_hosts(path: Path) -> Path | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cores, strict=True)), encoding="utf-8")
     return path
+
+
+def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
+    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into a directory.
+
+    Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
+    all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
+    them as the study's launcher does where that is ``mpiexec``, a template or, in an allocation, ``srun``; else with
+    this machine's ``mpiexec`` where there is one. Where more ranks than this machine has cores are to be pinned, cores
+    are counted from 0.
+    """
+    if set(split) != set(study.names):
+        raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
+    # The scripts change into the case, and name files that are here.
+    folder = directory.expanduser().resolve()
+    plan = _plan(study, split, folder, Path())
+    contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
+    values = {
+        "format": "precice-lb-split",
+        "format_version": 1,
+        "split": {task.participant: task.cores for task in plan.tasks},
+        "total_ranks": plan.ranks,
+    }
+    if layouts := {
+        task.participant: {"ranks": task.ranks, "threads": task.threads}
+        for task in plan.tasks
+        if task.participant in study.layouts
+    }:
+        values |= {"total_cores": plan.cores, "layouts": layouts}
+    contents[folder / "split.json"] = json_text(values)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in contents.items():
+            path.write_text(text, encoding="utf-8")
+            if path.suffix in {".sh", ".sbatch"}:
+                path.chmod(0o755)
+    except OSError as error:
+        raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
+    return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
+
+
+def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
+    """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
+    name = study.launcher.name
+    in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ
+    try:
+        launcher = (study.launcher if name in {"mpiexec", "template"} or in_allocation else MpiexecLauncher()).ready()
+    except CalibrationError:
+        return {}
+    check = unset = ""
+    if isinstance(launcher, SrunLauncher):
+        unset = UNSET_OPTIONS
+    if isinstance(launcher, MpiexecLauncher):
+        # As `MpiexecLauncher.environment` does.
+        unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
+    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not launcher.oversubscribe:
+        if plan.cores > len(launcher.cores):
+            launcher.cores = tuple(range(plan.cores))
+        needed = plural(plan.cores, "core")
+        # Left to itself, nproc tells the threads that OpenMP may start.
+        check = (
+            "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
+            f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
+        )
+    launcher.check(plan.tasks)
+    script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', check + unset)}"
+    return {plan.directory / "run.sh": script, **launcher.files(plan)}
+
+
+def _job(study: Study, plan: RunPlan) -> str:
+    """Return the job script for Slurm."""
+    launcher, name = study.launcher, visible(plan.name)
+    # Arguments of another program are none of srun.
+    keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin", "setup")
+    slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
+    header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
+    setup = "".join(f"{line}\n" for line in slurm.setup)
+    before = f"{_warning(study, plan)}\n{UNSET_OPTIONS}{setup}"
+    return header + _script(study, plan, slurm, "sbatch job.sbatch", before)
+
+
+def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before: str) -> str:
+    """Return the lines of a script behind its header: to the case, prepare it for these ranks, start all."""
+    split = {task.participant: task.cores for task in plan.tasks}
+    versions = {task.participant: task.variables.get(VERSION_VARIABLE, "") for task in plan.tasks}
+    text = split_text(with_versions(split, versions), with_versions(study.layouts, versions))
+    beside = shlex.quote(str(Path(sys.executable).parent))
+    lines = (
+        f"# {text}: {plural(plan.cores, study.unit)}\n# {usage} [CASE]\n{before}"
+        f"case={shlex.quote(str(study.case_directory))}\n"
+        'cd "${1:-$case}" || exit 2\n'
+        f'export PATH={beside}{os.pathsep}"$PATH"\n{exports({**plan.variables, **launcher.environment({})})}'
+    )
+    for participant, task in zip(study.participants, plan.tasks, strict=True):
+        origin = study.case_directory / participant.directory
+        place = shlex.quote(participant.directory)
+        for template in participant.templates:
+            text = fill((origin / template).read_text(encoding="utf-8"), task.values)
+            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
+            lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
+        for command in participant.prepare:
+            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task, command))}) || exit\n"
+    return f'{lines}\n{body(launcher.starts(plan))}exit "$status"\n'
+
+
+def _warning(study: Study, plan: RunPlan) -> str:
+    """Return a comment where the case's own configuration would not work on several nodes."""
+    try:
+        elements = read_configuration(study.configuration_path).root.children
+    except PreciceLBError:
+        return ""
+    loopback = any(e.tag == "m2n:sockets" and e.attributes.get("network", "lo") == "lo" for e in elements)
+    if not loopback or (total_nodes(plan.tasks) or 2) == 1 or study.case.network == "lo":
+        return ""
+    name = study.case.network or "the nodes' interface, such as ib0"
+    return (
+        f"# Before the first run: give every m2n:sockets of {visible(study.case.configuration)} "
+        f"network={visible(name)}; it is on lo.\n"
+    )

@@ -241,18 +241,18 @@ def prepared(
     place.mkdir(parents=True)
     copy_of_case(study, tree, directory)
     before = _snapshot(tree)
-    copied = {Path(place) for place, _, _ in os.walk(tree)}
     there = replace(task, directory=tree / participant.directory, log=place / "prepare.log")
     prepare_in(study, participant, plan, there)
     after = _snapshot(tree)
-    for path in after.keys() & before.keys():
-        if after[path] == before[path]:
+    # What lies in a directory comes before it.
+    for path in sorted((path for path in before if after.get(path) == before[path]), reverse=True):
+        if before[path]:
             (tree / path).unlink()
-    for emptied in sorted(copied - {tree}, key=lambda path: len(path.parts), reverse=True):
-        if emptied.is_dir() and not os.listdir(emptied):
-            emptied.rmdir()
+        elif not os.listdir(tree / path):
+            (tree / path).rmdir()
+    removed = sorted(path for path in before if before[path] and not after.get(path))
     new = place / f"{_NOTE}.new"
-    new.write_text(json.dumps({"removed": sorted(before.keys() - after.keys())}), encoding="utf-8")
+    new.write_text(json.dumps({"removed": removed}), encoding="utf-8")
     new.replace(place / _NOTE)
     return place
 
@@ -285,16 +285,12 @@ def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
     copy_tree(place / _TREE, case, link=link)
 
 
-def _snapshot(tree: Path) -> dict[str, tuple[int, ...] | str]:
-    """Tell all files of a tree apart by what changes when they are written: their inode, size and times."""
-    found: dict[str, tuple[int, ...] | str] = {}
+def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
+    """Tell all of a tree apart by what changes when it is written: inode, size and times; of directories nothing."""
+    stamps: dict[str, tuple[int, ...]] = {}
     for place, directories, files in os.walk(tree):
-        for name in (*directories, *files):
-            path = Path(place) / name
-            relative = str(path.relative_to(tree))
-            if path.is_symlink():
-                found[relative] = os.readlink(path)
-            elif not path.is_dir():
-                status = path.stat()
-                found[relative] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return found
+        for path in (Path(place, name) for name in (*directories, *files)):
+            status = path.lstat()
+            stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            stamps[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
+    return stamps

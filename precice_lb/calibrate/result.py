@@ -1,4 +1,4 @@
-"""What a campaign left: its runs, and what they measured, each without its own warm-up."""
+"""What a campaign left: its runs, what they measured, each without its own warm-up, and splits that failed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precice_lb.calibrate.design import split_key, spread_splits
-from precice_lb.calibrate.evidence import failed_splits
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.case.case import Case
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
@@ -20,6 +19,8 @@ from precice_lb.recommend.plan import FailedSplit
 
 # Of one alone nobody sees how anything scales.
 LEAST_SPLITS = 2
+# Lines of a split's logs that are shown.
+_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -188,3 +189,48 @@ def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] 
         for name, frame in table.frames.items()
     }
     return dataclasses.replace(table, frames=frames, remarks=(*table.remarks, *lacking))
+
+
+def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
+    """Find the splits none of whose runs ended well, of the case itself, apart for each combination of versions.
+
+    Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
+    says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
+    many ended well. Otherwise the failure is that of the combination.
+    """
+    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
+    return tuple(found for group in groups.values() for found in _failed_splits(group))
+
+
+def _failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
+    own = [record for record in records if record.mesh is None]
+    finished = [record for record in own if record.outcome == "finished"]
+    well = {split_key(record.split) for record in finished}
+    counts = {(name, ranks) for record in finished for name, ranks in record.split.items()}
+    failures = [record for record in own if record.outcome in FAILURES and split_key(record.split) not in well]
+    found: list[FailedSplit] = []
+    explained: set[str] = set()
+    suspects = dict.fromkeys((name, ranks) for record in failures for name, ranks in record.split.items())
+    for name, ranks in suspects:
+        with_it = [record for record in failures if record.split[name] == ranks]
+        if (name, ranks) in counts or len(with_it[0].split) == 1:
+            continue
+        theirs = [record for record in with_it if record.blamed in ([], [name])]
+        silent = [record.split for record in theirs if not record.blamed]
+        innocent = all((other, count) in counts for split in silent for other, count in split.items() if other != name)
+        if len(silent) < len(theirs) or (innocent and len({split_key(split) for split in silent}) > 1):
+            found.append(_failed({name: ranks}, theirs))
+            explained |= {record.name for record in theirs}
+    combinations: dict[tuple[tuple[str, int], ...], list[RunRecord]] = {}
+    for record in failures:
+        if record.name not in explained:
+            combinations.setdefault(split_key(record.split), []).append(record)
+    return (*found, *(_failed(dict(runs[0].split), runs) for runs in combinations.values()))
+
+
+def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
+    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
+    versions = {name: version for name, version in records[0].versions.items() if name in ranks}
+    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN], versions)

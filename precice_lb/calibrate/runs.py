@@ -140,7 +140,7 @@ class CampaignRuns:
             with self._interruptible(record):
                 self.launcher.check(plan.tasks)
                 self._prepare(plan, record)
-        except (OSError, shutil.Error, PreciceLBError) as problem:
+        except (OSError, PreciceLBError) as problem:
             if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
                 # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
                 shutil.rmtree(plan.directory / "case", ignore_errors=True)
@@ -161,7 +161,7 @@ class CampaignRuns:
                 outcome = self.launcher.run(self.plan(record), note)
                 if not self.launcher.many_nodes:
                     record.other_load = others.cores()
-        except (OSError, shutil.Error, PreciceLBError) as problem:
+        except (OSError, PreciceLBError) as problem:
             return _unprepared(problem)
         return outcome
 

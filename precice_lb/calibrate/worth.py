@@ -15,7 +15,6 @@ nearest to it, which is what regression on the readings by nearest neighbours do
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from precice_lb.models.measurements import USUAL_NOISE
 from precice_lb.recommend import Recommendation
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
-from precice_lb.split.problem import Curve, problem_of, split_of, uses_at
+from precice_lb.split.problem import Curve, fitting, problems_of, ranks_of
 from precice_lb.split.solve import Solver
 
 Array = NDArray[np.float64]
@@ -50,6 +49,19 @@ LEFT = 32
 ALL_COUNTS = 384
 # Of how many drawn curves the best split of one comes into question: with few and with many participants.
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """A split that may be measured."""
+
+    # Ranks by participant.
+    split: dict[str, int]
+    # Expected regret that measuring it saves, and the one of the recommended split after it.
+    saved: float
+    regret: float
+    # What a window of it costs.
+    core_seconds: float
 
 
 class PosteriorSplits:
@@ -85,19 +97,20 @@ class PosteriorSplits:
         """Of the recommended split: the logarithm of its window time over that of the best split, in the mean."""
         return float(self.losses[:, self.recommended].mean())
 
-    def core_seconds(self, rows: Integers) -> Array:
-        """Seconds per window times ranks of some of the splits, shape (rows,)."""
-        return np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1), dtype=np.float64)
-
-    def worth(self) -> tuple[Integers, Array]:
-        """List splits to measure, those first that save most per core-second, and the regret that each would save.
+    def worth(self) -> list[NextRun]:
+        """List splits to measure, those first that save most per core-second.
 
         Where none saves anything, the cheapest first: it is near the recommended one.
         """
         rows = self.candidates()
-        saved, cost = self.saved(rows), self.core_seconds(rows)
+        saved = self.saved(rows)
+        cost = np.asarray(geometric_mean(self.windows[:, rows]) * self.splits[rows].sum(axis=1))
+        regret = np.maximum(self.expected_regret - np.maximum(saved, 0.0), 0.0)
         order = np.argsort(-saved / cost if saved.max() > 0 else cost, kind="stable")
-        return rows[order], saved[order]
+        columns = (values[order].tolist() for values in (self.splits[rows], saved, regret, cost))
+        return [
+            NextRun(dict(zip(self.names, split, strict=True)), *values) for split, *values in zip(*columns, strict=True)
+        ]
 
     def candidates(self) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range.
@@ -169,22 +182,24 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
     # What sharing cores costs is in the curves already.
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
-    problem = problem_of(
+    (problem,) = problems_of(
         {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
         found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
-    options = [each for (each,) in problem.options.values()]
     # More ranks than are fastest for any of the curves are of no use.
-    own = [Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1)) for o in options]
-    here = np.array([np.searchsorted(c.ranks, found.split[n]) for n, c in zip(names, own, strict=True)])
+    own = [
+        Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
+        for o in problem.options.values()
+    ]
     last = [len(curve.ranks) - 1 for curve in own]
-    likely = [here[None]]
+    likely = [[found.split[name] for name in names]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
-        for curves in map(problem.curves, range(problem.samples)):
-            split = split_of(curves, solver.bounded(curves).choice)
-            likely.append(np.array([[np.searchsorted(c.ranks, split[n][1]) for n, c in zip(names, own, strict=True)]]))
-    every = [np.minimum(np.vstack(likely), last)]
+        likely += [
+            ranks_of(curves, solver.bounded(curves).choice) for curves in map(problem.curves, range(problem.samples))
+        ]
+    columns = zip(own, np.array(likely).T, strict=True)
+    every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
     lines = [*every]
     for at, curve in enumerate(own):
         lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
@@ -199,15 +214,7 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
         like = [np.searchsorted(c.ranks, found.split[n] * parts, "right") - 1 for n, c in zip(names, own, strict=True)]
         lines.append(np.stack(like, axis=1).clip(0, last))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    every += lines
-    indices = np.vstack(lines)
-    room = problem.layout.allowance(uses_at(own, indices))
-    for taker, curve in enumerate(own):
-        every.append(indices.copy())
-        every[-1][:, taker] = curve.index_within(room[:, taker])
-    indices = np.unique(np.vstack(every), axis=0)
-    indices = indices[(indices >= 0).all(axis=1)]
-    indices = indices[problem.layout.fits(uses_at(own, indices))]
+    indices = fitting(own, problem.layout, [*every, *lines], np.vstack(lines))
     splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
     return splits[~excluded_splits(splits, names, limits.constraints)]
 
@@ -225,18 +232,6 @@ def _steps(curve: Curve, participants: int) -> Integers:
 def _evenly(values: NDArray[Any], count: int) -> Integers:
     """Take so many of some values, from the first to the last in even steps."""
     return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.int64)])
-
-
-@dataclass(frozen=True)
-class NextRun:
-    """A split that may be measured."""
-
-    # Ranks by participant.
-    split: dict[str, int]
-    # Expected regret of the recommended split after it was measured.
-    regret: float
-    # What a window of it costs.
-    core_seconds: float
 
 
 @dataclass(frozen=True)
@@ -267,15 +262,7 @@ def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGR
     if not recommendation.expected.is_uncertain:
         return Prospects(math.nan, (), target_regret)
     posterior = PosteriorSplits(recommendation)
-    rows, saved = posterior.worth()
-    regret, cost = posterior.expected_regret, posterior.core_seconds(rows)
-    found = Prospects(regret, (), target_regret, float(saved.max()))
-    if not found.is_worth_it:
-        return found
-    splits = (dict(zip(posterior.names, posterior.splits[row].tolist(), strict=True)) for row in rows)
-    runs = (
-        NextRun(split, max(regret - gain, 0.0), price)
-        for split, gain, price in zip(splits, saved.tolist(), cost.tolist(), strict=True)
-        if gain > 0
-    )
-    return dataclasses.replace(found, runs=tuple(itertools.islice(runs, LISTED)))
+    runs = posterior.worth()
+    telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
+    prospects = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
+    return prospects if prospects.is_worth_it else dataclasses.replace(prospects, runs=())

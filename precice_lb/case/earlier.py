@@ -159,7 +159,7 @@ def _table(participants: Any, who: str, key: str) -> dict[str, Any]:
     return known[who]
 
 
-def _ranks_for(elements: Any, of_rank: Any, who: str) -> int:
+def _ranks_for(elements: Any, of_rank: Any, who: str) -> Any:
     """Give the fewest ranks that hold the elements of a mesh."""
     most = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
     if not all(isinstance(number, int | float) and number > 0 for number in (elements, most)):
@@ -171,7 +171,7 @@ def _ranks_for(elements: Any, of_rank: Any, who: str) -> int:
     return math.ceil(elements / most * (1 - 1e-12))
 
 
-def _listed_layouts(table: dict[str, Any], cores: Iterable[int]) -> list[str]:
+def _listed_layouts(table: dict[str, Any], cores: Any) -> list[str]:
     """Write numbers of cores as the ranks and threads that a participant has on them."""
     bounds = {key: table.pop(key) for key in ("ranks", "threads") if key in table}
     layouts = BoundsSection.model_validate(bounds).layouts

@@ -12,9 +12,8 @@ from typing import Any
 from precice_lb.calibrate.campaign import opened
 from precice_lb.calibrate.design import Proposal, split_key
 from precice_lb.calibrate.design_study import schedule_of
-from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.result import measured_runs
+from precice_lb.calibrate.result import failed_splits, measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import Question, decide

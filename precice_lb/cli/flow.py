@@ -60,7 +60,7 @@ _ENDLESS = 10_000
 def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, verbose: bool = False) -> None:
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.calibrate import run_campaign
-    from precice_lb.calibrate.launch_scripts import write_scripts
+    from precice_lb.calibrate.launch import write_scripts
     from precice_lb.calibrate.versions import chosen
     from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.partners import write_partners_beside

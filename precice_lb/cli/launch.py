@@ -108,8 +108,7 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts
-    from precice_lb.calibrate.launch_scripts import write_scripts
+    from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts, write_scripts
     from precice_lb.calibrate.plan import split_command
     from precice_lb.precice_xml import accepted_ranks
 
@@ -174,7 +173,7 @@ def launch(
 def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int:
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.calibrate import read_study
-    from precice_lb.calibrate.launch_scripts import write_scripts
+    from precice_lb.calibrate.launch import write_scripts
     from precice_lb.calibrate.versions import names_of, started
     from precice_lb.report.render import JSON_NAME
 

@@ -27,7 +27,7 @@ from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
-from precice_lb.split.problem import problem_of
+from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend
 
 Array = NDArray[np.float64]
@@ -257,8 +257,8 @@ class SplitProblem:
     def _descended(
         self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
     ) -> dict[str, int]:
-        problem, names = problem_of(self.times, budget, **self.words), self.expected.names
-        own = [curve for (curve,) in problem.curves().values()]
+        (problem,), names = problems_of(self.times, budget, **self.words), self.expected.names
+        own = problem.curves()
         at = zip(own, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
         found = np.array([max(np.searchsorted(c.ranks, start[n], side="right") - 1, 0) for c, n in at])

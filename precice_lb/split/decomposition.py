@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +26,14 @@ def good_counts(grid: tuple[float, ...], most: int) -> NDArray[np.int64]:
     of 720 x 360 can only be 43 x 5, with parts of 17 x 72 points; 210 ranks have 48 x 26, and less to exchange.
     """
     most = min(most, MOST)
-    smallest = np.full(most + 1, np.inf)
-    for head in _heads(len(grid), most):
-        last = np.arange(head[-1] if head else 1, most // math.prod(head) + 1)
-        ranks = math.prod(head) * last
-        for axes in set(itertools.permutations(grid)):
-            parts = np.full(len(last), 1.0)
-            for points, cut in zip(axes, (*head, last), strict=True):
-                longest = points / np.asarray(cut, dtype=np.float64)
-                parts *= (np.ceil(longest) if isinstance(points, int) else longest) + 2
-            smallest[ranks] = np.minimum(smallest[ranks], parts)
+    smallest = np.where(np.arange(most + 1) == 1, 1.0, np.inf)
+    for points in grid:
+        longest = points / np.maximum(np.arange(most + 1), 1)
+        extent = (np.ceil(longest) if isinstance(points, int) else longest) + 2
+        before, smallest = smallest, np.full(most + 1, np.inf)
+        for first in range(1, math.isqrt(most) + 1):
+            other = np.arange(first, most // first + 1)
+            parts = np.minimum(extent[first] * before[other], extent[other] * before[first])
+            smallest[first * other] = np.minimum(smallest[first * other], parts)
     fewer = np.minimum.accumulate(smallest)[:-1]
     return np.asarray(np.flatnonzero(smallest[1:] < fewer) + 1, dtype=np.int64)
-
-
-def _heads(axes: int, most: int) -> Iterator[tuple[int, ...]]:
-    """List all but the largest factor of counts up to ``most``, rising."""
-    if axes == 1:
-        yield ()
-    for first in itertools.takewhile(lambda first: axes > 1 and first**axes <= most, itertools.count(1)):
-        for second in range(first, math.isqrt(most // first) + 1) if axes == 3 else [0]:
-            yield (first, second) if axes == 3 else (first,)

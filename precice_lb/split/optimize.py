@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import Coupling
-from precice_lb.split.problem import Problem, Split, Times, problem_of, split_of, without_excluded
+from precice_lb.split.problem import Problem, Times, problems_of, ranks_of, without_excluded
 from precice_lb.split.solve import Solver
 
 
@@ -108,46 +108,50 @@ def optimize_split(
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
-    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-    parts = without_excluded(problem)
-    solved = [_solved(part) for part in parts]
-    split, seconds, _, proof = min(solved, key=lambda each: each[1])
-    bound = min(each[2] for each in solved)
+    parts = without_excluded(
+        problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
+    )
+    solved = [(*_solved(part), whole) for whole, part in parts]
+    seconds, _, ranks, _, proof, best = min(solved, key=lambda entry: entry[:2])
+    bound = min(entry[3] for entry in solved)
     if len(parts) > 1:
-        proof += f"; {len(parts)} sets of splits, without those excluded, were solved one by one"
+        apart = ", without those excluded," if parts[0][0].constraints.excluded else ""
+        proof += f"; {len(parts)} sets of splits{apart} were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
-    return result_of(problem, split, seconds, gap, proof)
+    return result_of(best, ranks, seconds, gap, proof)
 
 
-def _solved(problem: Problem) -> tuple[Split, float, float, str]:
-    """Give the best split, its seconds, what no split is below, and why."""
+def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str]:
+    """Give the seconds of the best split, those of each participant, its ranks, what no split is below, and why."""
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    return split_of(curves, choice), solver.seconds(curves, choice), solution.bound, solution.proof
+    seconds = [float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True)]
+    slowest_first = sorted(seconds, reverse=True)
+    return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
 
 
-def result_of(problem: Problem, split: Split, seconds: float, gap: float, proof: str) -> SplitResult:
-    """Say everything about a split."""
-    schedule, chosen = problem.schedule, problem.at(split)
-    own = {name: float(o.seconds[0, at]) for name, (o, at) in chosen.items()}
-    fastest = {name: int(np.argmin(o.seconds[0])) for name, (o, _) in chosen.items()}
-    total = problem.layout.total(np.stack([o.uses[at] for o, at in chosen.values()]))
-    layouts = {name: problem.constraints.of("layouts", name, version) for name, (version, _) in split.items()}
-    ranks = sum(count if layouts[n] is None else layouts[n].of(count).ranks for n, (_, count) in split.items())
-    used = {"ranks": ranks, **problem.machine.used(total)}
+def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float, proof: str) -> SplitResult:
+    """Say everything about a split, counts as ranks."""
+    schedule, options, counts = problem.schedule, problem.options, dict(zip(problem.options, split, strict=True))
+    places = {name: int(np.searchsorted(options[name].ranks, ranks)) for name, ranks in counts.items()}
+    costs = {name: float(options[name].seconds[0, index]) for name, index in places.items()}
+    fastest = {name: int(np.argmin(option.seconds[0])) for name, option in options.items()}
+    total = problem.layout.total(np.stack([options[name].uses[index] for name, index in places.items()]))
+    layouts = {name: problem.constraints.of("layouts", name, option.version) for name, option in options.items()}
+    ranks = sum(count if layouts[name] is None else layouts[name].of(count).ranks for name, count in counts.items())
     return SplitResult(
-        split={name: ranks for name, (_, ranks) in split.items()},
+        split=counts,
         window_seconds=seconds,
-        waits={name: float(wait) for name, wait in schedule.waits(own).items()},
-        compute_seconds=own,
-        critical_cycle=schedule.critical_cycle(own),
+        waits={name: float(wait) for name, wait in schedule.waits(costs).items()},
+        compute_seconds=costs,
+        critical_cycle=schedule.critical_cycle(costs),
         gap=gap,
         bound=proof,
-        versions={name: version for name, (version, _) in split.items() if version},
-        used=used,
-        limits={n: int(o.ranks[fastest[n]]) for n, (o, _) in chosen.items() if fastest[n] + 1 < len(o.ranks)},
+        versions=problem.versions,
+        used={"ranks": ranks, **problem.machine.used(total)},
+        limits={n: int(o.ranks[fastest[n]]) for n, o in options.items() if fastest[n] + 1 < len(o.ranks)},
     )
 
 
@@ -190,18 +194,19 @@ def near_optimal_splits(
     """
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
-    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-    parts = [(Solver(part), part.curves()) for part in without_excluded(problem)]
-    best = [solver.solve(curves) for solver, curves in parts]
-    least, bound = min(each.seconds for each in best), min(each.bound for each in best)
-    listed = [solver.several(curves, count, least * (1 + within) * (1 + 1e-12)) for solver, curves in parts]
-    proof = "all better ones are listed" if all(complete for _, complete in listed) else "better ones may be missing"
-    found = [
-        (seconds, split_of(curves, choice))
-        for (_, curves), (near, _) in zip(parts, listed, strict=True)
-        for seconds, choice in near
+    parts = without_excluded(
+        problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
+    )
+    solvers = [(whole, Solver(part), part.curves()) for whole, part in parts]
+    best = [solver.solve(curves) for _, solver, curves in solvers]
+    least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)
+    lists = [
+        (whole, curves, *solver.several(curves, count, least * (1 + within) * (1 + 1e-12)))
+        for whole, solver, curves in solvers
     ]
+    proof = "all better ones are listed" if all(complete for *_, complete in lists) else "better ones may be missing"
+    listed = [(*entry, whole, curves) for whole, curves, near, _ in lists for entry in near]
     return [
-        result_of(problem, split, seconds, max(seconds / bound - 1.0, 0.0), proof)
-        for seconds, split in sorted(found, key=lambda each: each[0])[:count]
+        result_of(whole, ranks_of(curves, choice), seconds, max(seconds / bound - 1.0, 0.0), proof)
+        for seconds, choice, whole, curves in sorted(listed, key=lambda entry: entry[0])[:count]
     ]

@@ -38,14 +38,12 @@ Times = NDArray[np.float64] | Sequence[float] | Callable[[Integers], NDArray[np.
 class Curve:
     """The running minimum of a participant's times: the counts at which it gets faster than with any fewer."""
 
-    # The counts, of one version of the participant.
+    # The counts.
     ranks: Integers
     # Resources that they take, shape (counts, kinds); none of the kinds ever falls.
     uses: Integers
     # Strictly falling seconds per window.
     seconds: Floats
-    # Version of the participant.
-    version: str = ""
 
     @cached_property
     def _rising(self) -> Floats:
@@ -62,23 +60,17 @@ class Curve:
 
     def take(self, chosen: Any) -> Curve:
         """Keep some of the counts: a slice, a mask or indices."""
-        return Curve(self.ranks[chosen], self.uses[chosen], self.seconds[chosen], self.version)
+        return Curve(self.ranks[chosen], self.uses[chosen], self.seconds[chosen])
 
 
-#: Of each participant, one for each version.
-Curves = Mapping[str, Sequence[Curve]]
-#: For each participant which of its curves, and which count on it.
-Choice = dict[str, tuple[int, int]]
-#: Version and ranks of each participant.
-Split = dict[str, tuple[str, int]]
+#: Which count on its curve each participant has.
+Choice = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Options:
     """All that one version of a participant may get."""
 
-    # Whose.
-    name: str
     version: str
     # Rising counts, shape (counts,).
     ranks: Integers
@@ -94,81 +86,96 @@ class Options:
         # Whole nodes: several counts take the same, and the last of them is the fastest.
         more = (np.diff(self.uses[chosen], axis=0) > 0).any(axis=1)
         chosen = chosen[np.concatenate((more, [True]))]
-        return Curve(self.ranks[chosen], self.uses[chosen], seconds[chosen], self.version)
+        return Curve(self.ranks[chosen], self.uses[chosen], seconds[chosen])
+
+    def take(self, chosen: NDArray[np.bool_]) -> Options:
+        """Keep some of the counts."""
+        return Options(self.version, self.ranks[chosen], self.uses[chosen], self.seconds[:, chosen])
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A schedule, a machine, and the options of each participant."""
+    """A schedule, a machine, and the options of one version of each participant."""
 
     schedule: Schedule
     constraints: Constraints
     machine: Resources
     layout: Layout
-    # By participant, in the schedule's order, one entry for each version.
-    options: dict[str, tuple[Options, ...]]
+    # By participant, in the schedule's order.
+    options: dict[str, Options]
     # How many curves there are of each participant.
     samples: int
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The participants."""
-        return tuple(self.options)
+    def is_feasible(self) -> bool:
+        """Whether the machine holds the least of everyone."""
+        return bool(self.layout.fits(np.stack([option.uses[0] for option in self.options.values()])))
 
-    def least_uses(self) -> list[Integers]:
-        """List what the least of everyone takes, for each combination of versions."""
-        return [np.stack([o.uses[0] for o in own]) for own in product(*self.options.values())]
+    @property
+    def versions(self) -> dict[str, str]:
+        """Which version of option participant that has any it is about."""
+        return {name: option.version for name, option in self.options.items() if option.version}
 
     @property
     def smallest_budget(self) -> int:
         """Smallest budget that suffices for the least of everyone."""
-        budgets = [self.machine.budget_for(self.layout.total(uses)) for uses in self.least_uses()]
-        return min(needed for needed in budgets if needed is not None)
+        return self.machine.budget_for(self.layout.total(np.stack([o.uses[0] for o in self.options.values()]))) or 0
 
-    def at(self, split: Split) -> dict[str, tuple[Options, int]]:
-        """Find the version that a split gives each participant, and the index of its count."""
-        chosen = {n: next(o for o in self.options[n] if o.version == version) for n, (version, _) in split.items()}
-        return {name: (o, int(np.searchsorted(o.ranks, split[name][1]))) for name, o in chosen.items()}
-
-    def window_seconds(self, split: Split) -> float:
-        """Seconds per window of a split."""
-        return float(self.schedule.window_seconds({name: o.seconds[0, at] for name, (o, at) in self.at(split).items()}))
-
-    def curves(self, sample: int | None = None) -> Curves:
+    def curves(self, sample: int | None = None) -> list[Curve]:
         """Take the running minima of one sample, or of the mean over all."""
-        return {
-            name: tuple(
-                o.curve(o.seconds.mean(axis=0) if sample is None else o.seconds[min(sample, len(o.seconds) - 1)])
-                for o in own
-            )
-            for name, own in self.options.items()
-        }
+        return [
+            o.curve(o.seconds.mean(axis=0) if sample is None else o.seconds[min(sample, len(o.seconds) - 1)])
+            for o in self.options.values()
+        ]
 
 
-def uses_of(curves: Curves, choice: Choice) -> Integers:
+def uses_of(curves: Sequence[Curve], choice: Sequence[int]) -> Integers:
     """Resources that the chosen counts take, shape (participants, kinds)."""
-    return np.stack([curves[name][version].uses[index] for name, (version, index) in choice.items()])
+    return np.stack([curve.uses[index] for curve, index in zip(curves, choice, strict=True)])
 
 
 def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
     """Resources of splits given as indices, (splits, participants), shape (splits, participants, kinds)."""
-    return np.stack([each.uses[indices[:, i]] for i, each in enumerate(own)], axis=1)
+    return np.stack([option.uses[indices[:, i]] for i, option in enumerate(own)], axis=1)
 
 
-def split_of(curves: Curves, choice: Choice) -> Split:
-    """Give version and ranks of each participant."""
-    return {name: (curves[name][v].version, int(curves[name][v].ranks[i])) for name, (v, i) in choice.items()}
+def within(curves: Sequence[Curve], layout: Layout, indices: Integers) -> Integers:
+    """Last count that option participant may have while the others keep theirs, as indices; -1 where it has none."""
+    room = layout.allowance(uses_at(curves, indices))
+    return np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(curves)], axis=1)
 
 
-def problem_of(
+def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], filled: Integers) -> Integers:
+    """Keep of splits given as indices those that fit, and add some in option of which one takes what is left."""
+    size = len(curves)
+    takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, layout, filled), filled)
+    splits = np.unique(np.vstack([*tried, takers.reshape(-1, size)]), axis=0)
+    splits = splits[((splits >= 0) & (splits < [len(curve.ranks) for curve in curves])).all(axis=1)]
+    return splits[layout.fits(uses_at(curves, splits))]
+
+
+def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
+    """Seconds of option participant of splits given as indices, both of shape (splits, participants)."""
+    return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
+
+
+def ranks_of(curves: Sequence[Curve], choice: Sequence[int]) -> list[int]:
+    """Give the ranks of option participant."""
+    return [int(curve.ranks[index]) for curve, index in zip(curves, choice, strict=True)]
+
+
+def problems_of(
     times: Mapping[str, Times | Mapping[str, Times]],
     budget: int,
     coupling: Coupling,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
-) -> Problem:
-    """Evaluate and check the times of all participants on the counts that budget and constraints admit."""
+) -> list[Problem]:
+    """Evaluate and check the times of all participants on the counts that budget and constraints admit.
+
+    One problem for each combination of their versions that fits the machine.
+    """
     schedule = schedule_of(coupling, tuple(times))
     names = schedule.participants
     if set(times) != set(names):
@@ -187,13 +194,15 @@ def problem_of(
             f"expected the budget once, found {budget} and {unit} in the constraints; say "
             f'unit="{unit}" instead of these'
         )
-    versions: dict[str, dict[str, Times]] = {}
-    lengths: dict[tuple[str, str], int] = {}
-    for name in names:
-        value = times[name]
-        versions[name] = dict(value) if isinstance(value, Mapping) else {"": value}
-        known = {v: int(np.shape(s)[-1]) for v, s in versions[name].items() if not callable(s) and np.ndim(s)}
-        lengths |= {(name, version): length for version, length in known.items()}
+    versions: dict[str, dict[str, Times]] = {
+        name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
+    }
+    lengths = {
+        (name, version): int(np.shape(values)[-1])
+        for name, values_of in versions.items()
+        for version, values in values_of.items()
+        if not callable(values) and np.ndim(values)
+    }
     rows = layouts_within(constraints, int(budget), versions, minimum_ranks, maximum_ranks, lengths)
     require_turns(constraints, schedule)
     options: dict[str, tuple[Options, ...]] = {}
@@ -205,20 +214,17 @@ def problem_of(
                     f"{one.counts[falls[0]]} and {one.counts[falls[0] + 1]} cores; leave one out"
                 )
         options[name] = tuple(
-            Options(name, one.version, one.counts, one.takes,
+            Options(one.version, one.counts, one.takes,
                     _seconds(name, versions[name][one.version], one.counts) * (1.0 + constraints.overhead(name)))
             for one in own
         )  # fmt: skip
     samples = {len(o.seconds) for own in options.values() for o in own} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
-    return Problem(schedule, constraints, rows.machine, rows.layout, options, max(samples, default=1))
-
-
-def _refuse(name: str, low: int, shape: tuple[int, ...]) -> None:
-    raise ModelError(
-        f'expected one time for each number of ranks from {low} for "{name}", found an array of shape {shape}'
-    )
+    most = max(samples, default=1)
+    combined = (dict(zip(options, options_of, strict=True)) for options_of in product(*options.values()))
+    problems = [Problem(schedule, constraints, rows.machine, rows.layout, options_of, most) for options_of in combined]
+    return [problem for problem in problems if problem.is_feasible]
 
 
 def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
@@ -228,7 +234,10 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
         known = np.asarray(values, dtype=np.float64)
         seconds = known[..., ranks - 1] if known.ndim else known
     if seconds.ndim not in (1, 2) or seconds.shape[-1:] != ranks.shape or not seconds.size:
-        _refuse(name, int(ranks[0]), np.shape(seconds))
+        raise ModelError(
+            f'expected one time for each number of ranks from {ranks[0]} for "{name}", found an array of shape '
+            f"{np.shape(seconds)}"
+        )
     rows = np.atleast_2d(seconds)
     wrong = ~(np.isfinite(rows) & (rows > 0)).all(axis=0)
     if wrong.any():
@@ -241,18 +250,19 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
     return rows
 
 
-def without_excluded(problem: Problem) -> list[Problem]:
-    """Divide a problem of one curve each into such that have no excluded split and every other one once."""
-    if problem.samples > 1:
+def without_excluded(problems: Sequence[Problem]) -> list[tuple[Problem, Problem]]:
+    """Divide problems of one curve each into such that have no excluded split and every other one once: whole, part."""
+    whole = problems[0]
+    if whole.samples > 1:
         raise ModelError(
-            f"expected one time for each number of ranks, found {problem.samples} samples; give their means, or the "
+            f"expected one time for each number of ranks, found {whole.samples} samples; give their means, or the "
             "measurements to recommend_split, which draws curves itself"
         )
-    parts = [problem]
-    for split in problem.constraints.excluded:
-        parts = [rest for part in parts for rest in _without(part, split)]
+    parts = [(problem, problem) for problem in problems]
+    for split in whole.constraints.excluded:
+        parts = [(problem, rest) for problem, part in parts for rest in _without(part, split)]
     if not parts:
-        splits = "; ".join(map(counts_text, problem.constraints.excluded))
+        splits = "; ".join(map(counts_text, whole.constraints.excluded))
         raise InfeasibleError(
             f"expected a split beside those that must not be chosen ({splits}), found none within the bounds and the "
             "budget; give more ranks or wider bounds"
@@ -261,22 +271,14 @@ def without_excluded(problem: Problem) -> list[Problem]:
 
 
 def _without(problem: Problem, split: Mapping[str, int]) -> list[Problem]:
-    if not split or not all(any(ranks in o.ranks for o in problem.options[name]) for name, ranks in split.items()):
+    if not split or not all(ranks in problem.options[name].ranks for name, ranks in split.items()):
         return [problem]
     parts = []
-    given: dict[str, tuple[Options, ...]] = {}
+    rest = problem.options
     for name, ranks in split.items():
-        own = problem.options[name]
-        parts.append(replace(problem, options={**problem.options, **given, name: _having(own, ranks, equal=False)}))
-        given[name] = _having(own, ranks, equal=True)
-    return [part for part in parts if any(part.layout.fits(uses) for uses in part.least_uses())]
-
-
-def _having(options: tuple[Options, ...], ranks: int, *, equal: bool) -> tuple[Options, ...]:
-    """Keep one count, or all others, of those versions that have any left."""
-    chosen = [(each, (each.ranks == ranks) == equal) for each in options]
-    return tuple(
-        replace(each, ranks=each.ranks[at], uses=each.uses[at], seconds=each.seconds[:, at])
-        for each, at in chosen
-        if at.any()
-    )
+        option = rest[name]
+        equal = option.ranks == ranks
+        if not equal.all():
+            parts.append(replace(problem, options={**rest, name: option.take(~equal)}))
+        rest = {**rest, name: option.take(equal)}
+    return [part for part in parts if part.is_feasible]

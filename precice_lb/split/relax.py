@@ -3,7 +3,7 @@
 Minimise the window time T over convex combinations of the counts of each participant, subject to every cut of the
 window time at the mean seconds and to the machine's resources at the mean uses. Counts (columns) and cuts (lines) are
 added as they are needed. The dual multipliers of any round give a bound for all splits: the window time is never below
-the cuts' average, nor what is occupied below the average over the turns of a group.
+the cuts' average, nor what is occupied below the average over the combinations of turns.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from precice_lb.schedule import Schedule
-from precice_lb.split.problem import Choice, Curve, Curves, uses_at
+from precice_lb.split.problem import Choice, Curve, costs_at, within
 from precice_lb.split.resources import Layout
 
 Floats = NDArray[np.float64]
@@ -103,13 +104,13 @@ class Multipliers:
 
 @dataclass
 class Best:
-    """The best splits found so far, each as counts by participant."""
+    """The best splits found so far."""
 
     # How many to keep.
     count: int = 1
     # None above this many seconds, if there is such a limit.
     within: float = np.inf
-    splits: list[tuple[float, tuple[tuple[int, int], ...]]] = field(default_factory=list)
+    splits: list[tuple[float, Choice]] = field(default_factory=list)
 
     @property
     def limit(self) -> float:
@@ -118,7 +119,7 @@ class Best:
             return self.within
         return min(self.splits[-1][0] * _LESS, self.within)
 
-    def add(self, seconds: float, choice: tuple[tuple[int, int], ...]) -> None:
+    def add(self, seconds: float, choice: Choice) -> None:
         """Take a split in if it is of interest."""
         if seconds < self.limit and choice not in (known for _, known in self.splits):
             self.splits.append((seconds, choice))
@@ -149,18 +150,12 @@ class _RangeMinimum:
 
 
 class Boxes:
-    """Boxes of splits of one version of each participant that may hold one of interest."""
+    """Boxes of splits that may hold one of interest."""
 
     def __init__(
-        self,
-        versions: Sequence[int],
-        curves: Sequence[Curve],
-        layout: Layout,
-        cuts: Cuts,
-        best: Best,
-        multipliers: Multipliers | None,
+        self, curves: Sequence[Curve], layout: Layout, cuts: Cuts, best: Best, multipliers: Multipliers | None
     ) -> None:
-        self._versions, self._curves, self._layout = versions, curves, layout
+        self._curves, self._layout = curves, layout
         self._cuts, self._best, self._multipliers = cuts, best, multipliers
         count = len(curves)
         self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
@@ -195,15 +190,11 @@ class Boxes:
         self.high = np.concatenate((first, self.high))
         self._shrink()
 
-    def _seconds(self, indices: Integers) -> Floats:
-        return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(self._curves)], axis=1)
-
     def _shrink(self) -> None:
         """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
-        room = self._layout.allowance(uses_at(self._curves, self.low))
-        within = np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(self._curves)], axis=1)
-        fits = (within >= self.low).all(axis=1)
-        self.low, self.high = self.low[fits], np.minimum(self.high, within)[fits]
+        most = within(self._curves, self._layout, self.low)
+        fits = (most >= self.low).all(axis=1)
+        self.low, self.high = self.low[fits], np.minimum(self.high, most)[fits]
         bounds = self._bounds()
         keep = bounds < self._best.limit
         self.low, self.high, bounds = self.low[keep], self.high[keep], bounds[keep]
@@ -215,19 +206,18 @@ class Boxes:
         self.low, self.high, self.bounds = self.low[is_open], self.high[is_open], bounds[is_open]
 
     def _bounds(self) -> Floats:
-        bounds = self._cuts.bound(self._seconds(self.high))
+        bounds = self._cuts.bound(costs_at(self._curves, self.high))
         if self._multipliers is not None:
             reduced = sum(table(self.low[:, i], self.high[:, i]) for i, table in enumerate(self._reduced))
             bounds = np.maximum(bounds, reduced - self._multipliers.capacity)
         return bounds
 
     def _take(self, splits: Integers) -> None:
-        costs = self._seconds(splits)
+        costs = costs_at(self._curves, splits)
         promising = np.flatnonzero(self._cuts.bound(costs) < self._best.limit)
         seconds = self._cuts.seconds(costs[promising])
         for at in np.argsort(seconds, kind="stable")[: self._best.count]:
-            split = splits[promising[at]]
-            self._best.add(float(seconds[at]), tuple(zip(self._versions, split.tolist(), strict=True)))
+            self._best.add(float(seconds[at]), tuple(splits[promising[at]].tolist()))
         # The cut that makes the most promising one worse than it looked serves all boxes from now on.
         if len(promising):
             self._cuts.learn(costs[promising[np.argmin(self._cuts.bound(costs[promising]))]])
@@ -249,133 +239,82 @@ class Relaxation:
     # Resources of each participant in the mixture, shape (participants, kinds).
     use: Floats
 
-    def start(self, curves: Curves) -> Choice:
-        """Round the mixture off: for each participant its cheapest version, and the most counts within its mean use."""
-        start = {}
-        for index, (name, own) in enumerate(curves.items()):
-            version = int(np.argmin([self.multipliers.reduced(index, curve).min() for curve in own]))
-            within = own[version].index_within(np.floor(self.use[index] * (1 + 1e-9)).astype(np.int64))
-            start[name] = (version, max(int(within), 0))
-        return start
+    def start(self, curves: Sequence[Curve]) -> Choice:
+        """Round the mixture off: for each participant the most counts within its mean use."""
+        room = np.floor(self.use * (1 + 1e-9)).astype(np.int64)
+        return tuple(max(int(curve.index_within(most)), 0) for curve, most in zip(curves, room, strict=True))
 
-    def useful(self, curves: Curves, limit: float) -> dict[str, list[Integers]]:
+    def useful(self, curves: Sequence[Curve], limit: float) -> list[Integers]:
         """Find the counts that a split shorter than `limit` may have by their reduced costs: indices on each curve."""
-        useful = {}
-        for index, (name, own) in enumerate(curves.items()):
-            reduced = [self.multipliers.reduced(index, curve) for curve in own]
-            least = min(float(values.min()) for values in reduced)
-            # A little more, so that rounding takes no optimum away.
-            slack = limit - self.bound + 1e-9 * limit
-            useful[name] = [np.flatnonzero(values <= least + slack) for values in reduced]
-        return useful
+        reduced = [self.multipliers.reduced(index, curve) for index, curve in enumerate(curves)]
+        # A little more, so that rounding takes no optimum away.
+        slack = limit - self.bound + 1e-9 * limit
+        return [np.flatnonzero(values <= values.min() + slack) for values in reduced]
 
 
-def relax(curves: Curves, layout: Layout, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
+def relax(curves: Sequence[Curve], layout: Layout, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
     """Solve the linear program in which everyone mixes its counts; the scale is a window time of the right size."""
-    program = _Program(curves, layout, cuts, scale)
+    # Participant and index on its curve.
+    columns = {
+        (i, int(j))
+        for i, curve in enumerate(curves)
+        for j in np.geomspace(1, len(curve.ranks), min(_FIRST, len(curve.ranks))).round() - 1
+    }
     # To begin with, any cut is a bound.
     use = np.zeros((len(curves), len(layout.capacity)))
     multipliers = Multipliers(cuts.matrix[0], use, 0.0)
-    bound = sum(min(float(multipliers.reduced(i, c).min()) for c in own) for i, own in enumerate(curves.values()))
+    bound = sum(float(multipliers.reduced(i, curve).min()) for i, curve in enumerate(curves))
     for _ in range(_ROUNDS):
-        solved = program.solve()
+        solved = _solved(curves, sorted(columns), layout, cuts.matrix, scale)
         if solved is None:
             break
-        value, found, costs, use = solved
-        reduced = [[found.reduced(i, curve) for curve in own] for i, own in enumerate(curves.values())]
-        total = sum(min(float(v.min()) for v in own) for own in reduced) - found.capacity
+        value, prices, costs, use = solved
+        reduced = [prices.reduced(i, curve) for i, curve in enumerate(curves)]
+        total = sum(float(values.min()) for values in reduced) - prices.capacity
         if total > bound:
-            bound, multipliers = total, found
-        grown = program.add([[int(np.argmin(v)) for v in own] for own in reduced])
+            bound, multipliers = total, prices
+        before = len(columns)
+        columns |= {(i, int(values.argmin())) for i, values in enumerate(reduced)}
         # More cuts only make it longer, more columns only shorter: at neither both agree.
-        grown |= cuts.learn(costs)
+        grown = cuts.learn(costs) or len(columns) > before
         if not grown or (value - bound <= tolerance * value and float(cuts.seconds(costs)) <= value * (1 + tolerance)):
             break
     return Relaxation(bound, multipliers, use)
 
 
-class _Program:
-    """The relaxation over the columns found so far, in units of the scale and of the machine."""
+def _solved(
+    curves: Sequence[Curve], columns: Sequence[tuple[int, int]], layout: Layout, cuts: Floats, scale: float
+) -> tuple[float, Multipliers, Floats, Floats] | None:
+    """Solve it over some columns, in units of the scale and of the machine.
 
-    def __init__(self, curves: Curves, layout: Layout, cuts: Cuts, scale: float) -> None:
-        self._curves = [list(own) for own in curves.values()]
-        self._layout, self._cuts, self._scale = layout, cuts, scale
-        # A resource of which there is none needs no unit either.
-        self._unit = np.maximum(layout.capacity, 1).astype(np.float64)
-        # Participant, version and index on the curve.
-        self._columns: set[tuple[int, int, int]] = set()
-        for i, own in enumerate(self._curves):
-            for v, curve in enumerate(own):
-                size = len(curve.ranks)
-                apart = np.unique(np.geomspace(1, size, min(_FIRST, size)).round().astype(int)) - 1
-                self._columns |= {(i, v, int(j)) for j in apart}
-
-    def add(self, cheapest: Sequence[Sequence[int]]) -> bool:
-        """Take the cheapest counts in; whether any is new."""
-        before = len(self._columns)
-        self._columns |= {(i, v, j) for i, own in enumerate(cheapest) for v, j in enumerate(own)}
-        return len(self._columns) > before
-
-    def solve(self) -> tuple[float, Multipliers, Floats, Floats] | None:
-        """Solve it: value, multipliers, and the mean seconds and uses of each participant; None where HiGHS cannot."""
-        columns, matrix, people = sorted(self._columns), self._cuts.matrix, len(self._curves)
-        owner = np.array([i for i, _, _ in columns])
-        seconds = np.array([self._curves[i][v].seconds[j] for i, v, j in columns]) / self._scale
-        uses = np.stack([self._curves[i][v].uses[j] for i, v, j in columns]) / self._unit
-        count, kinds = uses.shape
-        # Variables: the share of each column, what each group occupies of each kind of resource, and the window time.
-        pools = [g for g, turns in enumerate(self._layout.groups) if len(turns) > 1]
-        width = count + len(pools) * kinds + 1
-        work = np.zeros((len(matrix), width))
-        work[:, :count] = matrix[:, owner] * seconds
-        work[:, -1] = -1.0
-        machine = np.zeros((kinds, width))
-        turns: list[Floats] = []
-        for g, group in enumerate(self._layout.groups):
-            for turn in group:
-                member = np.isin(owner, turn)
-                for kind in range(kinds):
-                    if g in pools:
-                        pool = count + pools.index(g) * kinds + kind
-                        line = np.zeros(width)
-                        line[:count][member] = uses[member, kind]
-                        line[pool] = -1.0
-                        turns.append(line)
-                        machine[kind, pool] = 1.0
-                    else:
-                        machine[kind, :count][member] = uses[member, kind]
-        each = np.zeros((people, width))
-        each[owner, np.arange(count)] = 1.0
-        cost = np.zeros(width)
-        cost[-1] = 1.0
-        right = np.concatenate((np.zeros(len(matrix)), self._layout.capacity / self._unit, np.zeros(len(turns))))
-        done = linprog(cost, np.vstack([work, machine, *turns]), right, each, np.ones(people), method="highs")
-        if done.status != 0:
-            return None
-        shares = done.x[:count]
-        mean, use = np.zeros(people), np.zeros((people, kinds))
-        np.add.at(mean, owner, shares * seconds)
-        np.add.at(use, owner, shares[:, None] * uses)
-        multipliers = self._multipliers(np.maximum(-done.ineqlin.marginals, 0.0), kinds)
-        return float(done.fun) * self._scale, multipliers, mean * self._scale, use * self._unit
-
-    def _multipliers(self, marginals: Floats, kinds: int) -> Multipliers:
-        matrix = self._cuts.matrix
-        share, rest = marginals[: len(matrix)], marginals[len(matrix) :]
-        # Rounding must not spoil the proof: shares of the cuts sum to 1, shares of a group's turns to its multiplier.
-        work = share @ matrix / share.sum()
-        machine, rest = rest[:kinds], rest[kinds:]
-        use = np.zeros((len(self._curves), kinds))
-        at = 0
-        for group in self._layout.groups:
-            if len(group) == 1:
-                use[group[0]] = machine
-                continue
-            parts = rest[at : at + len(group) * kinds].reshape(len(group), kinds)
-            at += len(group) * kinds
-            sums = parts.sum(axis=0)
-            parts = np.where(sums > 0, parts / np.where(sums > 0, sums, 1.0), 1.0 / len(group)) * machine
-            for turn, part in zip(group, parts, strict=True):
-                use[turn] = part
-        capacity = float(machine @ (self._layout.capacity / self._unit)) * self._scale
-        return Multipliers(work, use * self._scale / self._unit, capacity)
+    Give value, multipliers, and the mean seconds and uses of owned participant; None where HiGHS cannot.
+    """
+    # A resource of which there is none needs no unit either.
+    unit = np.maximum(layout.capacity, 1).astype(np.float64)
+    owner = np.array([i for i, _ in columns])
+    seconds = np.array([curves[i].seconds[j] for i, j in columns]) / scale
+    uses = np.stack([curves[i].uses[j] for i, j in columns]) / unit
+    # Who stands beside whom, in owned combination of turns: what all of them take at most is what is occupied.
+    beside = np.array([np.isin(range(len(curves)), np.concatenate(turns)) for turns in product(*layout.groups)])
+    capacity = np.tile(layout.capacity / unit, len(beside))
+    # Variables: the share of owned column, and the window time.
+    work = np.hstack([cuts[:, owner] * seconds, np.full((len(cuts), 1), -1.0)])
+    machine = (beside[:, None, owner] * uses.T).reshape(len(capacity), -1)
+    owned = np.arange(len(curves))[:, None] == owner
+    lines = np.vstack([work, np.pad(machine, ((0, 0), (0, 1)))])
+    right = np.concatenate((np.zeros(len(cuts)), capacity))
+    cost = np.append(np.zeros(len(columns)), 1.0)
+    whole = np.pad(owned.astype(np.float64), ((0, 0), (0, 1)))
+    done = linprog(cost, lines, right, whole, np.ones(len(curves)), method="highs")
+    if done.status != 0:
+        return None
+    mean, use = owned @ (done.x[:-1] * seconds), owned @ (done.x[:-1, None] * uses)
+    marginals = np.maximum(-done.ineqlin.marginals, 0.0)
+    share, prices = marginals[: len(cuts)], marginals[len(cuts) :]
+    # Rounding must not spoil the proof: shares of the cuts sum to 1.
+    multipliers = Multipliers(
+        share @ cuts / share.sum(),
+        beside.T @ prices.reshape(len(beside), -1) * scale / unit,
+        float(prices @ capacity) * scale,
+    )
+    return float(done.fun) * scale, multipliers, mean * scale, use * unit

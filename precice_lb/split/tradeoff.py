@@ -13,7 +13,17 @@ from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.recorded import Coupling
-from precice_lb.split.problem import Choice, Curves, Problem, Times, problem_of, split_of, uses_of, without_excluded
+from precice_lb.split.problem import (
+    Choice,
+    Curve,
+    Problem,
+    Times,
+    problems_of,
+    ranks_of,
+    uses_at,
+    uses_of,
+    without_excluded,
+)
 from precice_lb.split.solve import Solver
 
 #: Budgets that are solved for, unless others are asked for.
@@ -22,9 +32,6 @@ BUDGETS = 64
 _SWEPT = 4096
 # How far below the line a knee is at least: whole ranks make smaller dents.
 _KNEE = 0.02
-# A choice, and what is not proven of it.
-_Gapped = tuple[Choice, float]
-_Choices = tuple[Problem, Curves, list[_Gapped]]
 
 
 @dataclass(frozen=True)
@@ -146,86 +153,75 @@ def tradeoff_curve(
     InfeasibleError, ModelError
         As `optimize_split`.
     """
-    problem = problem_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-    parts = without_excluded(problem)
+    parts = [
+        part
+        for _, part in without_excluded(
+            problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
+        )
+    ]
     smallest = min(part.smallest_budget for part in parts)
     if budgets is not None:
         wrong = [b for b in budgets if not smallest <= b <= budget]
         if wrong or not len(budgets):
             raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
-    return TradeoffCurve(_points([_choices(part, budget, budgets) for part in parts]))
-
-
-def _choices(problem: Problem, budget: int, budgets: Sequence[int] | None) -> _Choices:
-    """Solve for every budget that suffices."""
-    curves, smallest = problem.curves(), problem.smallest_budget
-    choices: list[_Gapped]
-    if budgets is not None:
-        choices = _one_by_one(problem, curves, sorted({each for each in budgets if each >= smallest}))
-    elif problem.schedule.is_maximum and len(problem.machine.capacity) == 1 and budget <= _SWEPT:
-        choices = _sweep(problem, curves)
+    elif parts[0].schedule.is_maximum and len(parts[0].machine.capacity) == 1 and budget <= _SWEPT:
+        swept = [point for part in parts for point in _sweep(part)]
+        return TradeoffCurve(_fastest(sorted(swept, key=lambda point: (point.cores, point.window_seconds))))
+    elif budget - smallest < BUDGETS:
+        budgets = range(smallest, budget + 1)
     else:
-        ladder = np.unique(np.geomspace(smallest, budget, min(BUDGETS, budget - smallest + 1)).round().astype(int))
-        ladder = np.arange(smallest, budget + 1) if budget - smallest < BUDGETS else ladder
-        choices = _one_by_one(problem, curves, ladder.tolist())
-    return problem, curves, choices
+        budgets = np.geomspace(smallest, budget, BUDGETS).round().astype(int).tolist()
+    return TradeoffCurve(_fastest([_best(parts, rung) for rung in sorted(set(budgets))]))
 
 
-def _one_by_one(problem: Problem, curves: Curves, budgets: Sequence[int]) -> list[_Gapped]:
-    found = [Solver(problem, budget, quick=True).solve(curves) for budget in budgets]
-    return [(one.choice, max(one.seconds / one.bound - 1.0, 0.0)) for one in found]
+def _best(parts: Sequence[Problem], budget: int) -> TradeoffPoint:
+    """Solve for one budget."""
+    solutions = []
+    for problem in parts:
+        if problem.smallest_budget <= budget:
+            curves = problem.curves()
+            solutions.append((Solver(problem, budget, quick=True).solve(curves), problem, curves))
+    solution, problem, curves = min(solutions, key=lambda entry: entry[0].seconds)
+    gap = solution.seconds / min(one.bound for one, _, _ in solutions) - 1.0
+    return _point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0))
 
 
-def _sweep(problem: Problem, curves: Curves) -> list[_Gapped]:
+def _sweep(problem: Problem) -> list[TradeoffPoint]:
     """Find the smallest counts for every makespan that the curves know and the machine allows."""
-    weighted = Solver(problem).weighted(curves)
-    spans = np.unique(np.concatenate([curve.seconds for own in weighted.values() for curve in own]))
-    least = max(min(curve.seconds[-1] for curve in own) for own in weighted.values())
-    spans = spans[spans >= least]
-    columns, picks = [], []
-    for own in weighted.values():
-        reached = np.stack([np.searchsorted(-curve.seconds, -spans) for curve in own])
-        uses = np.full(reached.shape, np.iinfo(np.int64).max)
-        for v, curve in enumerate(own):
-            known = reached[v] < len(curve.ranks)
-            uses[v, known] = curve.uses[reached[v, known], 0]
-        pick = np.argmin(uses, axis=0)
-        picks.append((pick, np.take_along_axis(reached, pick[None], axis=0)[0]))
-        columns.append(uses.min(axis=0))
-    totals = problem.layout.total(np.stack(columns, axis=1)[..., None])
+    curves, solver = problem.curves(), Solver(problem)
+    weighted = solver.weighted(curves)
+    spans = np.unique(np.concatenate([curve.seconds for curve in weighted]))
+    spans = spans[spans >= max(curve.seconds[-1] for curve in weighted)]
+    indices = np.stack([np.searchsorted(-curve.seconds, -spans) for curve in weighted], axis=1)
+    totals = problem.layout.total(uses_at(curves, indices))[:, 0]
     # Of makespans that need the same the shortest; the longest first.
-    fits = np.flatnonzero(totals[:, 0] <= problem.layout.capacity[0])
-    _, first = np.unique(totals[fits, 0], return_index=True)
-    return [
-        ({name: (int(pick[at]), int(index[at])) for name, (pick, index) in zip(curves, picks, strict=True)}, 0.0)
-        for at in fits[first]
-    ]
+    fits = np.flatnonzero(totals <= problem.layout.capacity[0])
+    _, first = np.unique(totals[fits], return_index=True)
+    choices = [tuple(indices[index].tolist()) for index in fits[first]]
+    return [_point(problem, curves, choice, solver.seconds(curves, choice)) for choice in choices]
 
 
-def _points(found: Sequence[_Choices]) -> tuple[TradeoffPoint, ...]:
-    """Make points of the choices, those that are no faster than a cheaper one left out."""
-    every = [_point(problem, curves, *each) for problem, curves, choices in found for each in choices]
-    if len(found) > 1:
-        every.sort(key=lambda point: (point.cores, point.window_seconds))
+def _fastest(every: Sequence[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
+    """Leave out points that are no faster than a cheaper one."""
     points: list[TradeoffPoint] = []
     for point in every:
         while points and points[-1].cores >= point.cores and points[-1].window_seconds >= point.window_seconds:
             points.pop()
-        if points and points[-1].window_seconds <= point.window_seconds * (1 + 1e-12):
-            continue
-        points.append(point)
+        if not points or points[-1].window_seconds > point.window_seconds * (1 + 1e-12):
+            points.append(point)
     cheapest = min(point.core_hours for point in points)
     return tuple(replace(point, efficiency=cheapest / point.core_hours) for point in points)
 
 
-def _point(problem: Problem, curves: Curves, choice: Choice, gap: float) -> TradeoffPoint:
-    split = split_of(curves, choice)
-    seconds, total = problem.window_seconds(split), problem.layout.total(uses_of(curves, choice))
+def _point(
+    problem: Problem, curves: Sequence[Curve], choice: Choice, seconds: float, gap: float = 0.0
+) -> TradeoffPoint:
+    total = problem.layout.total(uses_of(curves, choice))
     cores = problem.machine.cores(total)
     return TradeoffPoint(
         budget=problem.machine.budget_for(total) or 0,
-        split={name: ranks for name, (_, ranks) in split.items()},
-        versions={name: version for name, (version, _) in split.items() if version},
+        split=dict(zip(problem.options, ranks_of(curves, choice), strict=True)),
+        versions=problem.versions,
         cores=cores,
         window_seconds=seconds,
         core_hours=seconds * cores / 3600.0,

@@ -11,7 +11,7 @@ import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
 from precice_lb.calibrate import CalibrationDesign, Event, load_campaign, read_study, run_campaign
-from precice_lb.calibrate.evidence import failed_splits
+from precice_lb.calibrate.result import failed_splits
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.recommend import recommend

@@ -14,7 +14,7 @@ from precice_lb.calibrate import Event, Launcher, RunPlan, Study, Task, read_stu
 from precice_lb.calibrate.design_study import StudyDesign
 from precice_lb.calibrate.evidence import wrong_size
 from precice_lb.calibrate.launchers.local import MPIFamily, available_cores, disjoint_hosts
-from precice_lb.calibrate.launchers.slurm import SlurmLauncher, holder_options, resource_options
+from precice_lb.calibrate.launchers.slurm import SlurmLauncher, resource_options
 from precice_lb.calibrate.prepare import tasks_of
 from precice_lb.calibrate.state import CampaignState
 from precice_lb.calibrate.versions import constraints_of
@@ -244,8 +244,8 @@ def test_slurm_is_asked_for_cores_of_threads() -> None:
     assert resource_options(own_nodes, ()) == [["--nodes=3", "--ntasks-per-node=2", "--cpus-per-task=8"]]
     one_each = [["--a", "--ntasks=24", "--cpus-per-task=1"], ["--a", "--ntasks=1", "--cpus-per-task=8"]]
     assert resource_options(tasks((24, 1), (1, 8), options=("--a",)), ()) == one_each
-    assert holder_options(tasks((24, 1), (1, 8)), 32, ()) == [["--ntasks=4", "--cpus-per-task=8"]]
-    assert holder_options(tasks((3, 1), (1, 2)), 5, ()) == [["--ntasks=3", "--cpus-per-task=2"]]
+    assert resource_options(tasks((24, 1), (1, 8)), (), 32) == [["--ntasks=4", "--cpus-per-task=8"]]
+    assert resource_options(tasks((3, 1), (1, 2)), (), 5) == [["--ntasks=3", "--cpus-per-task=2"]]
     both = tasks((24, 1), (1, 8))
     assert "--nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 --cpus-per-task=8 " in " ".join(
         SlurmLauncher().command(RunPlan("run", Path(), both), both[1])

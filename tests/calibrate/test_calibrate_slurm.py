@@ -17,7 +17,7 @@ from conftest import FULL_COUNTS
 from slurm_helpers import ask, wait_until
 
 from precice_lb.calibrate import CampaignResult, Event, read_study, run_campaign
-from precice_lb.calibrate.launch_scripts import write_scripts
+from precice_lb.calibrate.launch import write_scripts
 from precice_lb.cli import main
 from precice_lb.dataset import load_measurements
 from precice_lb.exceptions import CalibrationError

@@ -271,7 +271,7 @@ def test_only_versions_that_may_be_the_best_are_measured_on(tmp_path: Path, monk
 
 
 def test_what_failed_with_one_version_is_not_said_of_the_other(tmp_path: Path) -> None:
-    from precice_lb.calibrate.evidence import failed_splits
+    from precice_lb.calibrate.result import failed_splits
     from precice_lb.calibrate.state import RunRecord
 
     def run(number: int, version: str, outcome: Any) -> RunRecord:

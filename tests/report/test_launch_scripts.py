@@ -14,7 +14,7 @@ from calibrate_helpers import write_case, write_study
 from report_helpers import refused
 
 from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launch_scripts import write_scripts
+from precice_lb.calibrate.launch import write_scripts
 from precice_lb.calibrate.launchers.local import available_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError

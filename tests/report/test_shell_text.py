@@ -14,7 +14,7 @@ from calibrate_helpers import launcher_of, write_case
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from precice_lb.calibrate.launch_scripts import write_scripts
+from precice_lb.calibrate.launch import write_scripts
 from precice_lb.calibrate.launchers.slurm import SlurmLauncher
 from precice_lb.calibrate.launchers.template import TemplateLauncher
 from precice_lb.calibrate.plan import RunPlan

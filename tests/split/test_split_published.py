@@ -17,7 +17,7 @@ from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend.limits import proportional_split
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split
-from precice_lb.split.problem import Problem, problem_of, uses_at
+from precice_lb.split.problem import Problem, problems_of, uses_at
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -95,11 +95,12 @@ def test_cime_example_with_the_default_learner() -> None:
     assert by_lines == pytest.approx(23.943355, rel=0.01)
 
 
-def _fitting(problem: Problem) -> int:
+def _fitting(problems: list[Problem]) -> int:
     """How many of all splits within the bounds fit the machine."""
-    counts = np.meshgrid(*(np.arange(len(o.ranks)) for (o,) in problem.options.values()))
+    (problem,) = problems
+    counts = np.meshgrid(*(np.arange(len(o.ranks)) for o in problem.options.values()))
     indices = np.stack([each.ravel() for each in counts], axis=1)
-    return int(problem.layout.fits(uses_at([o for (o,) in problem.options.values()], indices)).sum())
+    return int(problem.layout.fits(uses_at([*problem.options.values()], indices)).sum())
 
 
 @pytest.mark.parametrize(("budget", "count"), [(4, 3), (7, 2), (9, 4), (12, 3), (20, 2)])
@@ -107,20 +108,20 @@ def test_schroeder_theorems_count_the_assignments(budget: int, count: int) -> No
     """Theorem 1: C(P-1, N-1) splits of all P ranks. Theorem 2: C(P, N) splits of at most P ranks."""
     names = [f"S{i}" for i in range(count)]
     times = {name: 1.0 / np.arange(1, budget + 1) for name in names}
-    problem = problem_of(times, budget, Schedule.parallel(names))
+    problem = problems_of(times, budget, Schedule.parallel(names))
     compared = _fitting(problem)
     assert compared == math.comb(budget, count)
     everything = [s for s in product(range(1, budget + 1), repeat=count) if sum(s) == budget]
     assert len(everything) == math.comb(budget - 1, count - 1)
     # The difference of the two theorems at P and P - 1 is what uses all P ranks.
-    fewer = problem_of(times, budget - 1, Schedule.parallel(names)) if budget > count else None
+    fewer = problems_of(times, budget - 1, Schedule.parallel(names)) if budget > count else None
     assert compared - (_fitting(fewer) if fewer else 0) == len(everything)
 
 
 def test_schroeder_example_of_a_thousand_ranks() -> None:
     # Of section 1.3.1: with N = 2 and P = 1000 there are 999 assignments of all ranks.
     times = {name: 1.0 / np.arange(1, 1001) for name in "AB"}
-    both = [_fitting(problem_of(times, budget, Schedule.parallel("AB"))) for budget in (999, 1000)]
+    both = [_fitting(problems_of(times, budget, Schedule.parallel("AB"))) for budget in (999, 1000)]
     assert both[1] - both[0] == 999
     assert both[1] == math.comb(1000, 2)
 

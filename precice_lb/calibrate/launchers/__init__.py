@@ -17,23 +17,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import LOG_PART, Outcome, run_processes, strays
 from precice_lb.calibrate.schedulers import Scheduler, follow, job_lines
+from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.names import say
 from precice_lb.plugins import LAUNCHERS, close_match
 from precice_lb.plural import plural
 
-__all__ = ["Launcher", "OneOrMore", "Text", "Texts", "keys_of", "launcher_from"]
-
-Text = Annotated[str, Field(min_length=1)]
-Texts = tuple[Text, ...]
-OneOrMore = Annotated[int, Field(ge=1)]
+__all__ = ["Launcher", "keys_of", "launcher_from"]
 
 
 @dataclass(kw_only=True)
@@ -324,8 +321,8 @@ class ProgramLauncher(Launcher):
     """
 
     program: Text | None = None
-    arguments: Texts = ()
-    ranks_per_node: OneOrMore | None = None
+    arguments: tuple[Text, ...] = ()
+    ranks_per_node: Whole | None = None
     pin: bool = True
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from precice_lb.calibrate.launchers import ProgramLauncher, Text, Texts
+from precice_lb.calibrate.launchers import ProgramLauncher
 from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import Outcome
 from precice_lb.calibrate.schedulers import JOB_LOG, LostError, insist
@@ -26,6 +26,7 @@ from precice_lb.calibrate.schedulers.slurm import (
     scontrol,
     without_slurm_options,
 )
+from precice_lb.case.tables import Options, Text
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plural import plural
 
@@ -59,21 +60,28 @@ def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
     return [option for option in ours if said.isdisjoint(named([option]))]
 
 
-def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[str]]:
+def resource_options(tasks: Sequence[Task], common: Sequence[str], cores: int | None = None) -> list[list[str]]:
     """Return the options that ask for a run's nodes and tasks, one list per component of the job.
 
-    The study's own, ``common`` to all, are completed, and refused where a rank would not get a core.
+    The study's own, ``common`` to all, are completed, and refused where a rank would not get a core. With ``cores``
+    every split of so many finds its place whose participants have no more ranks than these.
     """
     if not is_heterogeneous(tasks):
-        return [_placed(tasks, common)]
+        return [_placed(tasks, common, cores)]
     return [_placed([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
 
 
-def _placed(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
-    block = _block(tasks)
-    # A block may have cores left that are too few for another rank's threads.
-    blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
-    return _completed(own, _size(blocks, tasks, total_nodes(tasks)))
+def _placed(tasks: Sequence[Task], own: Sequence[str], cores: int | None = None) -> list[str]:
+    block, nodes = _block(tasks), total_nodes(tasks)
+    if cores is None:
+        # A block may have cores left that are too few for another rank's threads.
+        blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
+    else:
+        blocks = -(-cores // block)
+        # Every participant but one may leave a node partly empty.
+        most = -(-cores // min(task.ranks_per_node or 1 for task in tasks)) + len(tasks) - 1
+        nodes = nodes and min(most, nodes)
+    return _completed(own, _size(blocks, tasks, nodes))
 
 
 def _completed(own: Sequence[str], size: Sequence[str]) -> list[str]:
@@ -120,9 +128,10 @@ def _size(blocks: int, tasks: Sequence[Task], nodes: int | None) -> list[str]:
     return [f"--nodes={nodes}", f"--ntasks-per-node={on_node // block}", f"--cpus-per-task={block}"]
 
 
-def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> str:
-    """Return the ``#SBATCH`` lines: ``common`` for the job, then the components of a heterogeneous one."""
-    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in common)]
+def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> str:
+    """Return the ``#SBATCH`` lines of a job, which may have several components."""
+    options = [f"--job-name={name}", f"--output={shlex.quote(output)}", "--no-requeue"]
+    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options)]
     for index, component in enumerate(components):
         lines += ["#SBATCH hetjob"] if index else []
         # Else a hardware thread counts as a core.
@@ -130,17 +139,6 @@ def job_header(components: Sequence[Sequence[str]], common: Sequence[str]) -> st
     if broken := next((line for line in lines if not line.isprintable()), None):
         raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
-
-
-def holder_options(largest: Sequence[Task], cores: int, common: Sequence[str]) -> list[list[str]]:
-    """Return the options of a job in which every split of so many cores finds its place, like `resource_options`."""
-    if is_heterogeneous(largest):
-        return resource_options(largest, common)
-    nodes = total_nodes(largest)
-    if nodes is not None:
-        # Every participant but one may leave a node partly empty.
-        nodes = min(-(-cores // min(task.ranks_per_node or 1 for task in largest)) + len(largest) - 1, nodes)
-    return [_completed(common, _size(-(-cores // _block(largest)), largest, nodes))]
 
 
 def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
@@ -243,9 +241,9 @@ class SlurmLauncher(StepLauncher):
         How long a job that the full queue refuses is submitted again.
     """
 
-    options: tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...] = ()
+    options: Options = ()
     allocation: Literal["run", "campaign"] = "run"
-    setup: Texts = ()
+    setup: tuple[Text, ...] = ()
     submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
     _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
@@ -269,21 +267,17 @@ class SlurmLauncher(StepLauncher):
 
     def header(self, plan: RunPlan) -> str:
         """Return the ``#SBATCH`` lines of a run."""
-        common = [
-            f"--job-name={self.job_name(plan)}",
-            f"--output={shlex.quote(str(plan.directory / JOB_LOG))}",
-            "--no-requeue",
-        ]
         limit = f"--time={math.ceil(plan.time_limit_seconds / 60)}"
         components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
-        return f"{job_header(components, common)}\n{UNSET_OPTIONS}"
+        return f"{job_header(self.job_name(plan), str(plan.directory / JOB_LOG), components)}\n{UNSET_OPTIONS}"
 
     def holder(self) -> str:
         """Return the script of the job that holds the allocation for all runs; empty where each run is a job."""
         if self.scheduler is not None:
             return ""
-        common = [f"--job-name={self.label}", "--output=/dev/null", "--no-requeue"]
-        return f"{job_header(holder_options(*self._largest, self.options), common)}\nexec sleep infinity\n"
+        tasks, cores = self._largest
+        header = job_header(self.label, "/dev/null", resource_options(tasks, self.options, cores))
+        return f"{header}\nexec sleep infinity\n"
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse options of the job in which a split has no room."""
@@ -297,7 +291,7 @@ class SlurmLauncher(StepLauncher):
         """Submit the run and wait for its end; or run it in the campaign's allocation."""
         if self.scheduler is not None:
             return super().run(plan, note, job)
-        self._hold()
+        self._hold(plan)
         note(self.job or "")
         outcome = super().run(plan, note)
         # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
@@ -322,13 +316,13 @@ class SlurmLauncher(StepLauncher):
         if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
             self.slurm.cancel(left)
 
-    def _hold(self) -> None:
+    def _hold(self, plan: RunPlan) -> None:
         """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
         self.job = self.slurm.find(self.label)
         if self.job is None:
             script = self.directory / f"{self.label}.sh"
             script.write_text(self.holder(), encoding="utf-8")
-            self.job = self.slurm.submit_script(script)
+            self.job = self.slurm.submit(plan, script)
         while "RUNNING" not in (states := self._states()):
             if self.slurm.usable.isdisjoint(states):
                 raise LostError(self._gone(states))

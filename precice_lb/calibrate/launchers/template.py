@@ -6,14 +6,15 @@ import math
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.calibrate.launchers import Launcher, OneOrMore, Text, Texts
+from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
 from precice_lb.calibrate.processes import start_process, stop_processes
 from precice_lb.calibrate.schedulers import JOB_LOG, Scheduler, job_lines
+from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
@@ -56,12 +57,12 @@ class TemplateLauncher(Launcher):
     """
 
     participant: Text
-    ranks_per_node: OneOrMore | None = None
+    ranks_per_node: Whole | None = None
     script: Path | None = None
     submit: Text | None = None
     cancel: Text | None = None
     job_number: Text | None = None
-    setup: Texts = ()
+    setup: tuple[Text, ...] = ()
     many_nodes = True
 
     def __post_init__(self) -> None:
@@ -75,8 +76,17 @@ class TemplateLauncher(Launcher):
             _check("submit", self.submit, self._values(_ANY))
         if self.cancel is not None:
             _check("cancel", self.cancel, {"job"})
-        if self.job_number is not None:
-            _check_pattern(self.job_number)
+        try:
+            groups = re.compile(self.job_number or "()").groups
+        except re.error as error:
+            raise StudyError(
+                f"launcher.job_number: expected a regular expression, found {self.job_number!r}: {error}"
+            ) from error
+        if groups != 1:
+            raise StudyError(
+                "launcher.job_number: expected one group in parentheses, which is the number, found "
+                f"{groups} in {self.job_number!r}"
+            )
 
     def locate(self) -> None:
         """Take runs as jobs, where the study says how they are submitted."""
@@ -88,7 +98,7 @@ class TemplateLauncher(Launcher):
             raise CalibrationError(f"launcher.script: {self.script} cannot be read: {error}") from error
         if "{participants}" not in self._template:
             raise CalibrationError(f"launcher.script: {self.script} has no line {{participants}}")
-        self.scheduler = SubmitCommand(self.submission, self.cancel, self.job_number)
+        self.scheduler = SubmitCommand(self)
 
     def job_script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
@@ -165,17 +175,6 @@ def _check(key: str, text: str, known: Collection[str]) -> None:
         raise StudyError(f"launcher.{key}: {error}") from error
 
 
-def _check_pattern(text: str) -> None:
-    try:
-        groups = re.compile(text).groups
-    except re.error as error:
-        raise StudyError(f"launcher.job_number: expected a regular expression, found {text!r}: {error}") from error
-    if groups != 1:
-        raise StudyError(
-            f"launcher.job_number: expected one group in parentheses, which is the number, found {groups} in {text!r}"
-        )
-
-
 def job_number(said: str, pattern: str | None = None) -> str | None:
     """Return the number of a job in what a submission said: by the user's own pattern, or as batch systems say it.
 
@@ -187,19 +186,19 @@ def job_number(said: str, pattern: str | None = None) -> str | None:
 
 
 class SubmitCommand(Scheduler):
-    """``submit`` and ``cancel`` of a template; ``pattern`` finds the job's number in what ``submit`` prints."""
+    """``submit`` and ``cancel`` of a template."""
 
     longest_pause = 1.0
     resumes = False
 
-    def __init__(self, submission: Callable[[RunPlan], list[str]], cancel: str | None, pattern: str | None) -> None:
-        self._submission, self._cancel, self._pattern = submission, cancel, pattern
-        self.cancels = cancel is not None
+    def __init__(self, launcher: TemplateLauncher) -> None:
+        self._launcher = launcher
+        self.cancels = launcher.cancel is not None
         self._running: dict[str, tuple[subprocess.Popen[bytes], list[str], str]] = {}
 
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Start the command; the job is known by its log."""
-        tokens, log = self._submission(plan), plan.directory / JOB_LOG
+        tokens, log = self._launcher.submission(plan), plan.directory / JOB_LOG
         try:
             process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
@@ -215,15 +214,15 @@ class SubmitCommand(Scheduler):
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
         try:
-            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"), self._pattern)
+            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"), self._launcher.job_number)
         except OSError:
             return None
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""
-        if self._cancel is None:
+        if self._launcher.cancel is None:
             return
-        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._cancel)]
+        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel)]
         try:
             subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -69,9 +69,8 @@ def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without what a surrounding job has put there, which a submitted job would inherit."""
-    return {
-        name: value for name, value in environment.items() if not name.startswith(("SLURM_", "SLURMD_", "SRUN_"))
-    } | {name: value for name, value in environment.items() if name in {"SLURM_CONF", "SLURM_CLUSTERS"}}
+    kept, left_out = {"SLURM_CONF", "SLURM_CLUSTERS"}, ("SLURM_", "SLURMD_", "SRUN_")
+    return {name: value for name, value in environment.items() if name in kept or not name.startswith(left_out)}
 
 
 def _ask(
@@ -113,17 +112,13 @@ class SlurmScheduler(Scheduler):
         return [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
 
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Submit a run and return the job's number."""
-        return self.submit_script(script)
-
-    def submit_script(self, script: Path) -> str:
-        """Submit a script and return the job's number."""
+        """Submit the script of a run, or of the allocation of all, and return the job's number."""
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        said = self._accepted(script, name)
+        said = self._accepted(script, name).strip()
         # "number" or "number;cluster", behind what the site's plugins may say.
-        job = (said.strip().splitlines() or [""])[-1].partition(";")[0]
+        job = said.rpartition("\n")[2].partition(";")[0]
         if not job.isdigit():
-            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said.strip()!r}")
+            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said!r}")
         return job
 
     def _accepted(self, script: Path, name: str) -> str:
