@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Program
+from precice_lb.schedule.program import Channel, Program
 
 Floats = NDArray[np.float64]
 
@@ -81,29 +81,30 @@ class EventGraph:
 
     def _add_nodes(self, programs: Mapping[str, Program]) -> list[_Edge]:
         edges: list[_Edge] = []
-        sends: dict[object, list[int]] = defaultdict(list)
-        receives: dict[object, list[int]] = defaultdict(list)
-        offset: dict[object, int] = defaultdict(int)
+        sends: dict[Channel, list[int]] = defaultdict(list)
+        receives: dict[Channel, list[int]] = defaultdict(list)
+        offset: dict[Channel, int] = defaultdict(int)
         for column, program in enumerate(programs.values()):
             for step in program.initial:
-                offset[step.channel] += 1 if step.kind == "receive" else -1
+                if step.channel is not None:
+                    offset[step.channel] += 1 if step.kind == "receive" else -1
             begin = len(self._work)
             for step in program.window:
                 node = len(self._work)
                 self._work.append(column if step.kind == "work" else -1)
                 self._share.append(step.share)
                 self._owner.append(column)
-                if step.kind != "work":
+                if step.channel is not None:
                     (sends if step.kind == "send" else receives)[step.channel].append(node)
                 if node > begin:
                     edges.append(_Edge(node - 1, node, 0))
             edges.append(_Edge(len(self._work) - 1, begin, 1))
-        for channel, targets in receives.items():
-            sources = sends[channel]
+        for channel in {**sends, **receives}:
+            sources, targets = sends[channel], receives[channel]
             if len(sources) != len(targets):
                 raise ScheduleError(
-                    f"expected as many messages sent as received per window on {channel}, "
-                    f"found {len(sources)} and {len(targets)}"
+                    f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other '
+                    f"that receive, found {len(sources)} and {len(targets)}; trace whole cycles of both"
                 )
             for i, target in enumerate(targets):
                 later, j = divmod(i + offset[channel], len(targets))

@@ -7,7 +7,7 @@ configuration say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,11 +102,7 @@ def _trace(program: Program, seconds: NDArray[np.float64]) -> Trace:
         else:
             points.append(_point(step, since))
             since = 0.0
-    return Trace(tuple(points), since, tuple(_points(program.initial)))
-
-
-def _points(steps: Iterable[Operation]) -> list[Point]:
-    return [_point(step, 0.0) for step in steps if step.kind != "work"]
+    return Trace(tuple(points), since, tuple(_point(step, 0.0) for step in program.initial))
 
 
 def _point(step: Operation, seconds: float) -> Point:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Channel, Operation, Program, receives, sends
+from precice_lb.schedule.program import Operation, Program, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
 Kind = Literal["exchange", "send", "receive"]
@@ -151,7 +151,6 @@ def schedule_of_traces(
             steps += sends(_END, name, others) + receives(_END, name, others)
         initial = [step for point in trace.initial for step in _steps(name, point, 0.0, traces)]
         programs[name] = Program(initial, steps)
-    _check_pairs(programs)
     return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0), windows)
 
 
@@ -167,20 +166,6 @@ def _steps(name: str, point: Point, scale: float, traces: Mapping[str, Trace]) -
     if point.kind != "send":
         steps += receives(_DATA, name, point.partners)
     return steps
-
-
-def _check_pairs(programs: Mapping[str, Program]) -> None:
-    counts: dict[Channel, list[int]] = {}
-    for program in programs.values():
-        for step in program.window:
-            if step.channel is not None:
-                counts.setdefault(step.channel, [0, 0])[step.kind == "receive"] += 1
-    for channel, (sent, received) in counts.items():
-        if sent != received:
-            raise ScheduleError(
-                f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other that '
-                f"receive, found {sent} and {received}; trace whole cycles of both"
-            )
 
 
 class AutomaticPredictor:
