@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 
 from precice_lb.calibrate.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.load import at_present_load, change_seconds, known_seconds, measured_ratio, window_times
+from precice_lb.chain.load import Array, at_present_load, change_seconds, known_seconds, measured_ratio, window_times
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
 from precice_lb.recommend import recommend
-from precice_lb.recommend.limits import limits_of
+from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Split = dict[str, int]
 
@@ -91,11 +90,10 @@ class Question:
         return self.schedule.participants
 
     @cached_property
-    def counts(self) -> dict[str, list[int]]:
-        """The rank counts of each participant within bounds."""
-        constraints = Constraints(allow=self.allow)
-        limits = limits_of(self.names, self.budget, self.lowest, self.highest, constraints)
-        return {name: counts.tolist() for name, counts in limits.counts.items()}
+    def limits(self) -> Limits:
+        """What bounds the splits."""
+        constraints = Constraints(allow=self.allow, excluded=self.failed)
+        return limits_of(self.names, self.budget, self.lowest, self.highest, constraints)
 
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split."""
@@ -104,7 +102,7 @@ class Question:
     def problem(self, split: Mapping[str, int]) -> str:
         """Say why a split cannot be run; empty where it can."""
         for name in self.names:
-            if split[name] not in self.counts[name]:
+            if split[name] not in self.limits.counts[name]:
                 return f"{name} may not have {count_text(name, split[name], self.layouts)}"
         if (ranks := sum(split.values())) > self.budget:
             return f"{plural(ranks, 'core' if self.layouts else 'rank')} are above the budget of {self.budget}"
@@ -150,10 +148,8 @@ def _without_curves(present: Split, unknown: Sequence[str], question: Question) 
     why = f"the compute time of {', '.join(unknown)} is not known"
     if not (problem := question.problem(present)):
         return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
-    constraints = Constraints(allow=question.allow, excluded=question.failed)
     try:
-        limits = limits_of(question.names, question.budget, question.lowest, question.highest, constraints)
-        _, even = limits.in_proportion(dict.fromkeys(question.names, 1.0))
+        _, even = question.limits.in_proportion(dict.fromkeys(question.names, 1.0))
     except InfeasibleError as error:
         raise _nothing_left(question) from error
     return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
@@ -223,6 +219,7 @@ class _Choice:
         move = max(sure, key=lambda each: each.saving, default=None)
         if back := self._back(move):
             return back
+        here = f"{self.stays.mean():.4g} s with {self.question.text(self.present)}"
         least = move.saving if move else 0.0
         teaching = [
             each
@@ -233,14 +230,10 @@ class _Choice:
         ]
         if teaching:
             teaches = max(teaching, key=lambda each: each.learning)
-            return Decision(
-                teaches.split,
-                "learn",
-                f"learn at {self._expected(teaches)}, {self._here()}: with what it teaches, "
-                f"{self._saves(teaches.learning)}",
-            )
+            text = f"learn at {self._expected(teaches)}, {here}: with what it teaches, {self._saves(teaches.learning)}"
+            return Decision(teaches.split, "learn", text)
         if move:
-            text = f"move to {self._expected(move)}, {self._here()}: {self._saves(move.saving)}, "
+            text = f"move to {self._expected(move)}, {here}: {self._saves(move.saving)}, "
             return Decision(move.split, "move", text + f"and pays with {100 * move.probability:.0f} %")
         return self._stay(options)
 
@@ -259,7 +252,7 @@ class _Choice:
         present, problem = self.measured.get(tuple(self.present.values())), self.question.problem(self.present)
         found = []
         for at, ranks in enumerate(posterior.splits.tolist()):
-            split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
+            split, known = self._split(ranks), self.measured.get(tuple(ranks))
             slower = known is not None and present is not None and known.window >= present.window
             if split == self.present or (slower and not problem) or self.question.problem(split):
                 continue
@@ -316,9 +309,6 @@ class _Choice:
 
     def _expected(self, option: _Option) -> str:
         return f"{self.question.text(option.split)}, {option.window:.4g} s per window expected"
-
-    def _here(self) -> str:
-        return f"{self.stays.mean():.4g} s with {self.question.text(self.present)}"
 
     def _saves(self, seconds: float) -> str:
         what = f"saves {seconds:.4g} s" if seconds > 0 else f"loses {-seconds:.4g} s"

@@ -174,9 +174,9 @@ def window_times(
             readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(NOISE, error)))
     found = {}
     for ranks, each in readings.items():
-        weights = [error**-2 for _, error in each]
-        mean = sum(w * log for w, (log, _) in zip(weights, each, strict=True)) / sum(weights)
-        found[ranks] = WindowTime(ranks, math.exp(mean), sum(weights) ** -0.5)
+        logs, errors = np.array(each).T
+        mean, weight = np.average(logs, weights=errors**-2, returned=True)
+        found[ranks] = WindowTime(ranks, float(np.exp(mean)), float(weight) ** -0.5)
     return found
 
 
@@ -198,9 +198,8 @@ def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -
 
 def change_seconds(segments: Sequence[Segment]) -> float:
     """Median of what a change costs at a border; the whole border where that is not known apart."""
-    costs = [next(filter(math.isfinite, (each.change_seconds, each.border_seconds)), None) for each in segments]
-    known = [cost for cost in costs if cost is not None]
-    return max(median(known), 0.0) if known else 0.0
+    costs = (s.border_seconds if math.isnan(s.change_seconds) else s.change_seconds for s in segments)
+    return max(median(costs), 0.0)
 
 
 # The latest windows are this part of those after warm-up.

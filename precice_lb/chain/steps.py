@@ -18,14 +18,14 @@ from precice_lb.calibrate.result import measured_runs
 from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.document import ChainDocument, Decision, NextEntry, Segment
+from precice_lb.chain.document import ChainDocument, Decision, Segment
 from precice_lb.chain.load import earlier_samples, entry_of, segment_of
 from precice_lb.chain.segments import ChainWindows, SegmentRuns, note_of
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import TooFewRunsError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.layout import Layouts, split_text
+from precice_lb.layout import split_text
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
@@ -42,19 +42,19 @@ class Chain:
     def __init__(
         self,
         study: Study,
-        directory: Path,
         state: CampaignState,
         launcher: Launcher,
         windows: ChainWindows,
-        decider: Decide = decide,
+        decider: Decide,
+        changed: Sequence[str],
     ) -> None:
         self.study = study
-        self.directory = directory
+        self.directory = launcher.directory
         self.state = state
         self.windows = windows
-        self.runs = SegmentRuns(study, launcher, state, directory, self.windows)
+        self.runs = SegmentRuns(study, launcher, state, self.directory, windows)
         #: Files of the case that are not what they were when the chain was last at work.
-        self.changed: list[str] = []
+        self.changed = changed
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
         self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
         self._decider = decider
@@ -128,12 +128,12 @@ class Chain:
         if not worked or here in {split_key(run.split) for run in worked}:
             raise TooFewRunsError(f"segment {note.number} failed, the state before it is intact: {fault}")
         back = dict(worked[-1].split)
-        text = f"undo: back to {split_text(back, self.layouts)}, the last split that worked, from {fault}"
+        text = f"undo: back to {split_text(back, self.study.layouts)}, the last split that worked, from {fault}"
         return Decision(back, "undo", text)
 
     def _fault(self, run: RunRecord) -> str:
         why = f": {' | '.join(run.why)}" if run.why else ""
-        return f"{split_text(run.split, self.layouts)} in {self.directory / run.directory}: {run.error}{why}"
+        return f"{split_text(run.split, self.study.layouts)} in {self.directory / run.directory}: {run.error}{why}"
 
     def _question(self, segments: Sequence[Segment]) -> Question:
         study = self.study
@@ -148,17 +148,12 @@ class Chain:
             allow=study.allow,
             earlier=earlier_samples(self._existing, iterations),
             failed=[found.ranks for found in failed_splits(self.state.runs)],
-            layouts=self.layouts,
+            layouts=self.study.layouts,
         )
-
-    @property
-    def layouts(self) -> Mapping[str, Layouts]:
-        """Ranks and threads of participants whose splits count cores."""
-        return self.study.layouts
 
     def text(self, split: Mapping[str, int]) -> str:
         """Write a split: so many ranks, or cores as ranks and threads."""
-        return split_text(split, self.layouts) + ("" if self.layouts else " ranks")
+        return split_text(split, self.study.layouts) + ("" if self.study.layouts else " ranks")
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
@@ -181,7 +176,7 @@ class Chain:
             windows=self.windows.of_next(self.segments(), decision.split),
             kind=decision.kind,
         )
-        return self.runs.new(Proposal(decision.split, decision.text), note)
+        return self.runs.new(Proposal(decision.split, decision.decision), note)
 
     def write(self, decision: Decision | None = None, problem: str | None = None) -> None:
         """Write ``chain.json``, with what comes next, or why the chain stopped."""
@@ -195,7 +190,7 @@ class Chain:
                 entry_of(record, segment, self.read(record))
                 for record, segment in zip(finished, self.segments(), strict=True)
             ],
-            next=None if decision is None else NextEntry(decision.split, decision.kind, decision.text),
+            next=decision,
             problem=problem,
             unit="cores" if self.study.layouts else "ranks",
         )
@@ -208,12 +203,10 @@ def chain_identity(study: Study) -> dict[str, Any]:
     Lengths may change, and what is repaired after a failure: how a segment is prepared, collected and carried on.
     """
     identity = study.identity()
-    for key in _NOT_OF_CHAINS:
-        identity.pop(key, None)
     for participant in identity["participants"].values():
         for key in _REPAIRABLE:
             del participant[key]
-    return {**identity, "chain": True}
+    return {key: value for key, value in identity.items() if key not in _NOT_OF_CHAINS} | {"chain": True}
 
 
 @contextlib.contextmanager
@@ -222,6 +215,4 @@ def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Itera
     windows = ChainWindows(study)
     with opened(study, directory, chain_identity(study), "chain") as (state, launcher, changed):
         state.asked = study.asked()
-        chain = Chain(study, launcher.directory, state, launcher, windows, decider)
-        chain.changed = changed
-        yield chain
+        yield Chain(study, state, launcher, windows, decider, changed)

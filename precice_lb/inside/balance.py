@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.inside.cost import counts_for, fit_costs, seconds_by_feature
-from precice_lb.inside.loads import BASES, Cells, FeatureCosts, RankLoad
-from precice_lb.inside.mesh import counts_of
+from precice_lb.inside.cost import counts_for, fit_costs, predicted, seconds_by_feature
+from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
 
 _SAME_CELLS = 0.01
@@ -42,10 +40,10 @@ class Partition:
 
     partitioner: str
     cells: Cells
-    weights: NDArray[np.float64]
-    rank_of: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    equal_seconds: NDArray[np.float64]
+    weights: Floats
+    rank_of: Integers
+    seconds: Floats
+    equal_seconds: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class Balance:
         """The run with the largest imbalance."""
         return max(self.loads, key=lambda load: imbalance(self.busy(load)))
 
-    def busy(self, load: RankLoad) -> NDArray[np.float64]:
+    def busy(self, load: RankLoad) -> Floats:
         """Give how long each rank of a run was busy.
 
         Parameters
@@ -87,11 +85,7 @@ class Balance:
         ndarray, shape (ranks,)
             Seconds per time window: as measured, or as the costs say where waiting could not be kept out.
         """
-        return (
-            load.seconds
-            if np.isfinite(load.seconds).any()
-            else self.costs.predict(counts_for(load, self.costs.features))
-        )
+        return load.seconds if np.isfinite(load.seconds).any() else predicted(self.costs, load)
 
     @property
     def basis(self) -> str:
@@ -99,7 +93,7 @@ class Balance:
         return "; ".join(dict.fromkeys(BASES[load.basis] for load in self.loads))
 
     @property
-    def now(self) -> tuple[NDArray[np.float64], str]:
+    def now(self) -> tuple[Floats, str]:
         """Seconds of ranks that the partition is compared with, shape (ranks,), and what they are.
 
         Those of a run with these cells on as many ranks; otherwise predicted ones of as many cells on each.
@@ -137,8 +131,8 @@ class Balance:
         after = self.partition.seconds.max() / self.partition.seconds.mean()
         gains = {}
         for load in self.loads:
-            predicted = self.costs.predict(counts_for(load, self.costs.features))
-            gains[f"run {load.run}"] = max(float(predicted.max() - after * predicted.mean()), 0.0)
+            before = predicted(self.costs, load)
+            gains[f"run {load.run}"] = max(float(before.max() - after * before.mean()), 0.0)
         frame = measured.frames[self.participant]
         seconds = frame.seconds - np.array([gains[origin] for origin in frame.origin.tolist()])
         return replace(measured, frames={**measured.frames, self.participant: replace(frame, seconds=seconds)})
@@ -182,12 +176,12 @@ class Balance:
             "basis": load.basis,
             "imbalance": imbalance(self.busy(load)),
             "seconds": load.seconds,
-            "predicted": of_features.sum(axis=1) + self.costs.constant,
+            "predicted": predicted(self.costs, load),
             "of_features": {name: of_features[:, place] for place, name in enumerate(self.costs.features)},
         }
 
 
-def imbalance(seconds: NDArray[np.float64]) -> float:
+def imbalance(seconds: Floats) -> float:
     """Give (max - min)/max of the ranks' seconds, shape (ranks,); ranks without any known (NaN) are left out."""
     known = seconds[np.isfinite(seconds)]
     return float(np.ptp(known) / known.max()) if len(known) and known.max() > 0 else 0.0
@@ -239,15 +233,12 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
     DataError
         If there are more ranks than cells, or the partitioner cannot share them out.
     """
-    places = [cells.features.index(name) for name in costs.features]
     weights = cost_weights(cells, costs)
     if not 1 <= ranks <= len(weights):
         where = f"{cells.source}: " if cells.source else ""
         raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
 
-    def predicted(rank_of: NDArray[np.int64]) -> NDArray[np.float64]:
-        return costs.predict(counts_of(cells, rank_of, ranks)[:, places])
-
     rank_of = PARTITIONERS[partitioner](cells, weights, ranks)
     equal = PARTITIONERS[partitioner](cells, np.ones(len(weights)), ranks)
-    return Partition(partitioner, cells, weights, rank_of, predicted(rank_of), predicted(equal))
+    held = (np.bincount(owners, weights, ranks) for owners in (rank_of, equal))
+    return Partition(partitioner, cells, weights, rank_of, *(np.float64(costs.constant) + each for each in held))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 # Submodules are loaded when they are first used: every recommendation imports this one.
 import scipy
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import FeatureCosts, RankLoad
+from precice_lb.inside.loads import FeatureCosts, Floats, RankLoad
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""
@@ -33,21 +32,26 @@ _MORE = 1.5
 _MOST = 4
 
 
-def counts_for(load: RankLoad, features: Sequence[str]) -> NDArray[np.float64]:
+def counts_for(load: RankLoad, features: Sequence[str]) -> Floats:
     """Give the counts of some features, shape (ranks, features); a load that does not know one has none of it."""
     known = {name: load.counts[:, place] for place, name in enumerate(load.features)}
     nothing = np.zeros(len(load.counts))
     return np.column_stack([known.get(name, nothing) for name in features])
 
 
-def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> NDArray[np.float64]:
+def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> Floats:
     """Give the seconds that each rank spends on each feature, shape (ranks, features)."""
     return counts_for(load, costs.features) * costs.seconds
 
 
-def residuals(costs: FeatureCosts, load: RankLoad) -> NDArray[np.float64]:
+def predicted(costs: FeatureCosts, load: RankLoad) -> Floats:
+    """Predict how long each rank is busy per time window, shape (ranks,)."""
+    return costs.predict(counts_for(load, costs.features))
+
+
+def residuals(costs: FeatureCosts, load: RankLoad) -> Floats:
     """Give measured less predicted seconds of each rank, shape (ranks,); NaN where no seconds are known."""
-    return np.asarray(load.seconds - costs.predict(counts_for(load, costs.features)), dtype=np.float64)
+    return np.asarray(load.seconds - predicted(costs, load), dtype=np.float64)
 
 
 def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
@@ -77,16 +81,16 @@ def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
     loads = [load for load in loads if np.isfinite(load.seconds).any()]
     if not any(np.nansum(load.seconds) for load in loads):
         raise DataError("expected busy seconds of ranks above 0, found none; give runs that were measured")
-    known = [np.isfinite(load.seconds) for load in loads]
-    places = [(load.run, int(rank)) for load, those in zip(loads, known, strict=True) for rank in np.flatnonzero(those)]
-    seconds = np.concatenate([load.seconds[those] for load, those in zip(loads, known, strict=True)])
-    counts = np.concatenate([counts_for(load, features)[those] for load, those in zip(loads, known, strict=True)])
-    means = np.concatenate(
-        [np.full(those.sum(), _mean(load.seconds[those])) for load, those in zip(loads, known, strict=True)]
-    )
+    kept = [(load, np.flatnonzero(np.isfinite(load.seconds))) for load in loads]
+    places = [(load.run, rank) for load, ranks in kept for rank in ranks.tolist()]
+    seconds = np.concatenate([load.seconds[ranks] for load, ranks in kept])
+    counts = np.concatenate([counts_for(load, features)[ranks] for load, ranks in kept])
+    # Those of a run that was never busy are not divided by.
+    means = np.concatenate([np.full(len(ranks), load.seconds[ranks].mean() or 1.0) for load, ranks in kept])
     scale = np.maximum(seconds, _IDLE * means)
-    fit = _Fit.of(counts, seconds, scale)
-    other = _Fit.of(np.column_stack([counts, np.ones(len(counts))]), seconds, scale)
+    design = counts / scale[:, None]
+    fit = _Fit(design, seconds / scale)
+    other = _Fit(np.column_stack([design, 1.0 / scale]), seconds / scale)
     if (
         _sizes_differ(loads, features)
         and len(seconds) > other.rank > fit.rank
@@ -97,9 +101,9 @@ def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
     unexplained = float(np.sqrt(np.mean((fit.relative * scale / means) ** 2)))
     costs = FeatureCosts(features, fit.values[:size], fit.errors[:size], float(fit.values[size:].sum()), unexplained)
     problem = (
-        _unknown(features, counts, scale)
+        _unknown(features, design)
         or _misfit(fit, places, *_noise(loads))
-        or _unsure(costs, fit, counts, seconds, scale)
+        or _unsure(features, counts, design, seconds, fit)
     )
     return replace(costs, problem=problem)
 
@@ -113,48 +117,31 @@ def _sizes_differ(loads: Sequence[RankLoad], features: tuple[str, ...]) -> bool:
     return bool(((means[:, None] >= _MORE * means) & (means[:, None] > 0)).all(axis=2).any())
 
 
-@dataclass(frozen=True, eq=False)
 class _Fit:
     """Values and standard errors of all columns, and relative residuals with the share of noise that each keeps."""
 
-    values: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    kept: NDArray[np.float64]
-    rank: int
-
-    @classmethod
-    def of(cls, columns: NDArray[np.float64], seconds: NDArray[np.float64], scale: NDArray[np.float64]) -> _Fit:
-        design = columns / scale[:, None]
+    def __init__(self, design: Floats, wanted: Floats) -> None:
         lengths = np.linalg.norm(design, axis=0)
-        design = np.where(lengths > 0, design / np.where(lengths > 0, lengths, 1.0), 0.0)
+        scale = np.where(lengths > 0, lengths, 1.0)
+        design = np.where(lengths > 0, design / scale, 0.0)
         # nnls of scipy 1.12 to 1.15 may stop before the optimum.
-        values = np.maximum(scipy.optimize.lsq_linear(design, seconds / scale, (0, np.inf), method="bvls").x, 0.0)
-        relative = seconds / scale - design @ values
+        values = np.maximum(scipy.optimize.lsq_linear(design, wanted, (0, np.inf), method="bvls").x, 0.0)
+        self.relative = wanted - design @ values
         active = values > 0
         basis, _ = np.linalg.qr(design[:, active])
-        kept = 1 - (basis**2).sum(axis=1)
-        variance = float(relative @ relative) / max(len(seconds) - int(active.sum()), 1)
+        self.kept = 1 - (basis**2).sum(axis=1)
+        #: How many values are left to judge the fit by, and the relative variance of what is left.
+        self.freedom = len(wanted) - int(active.sum())
+        self.variance = float(self.relative @ self.relative) / max(self.freedom, 1)
         errors = np.full(len(values), np.inf)
         for place in np.flatnonzero(lengths):
             # Of a feature at the bound 0: the error that it would have if it were above.
             those = design[:, active | (np.arange(len(values)) == place)]
             if np.linalg.matrix_rank(those, _SAME) == those.shape[1]:
                 position = int(active[:place].sum())
-                errors[place] = np.sqrt(variance * np.linalg.inv(those.T @ those)[position, position])
-        lengths = np.where(lengths > 0, lengths, np.nan)
-        rank = int(np.linalg.matrix_rank(design, _SAME))
-        return cls(np.nan_to_num(values / lengths), errors / np.nan_to_num(lengths, nan=1.0), relative, kept, rank)
-
-    @property
-    def freedom(self) -> int:
-        """How many values are left to judge the fit by."""
-        return len(self.relative) - int((self.values > 0).sum())
-
-    @property
-    def variance(self) -> float:
-        """Relative variance of what is left."""
-        return float(self.relative @ self.relative) / max(self.freedom, 1)
+                errors[place] = np.sqrt(self.variance * np.linalg.inv(those.T @ those)[position, position])
+        self.rank = int(np.linalg.matrix_rank(design, _SAME))
+        self.values, self.errors = values / scale, errors / scale
 
     @property
     def criterion(self) -> float:
@@ -164,17 +151,16 @@ class _Fit:
         return float(count * np.log(mean) + (self.values > 0).sum() * np.log(count))
 
 
-def _unknown(features: tuple[str, ...], counts: NDArray[np.float64], scale: NDArray[np.float64]) -> str:
+def _unknown(features: tuple[str, ...], design: Floats) -> str:
     """Name features that these runs say nothing of, whatever their seconds."""
-    nowhere = [name for name, column in zip(features, counts.T, strict=True) if not column.any()]
+    nowhere = [name for name, column in zip(features, design.T, strict=True) if not column.any()]
     if nowhere:
         return f"no rank of these runs holds {_names(nowhere)}: leave it out, or add a run that has it"
-    if len(counts) <= len(features):
+    if len(design) <= len(features):
         return (
-            f"{len(counts)} busy seconds of ranks are too few for the costs of {len(features)} features: add runs, on "
+            f"{len(design)} busy seconds of ranks are too few for the costs of {len(features)} features: add runs, on "
             "more ranks or with other partitions, or leave features out"
         )
-    design = counts / scale[:, None]
     _, sizes, directions = np.linalg.svd(design / np.linalg.norm(design, axis=0), full_matrices=False)
     lost = directions[sizes < _SAME * sizes[0]]
     alike = [name for name, parts in zip(features, lost.T, strict=True) if np.abs(parts).max(initial=0) > 1e-3]
@@ -188,7 +174,7 @@ def _unknown(features: tuple[str, ...], counts: NDArray[np.float64], scale: NDAr
 
 def _noise(loads: Sequence[RankLoad]) -> tuple[float, int]:
     """Give the relative variance of the same rank in runs of the same partition, and its degrees of freedom."""
-    groups: dict[tuple[object, ...], list[NDArray[np.float64]]] = {}
+    groups: dict[tuple[object, ...], list[Floats]] = {}
     for load in loads:
         groups.setdefault((load.features, load.counts.shape, load.counts.tobytes()), []).append(load.seconds)
     squares, freedom = 0.0, 0
@@ -226,28 +212,22 @@ def _misfit(fit: _Fit, places: Sequence[tuple[str, int]], variance: float, freed
 
 
 def _unsure(
-    costs: FeatureCosts,
+    features: tuple[str, ...],
+    counts: Floats,
+    design: Floats,
+    seconds: Floats,
     fit: _Fit,
-    counts: NDArray[np.float64],
-    seconds: NDArray[np.float64],
-    scale: NDArray[np.float64],
 ) -> str:
     """Name features whose costs may be exchanged with each other's; those at the bound 0 too."""
-    design = counts / scale[:, None]
     errors = np.sqrt(fit.variance * np.diag(np.linalg.pinv(design.T @ design)))
     shares = errors * counts.sum(axis=0) / seconds.sum()
-    unsure = [f"{name} (± {share:.0%})" for name, share in zip(costs.features, shares, strict=True) if share > _UNSURE]
+    unsure = [f"{name} (± {share:.0%})" for name, share in zip(features, shares, strict=True) if share > _UNSURE]
     if not unsure:
         return ""
     return (
         f"the share of all seconds is not known for {_names(unsure)}: add runs with partitions in which features are "
         "in other proportions, or leave out one of those that go together"
     )
-
-
-def _mean(seconds: NDArray[np.float64]) -> float:
-    """Mean seconds of a run's ranks; those of a run that was never busy are not divided by."""
-    return float(seconds.mean()) if seconds.any() else 1.0
 
 
 def _names(names: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,10 @@ from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
 from precice_lb.plural import plural
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 
 BASES = {
     "given": "seconds as given",
@@ -44,8 +47,8 @@ class RankLoad:
 
     run: str
     features: tuple[str, ...]
-    counts: NDArray[np.float64]
-    seconds: NDArray[np.float64]
+    counts: Floats
+    seconds: Floats
     basis: str = "given"
 
 
@@ -68,13 +71,13 @@ class FeatureCosts:
     """
 
     features: tuple[str, ...]
-    seconds: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
+    seconds: Floats
+    standard_errors: Floats
     constant: float = 0.0
     unexplained: float = 0.0
     problem: str = ""
 
-    def predict(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, counts: Floats) -> Floats:
         """Predict how long ranks are busy.
 
         Parameters
@@ -108,13 +111,13 @@ class Cells:
         The file they come from.
     """
 
-    centres: NDArray[np.float64]
+    centres: Floats
     features: tuple[str, ...]
-    counts: NDArray[np.float64]
-    neighbours: NDArray[np.int64]
+    counts: Floats
+    neighbours: Integers
     source: str = ""
 
-    def adjacency(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def adjacency(self) -> tuple[Integers, Integers]:
         """List the neighbours of each cell.
 
         Returns
@@ -130,9 +133,7 @@ class Cells:
         return starts, pairs[order, 1]
 
 
-Values: TypeAlias = NDArray[np.float64]
-
-Counts = tuple[tuple[str, ...], NDArray[np.float64]]
+Counts = tuple[tuple[str, ...], Floats]
 """Features, and how much of each every rank holds: shape (ranks, features)."""
 
 
@@ -150,7 +151,7 @@ def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, 
     return {name: (tuple(chosen), _table_of(path, name, run, chosen)) for name, run in values.items()}
 
 
-def read_seconds(path: Path) -> dict[str, NDArray[np.float64]]:
+def read_seconds(path: Path) -> dict[str, Floats]:
     """Read the columns ``rank``, ``seconds`` (busy ones per time window), perhaps ``run``: shape (ranks,), by run."""
     values = _read(path, ("seconds",), "seconds of at least 0", "each rank")
     return {name: _table_of(path, name, run, [""])[:, 0] for name, run in values.items()}
@@ -174,7 +175,7 @@ def _read(path: Path, columns: tuple[str, ...], wanted: str, what: str) -> dict[
     return values
 
 
-def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], features: Sequence[str]) -> Values:
+def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], features: Sequence[str]) -> Floats:
     """Give the values of a run, shape (ranks, features), whose ranks are numbered from 0 without a gap."""
     ranks = {rank for rank, _ in run}
     missing = next((rank for rank in range(len(ranks)) if rank not in ranks), None)
@@ -186,7 +187,7 @@ def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], featu
     return np.array([[run.get((rank, feature), 0.0) for feature in features] for rank in range(len(ranks))])
 
 
-def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, NDArray[np.float64]]) -> list[RankLoad]:
+def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, Floats]) -> list[RankLoad]:
     """Join both tables, which must be of the same runs and ranks."""
     for name in dict.fromkeys([*counts, *seconds]):
         if name not in counts or name not in seconds:
@@ -286,7 +287,7 @@ def loads_of_runs(
     return loads
 
 
-def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Values]:
+def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Floats]:
     """Give what each rank of a run held, by feature, each of shape (ranks,)."""
     part = run.participants[participant]
     if len(without := np.flatnonzero(np.isnan(part.rank_solve))):
@@ -307,7 +308,7 @@ def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dic
     return held
 
 
-def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Values]]) -> tuple[str, ...]:
+def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Floats]]) -> tuple[str, ...]:
     known = list(dict.fromkeys(name for each in held for name in each))
     if asked is None:
         counted = tuple(name for name in known if name != INTERFACE)
@@ -326,7 +327,7 @@ def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapp
     return tuple(dict.fromkeys(asked))
 
 
-def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Values]) -> Values:
+def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Floats]) -> Floats:
     missing = [name for name in features if name not in held]
     if missing:
         raise DataError(
@@ -336,7 +337,7 @@ def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Map
     return np.stack([held[name] for name in features], axis=1)
 
 
-def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Values:
+def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Floats:
     unknown = [name for name in names if name not in part.rank_sections]
     if unknown:
         known = ", ".join(part.rank_sections) or "none"
@@ -348,7 +349,7 @@ def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) ->
     return sum((np.nan_to_num(part.rank_sections[name]) for name in dict.fromkeys(names)), np.zeros(part.ranks))
 
 
-def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Values:
+def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Floats:
     # On one rank nothing waits.
     inside = np.zeros(1) if part.ranks == 1 else part.rank_mpi
     if not np.isfinite(inside).all():

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import Cells
+from precice_lb.inside.loads import Cells, Floats, Integers
 from precice_lb.inside.weighted import whole_weights
 from precice_lb.partners.meshes import read_ranks
 from precice_lb.partners.sources import read_meshio
@@ -74,7 +74,7 @@ def read_cells(mesh: Path, features: Sequence[str] | None = None) -> Cells:
     return Cells(centres, tuple(names), counts, _neighbours(kinds, corners), str(mesh))
 
 
-def rank_of_cells(cells: Cells, partition: str | Path) -> NDArray[np.int64]:
+def rank_of_cells(cells: Cells, partition: str | Path) -> Integers:
     """Read which rank has each cell.
 
     Parameters
@@ -105,7 +105,7 @@ def rank_of_cells(cells: Cells, partition: str | Path) -> NDArray[np.int64]:
     return _whole(f"{cells.source}, array {partition}", arrays[str(partition)])
 
 
-def counts_of(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> NDArray[np.float64]:
+def counts_of(cells: Cells, rank_of: Integers, ranks: int) -> Floats:
     """Count what each rank holds.
 
     Parameters
@@ -160,7 +160,7 @@ def _is_amount(values: NDArray[Any]) -> bool:
     return bool(amounts and (values.dtype.kind == "f" or (values <= 1).all()))
 
 
-def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int) -> NDArray[np.float64]:
+def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int) -> Floats:
     if name in arrays:
         values = np.asarray(arrays[name], dtype=np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
@@ -182,14 +182,14 @@ def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int
     raise DataError(f"{mesh}: expected a feature of its cells ({found}; ARRAY=VALUE for materials), found {name!r}")
 
 
-def _whole(where: str, values: NDArray[Any]) -> NDArray[np.int64]:
+def _whole(where: str, values: NDArray[Any]) -> Integers:
     ranks = np.asarray(values).astype(np.int64)
     if (ranks != values).any():
         raise DataError(f"{where}: expected whole numbers of ranks, found {values[ranks != values][0]}")
     return ranks
 
 
-def _neighbours(kinds: Sequence[str], blocks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _neighbours(kinds: Sequence[str], blocks: Sequence[Integers]) -> Integers:
     """Pairs of cells with a common face, shape (pairs, 2); none where the faces of a kind are not known."""
     if not set(kinds) <= set(_FACES):
         return np.empty((0, 2), np.int64)
@@ -237,7 +237,7 @@ boundaryField
 """
 
 
-def partition_files(cells: Cells, weights: NDArray[np.float64], rank_of: NDArray[np.int64]) -> dict[str, bytes]:
+def partition_files(cells: Cells, weights: Floats, rank_of: Integers) -> dict[str, bytes]:
     """Give the files by name: the rank of each cell, and the weights of cells, in the order of the mesh file."""
     npy = io.BytesIO()
     np.save(npy, rank_of)
@@ -275,7 +275,7 @@ def _lines(values: Iterable[object]) -> bytes:
     return "".join(f"{value}\n" for value in values).encode()
 
 
-def _graph(cells: Cells, weights: NDArray[np.int64]) -> bytes:
+def _graph(cells: Cells, weights: Integers) -> bytes:
     """Write the graph as METIS reads it: counts, then per cell its weight and its neighbours, numbered from 1."""
     starts, beside = cells.adjacency()
     rows = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from precice_lb.models.base import Array
 
 #: Relative standard deviation between runs where repeats do not tell it.
 USUAL_NOISE = 0.05

@@ -45,9 +45,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 # Values, and the weights of each.
 Cells = tuple[tuple[float, ...], tuple[float, ...]]

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
+from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, overlapping_pairs
 
 _INDEX = 4
 # Of either scheme: the primary ranks connect, and count, number and distribute the vertices of their meshes.
@@ -213,12 +212,12 @@ class LinkPartners:
     """
 
     link: Link
-    provider_boxes: NDArray[np.float64]
-    receiver_boxes: NDArray[np.float64]
-    level_1: NDArray[np.int64]
-    level_2: NDArray[np.int64] | None
-    vertices: NDArray[np.int64] | None
-    one_level: NDArray[np.int64] | None
+    provider_boxes: Floats
+    receiver_boxes: Floats
+    level_1: Integers
+    level_2: Integers | None
+    vertices: Integers | None
+    one_level: Integers | None
     values: float
     messages: float
     counts: dict[bool, StartUpCounts]
@@ -239,7 +238,7 @@ class LinkPartners:
         return min(self.ranks) > 1 and not self.link.gathered
 
     @property
-    def connected(self) -> NDArray[np.int64]:
+    def connected(self) -> Integers:
         """Pairs that are connected as configured; level 1 where one level is configured and coordinates are missing."""
         if self.link.two_level or self.one_level is None:
             return self.level_1
@@ -250,7 +249,7 @@ class LinkPartners:
         """Connected pairs of level 1 that exchange no data."""
         return None if self.level_2 is None else len(self.level_1) - len(self.level_2)
 
-    def partners(self, side: int, pairs: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def partners(self, side: int, pairs: Integers | None = None) -> Integers:
         """Partners of each rank.
 
         Parameters
@@ -268,7 +267,7 @@ class LinkPartners:
         return np.bincount(chosen[:, side], minlength=self.ranks[side])
 
     @property
-    def pair_bytes(self) -> NDArray[np.float64] | None:
+    def pair_bytes(self) -> Floats | None:
         """Bytes per time window of each pair of level 2, shape (pairs,)."""
         return None if self.vertices is None else self.vertices * np.float64(self.values * _REAL)
 
@@ -281,7 +280,7 @@ class LinkPartners:
 def analyse_link(
     link: Link,
     meshes: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None,
+    region: Floats | None,
     *,
     steps: int,
     iterations: float,

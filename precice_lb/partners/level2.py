@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
+from precice_lb.partners.meshes import Booleans, Floats, Integers, PartitionedMesh, overlapping_pairs
 from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
 
 _MAPPINGS = (
@@ -36,14 +35,14 @@ class Needs:
     """Which vertices of the provider each rank of the receiver keeps."""
 
     # Vertex in the order of the provider's mesh, and receiver rank; sorted by rank, then vertex.
-    vertices: NDArray[np.int64]
-    ranks: NDArray[np.int64]
+    vertices: Integers
+    ranks: Integers
     # Vertices of the receiver for which geometry does not decide between vertices or cells of the provider.
     open_choices: int
     # Mappings for which connectivity is not known, so that the nearest vertex stands for the projection.
     approximated: tuple[str, ...] = ()
 
-    def pairs(self, provider: PartitionedMesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pairs(self, provider: PartitionedMesh) -> tuple[Integers, Integers]:
         """Pairs of provider and receiver rank that exchange data, sorted, and how many vertices each of them does."""
         if not len(self.vertices):
             return np.empty((0, 2), np.int64), np.empty(0, np.int64)
@@ -66,7 +65,7 @@ def needed_vertices(
     link: Link,
     provider: PartitionedMesh,
     local: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None = None,
+    region: Floats | None = None,
     *,
     two_level: bool | None = None,
 ) -> Needs:
@@ -101,8 +100,8 @@ class _Search:
     link: Link
     provider: PartitionedMesh
     local: Mapping[str, PartitionedMesh]
-    region: NDArray[np.float64] | None
-    boxes: NDArray[np.float64]
+    region: Floats | None
+    boxes: Floats
     two_level: bool
     open_choices: int = 0
     approximated: dict[str, None] = field(default_factory=dict)
@@ -135,7 +134,7 @@ class _Search:
         ranks = np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags])
         return Needs(np.concatenate(tags), ranks, self.open_choices, tuple(self.approximated))
 
-    def _candidates(self, rank: int) -> NDArray[np.int64]:
+    def _candidates(self, rank: int) -> Integers:
         """Vertices that reach the rank's mappings, in global order."""
         vertices = np.arange(len(self.points))
         if self._pairs is not None:
@@ -146,7 +145,7 @@ class _Search:
             vertices = vertices[_inside(self.points[vertices], self.boxes[rank])]
         return vertices
 
-    def _tagged(self, rank: int, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _tagged(self, rank: int, candidates: Integers) -> Integers:
         """Candidates that mappings use, or that lie in the access region."""
         points, tagged = self.points[candidates], np.zeros(len(candidates), bool)
         tree = functools.cache(lambda: cKDTree(points, balanced_tree=False))
@@ -179,16 +178,16 @@ class _Search:
         return candidates[tagged]
 
 
-def _inside(points: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _inside(points: Floats, box: Floats) -> Booleans:
     """Which points lie in a box, its sides included; none in one of NaN."""
     return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=1))
 
 
-def _grown(box: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+def _grown(box: Floats, margin: float) -> Floats:
     return np.stack([box[:, 0] - margin, box[:, 1] + margin], axis=1)
 
 
-def _owned(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArray[np.int64]]:
+def _owned(tags: list[Integers], vertices: int) -> list[Integers]:
     """Owners as the primary rank gives them out: rank by rank up to an even share, then the rest greedily."""
     at_interface = sum(bool(len(each)) for each in tags)
     share = vertices // max(at_interface, 1)
@@ -200,9 +199,7 @@ def _owned(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArray[np.int6
     return [tagged[owner[tagged] == rank] for rank, tagged in enumerate(tags)]
 
 
-def _owned_two_level(
-    points: NDArray[np.float64], tags: list[NDArray[np.int64]], boxes: NDArray[np.float64]
-) -> list[NDArray[np.int64]]:
+def _owned_two_level(points: Floats, tags: list[Integers], boxes: Floats) -> list[Integers]:
     """Owners as neighbours settle them: of two ranks the one that owns fewer vertices of its own keeps a shared one."""
     pairs = [(a, b) for a, b in overlapping_pairs(boxes, boxes).tolist() if a != b]
     inside = {(a, b): _inside(points[tags[a]], boxes[b]) for a, b in pairs}

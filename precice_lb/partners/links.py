@@ -6,11 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from precice_lb.exceptions import ConfigurationError, DataError
-from precice_lb.partners.meshes import PartitionedMesh, check_boxes, scaled_boxes, united
+from precice_lb.partners.meshes import Floats, PartitionedMesh, check_boxes, scaled_boxes, united
 from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
 from precice_lb.precice_xml.elements import Element
 
@@ -127,7 +124,7 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
             f'"{receiver}" for mesh "{received.name}", found none; add one'
         )
     mappings = tuple(
-        _mapping(configuration, mapping, mapping.target if mapping.source == received.name else mapping.source)
+        _mapping(mapping, mapping.target if mapping.source == received.name else mapping.source)
         for mapping in configuration.participants[receiver].mappings
         if received.name in (mapping.source, mapping.target)
     )
@@ -154,40 +151,35 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
     )
 
 
-def _mapping(configuration: Configuration, mapping: MeshMapping, local: str | None) -> LinkMapping:
+def _mapping(mapping: MeshMapping, local: str | None) -> LinkMapping:
     if mapping.kind not in _KERNELS:
         return LinkMapping(mapping.kind, local)
-    where, element = f"{configuration.path}, line {mapping.line}", mapping.element
-    function = next(iter(element.named("basis-function:")), None)
-    if function is None:
-        raise ConfigurationError(f"{where}: expected a <basis-function:…> in the mapping, found none; add one")
-    kind = function.tag.partition(":")[2]
+    element = mapping.element
+    (function,) = element.named("basis-function:")
     # The cluster size may stand at the mapping or at an executor.
-    places = [each.attributes for each in (element, *element.children) if "vertices-per-cluster" in each.attributes]
-    try:
-        size = int(places[0]["vertices-per-cluster"]) if places else (100 if mapping.kind == "rbf" else 50)
-        radius = _support_radius(kind, function)
-    except (KeyError, ValueError, ZeroDivisionError):
-        raise ConfigurationError(
-            f"{where}: expected the parameters of {function.tag} as numbers above 0, found "
-            f"{dict(element.attributes) | dict(function.attributes)}; correct them"
-        ) from None
-    return LinkMapping(mapping.kind, local, radius, size)
+    sizes = [
+        each.integer("vertices-per-cluster", least=1)
+        for each in (element, *element.children)
+        if "vertices-per-cluster" in each.attributes
+    ]
+    return LinkMapping(
+        mapping.kind, local, _support_radius(function), next(iter(sizes), 100 if mapping.kind == "rbf" else 50)
+    )
 
 
-def _support_radius(kind: str, function: Element) -> float:
+def _support_radius(function: Element) -> float:
+    kind = function.tag.partition(":")[2]
     if kind in _GLOBAL_FUNCTIONS:
         return math.inf
-    if kind == "gaussian":
-        if "shape-parameter" in function.attributes:
-            return _GAUSSIAN_REACH / float(function.attributes["shape-parameter"])
-        return _GAUSSIAN_REACH / (_GAUSSIAN_REACH / float(function.attributes["support-radius"]))
+    if "shape-parameter" in function.attributes:
+        return _GAUSSIAN_REACH / function.positive("shape-parameter")
     # preCICE keeps the inverse.
-    return 1.0 / (1.0 / float(function.attributes["support-radius"]))
+    reach = _GAUSSIAN_REACH if kind == "gaussian" else 1.0
+    return reach / (reach / function.positive("support-radius"))
 
 
 def check_meshes(
-    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
+    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, Floats]
 ) -> dict[str, int]:
     """Check that the meshes are those of the case, and count each participant's ranks."""
     ranks: dict[str, int] = {}
@@ -208,16 +200,14 @@ def check_meshes(
     return ranks
 
 
-def receiver_boxes(
-    link: Link, local: Mapping[str, PartitionedMesh], region: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def receiver_boxes(link: Link, local: Mapping[str, PartitionedMesh], region: Floats | None = None) -> Floats:
     """Boxes of the receiver's ranks, shape (ranks, dimensions, 2), that are compared with those of the provider's.
 
     The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge, and
     of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
     preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
     """
-    parts: list[NDArray[np.float64]] = []
+    parts: list[Floats] = []
     for mapping in link.mappings:
         if mapping.local is not None:
             parts.append(scaled_boxes(_mesh_of(link, local, mapping.local, link.receiver).boxes, link.safety_factor))

@@ -12,10 +12,9 @@ import itertools
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from precice_lb.partners.meshes import overlapping_pairs
+from precice_lb.partners.meshes import Booleans, Floats, Integers, overlapping_pairs
 
 _ZERO = 1e-14
 # Relative difference of distances that rounding may make.
@@ -30,13 +29,13 @@ _SIZES = {"edges": 2, "triangles": 3, "tetrahedra": 4}
 class CellIndex:
     """All cells of a mesh, found by their first vertex."""
 
-    def __init__(self, cells: Mapping[str, NDArray[np.int64]], vertices: int) -> None:
+    def __init__(self, cells: Mapping[str, Integers], vertices: int) -> None:
         self.kinds = {
             kind: (array, np.searchsorted(array[:, 0], np.arange(vertices + 1)))
             for kind, array in _with_faces(cells).items()
         }
 
-    def among(self, chosen: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def among(self, chosen: Integers) -> dict[str, Integers]:
         """Cells whose vertices are all among the chosen ones (ascending), as positions in these."""
         result = {}
         for kind, (array, starts) in self.kinds.items():
@@ -47,7 +46,7 @@ class CellIndex:
         return result
 
 
-def _with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+def _with_faces(cells: Mapping[str, Integers]) -> dict[str, Integers]:
     """Add the faces of tetrahedra and the edges of triangles; each once, and in ascending order of vertices."""
     every = {kind: cells.get(kind, np.empty((0, size), np.int64)) for kind, size in _SIZES.items()}
     for kind, parent in (("triangles", "tetrahedra"), ("edges", "triangles")):
@@ -58,12 +57,12 @@ def _with_faces(cells: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.
 
 
 def nearest_cells(
-    cells: NDArray[np.int64],
-    points: NDArray[np.float64],
-    where: NDArray[np.float64],
-    reach: NDArray[np.float64],
+    cells: Integers,
+    points: Floats,
+    where: Floats,
+    reach: Floats,
     count: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Integers, Integers, Floats]:
     """Pairs of a place and one of its nearest cells, sorted, and squared distances; of boxes, but for edges.
 
     Cells beyond the reach are left out; those as near as the last of so many are found as well.
@@ -91,21 +90,19 @@ def nearest_cells(
     return place[kept], cell[kept], square[kept]
 
 
-def vertices_used(
-    kind: str, origin: NDArray[np.float64], tree: cKDTree, cells: Mapping[str, NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], int]:
+def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, Integers]) -> tuple[Integers, int]:
     """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide.
 
     Follows preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex; without cells it is the vertex.
     """
-    vertices_at: NDArray[np.float64] = tree.data
+    vertices_at: Floats = tree.data
     nearest, tied = _nearest(tree, origin)
     steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
     away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
     rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
     rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
     # Points, vertices that preCICE may keep for them, and whether these are kept.
-    options: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
+    options: list[tuple[Integers, Integers, Booleans]] = []
     for step in steps:
         if not len(cells.get(step, ())):
             continue
@@ -144,7 +141,7 @@ def vertices_used(
     return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
 
 
-def _nearest(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans]:
     """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
     if tree.n == 1:
         return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
@@ -157,9 +154,7 @@ def _nearest(tree: cKDTree, origin: NDArray[np.float64]) -> tuple[NDArray[np.int
     return nearest, np.asarray(tied)
 
 
-def _best(
-    point: NDArray[np.int64], fits: NDArray[np.bool_], off: NDArray[np.float64], vertices: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
+def _best(point: Integers, fits: Booleans, off: Floats, vertices: Integers) -> tuple[Booleans, Booleans, Integers]:
     """Of pairs sorted by point, those as near as the best that fits, which is taken, and points where they differ."""
     least = np.full(point.max(initial=0) + 1, np.inf)
     np.minimum.at(least, point[fits], off[fits])
@@ -172,9 +167,7 @@ def _best(
     return alike, taken, point[pair[(corners[pair] != corners[first]).any(axis=1)]]
 
 
-def _crowded(
-    point: NDArray[np.int64], alike: NDArray[np.bool_], square: NDArray[np.float64], count: int, most: int
-) -> NDArray[np.bool_]:
+def _crowded(point: Integers, alike: Booleans, square: Floats, count: int, most: int) -> Booleans:
     """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
     farthest = np.zeros(count)
     np.maximum.at(farthest, point, square)
@@ -183,9 +176,7 @@ def _crowded(
     return (others >= most) & (near > 0)
 
 
-def _weights(
-    where: NDArray[np.float64], corners: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _weights(where: Floats, corners: Floats) -> tuple[Floats, Floats]:
     """Barycentric weights of each point's projection in its cell, and the distance to it."""
     count = corners.shape[1]
     edges = corners[:, 1:] - corners[:, :1]
@@ -201,7 +192,7 @@ def _weights(
     return weights, np.linalg.norm(where - projected, axis=1)
 
 
-def cluster_radius(vertices: int, box: NDArray[np.float64], tree: cKDTree) -> float:
+def cluster_radius(vertices: int, box: Floats, tree: cKDTree) -> float:
     """Estimate the radius of a cluster: preCICE's ``impl::estimateClusterRadius``."""
     centre = (box[:, 1] + box[:, 0]) * 0.5
     quarters = np.diag((box[:, 1] - box[:, 0]) * 0.25)

@@ -10,12 +10,18 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs, read_partition, repartition, scaled_boxes
+from precice_lb.partners.meshes import (
+    Floats,
+    PartitionedMesh,
+    overlapping_pairs,
+    read_partition,
+    repartition,
+    scaled_boxes,
+)
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, accepted_ranks
 
@@ -186,7 +192,7 @@ def forecast(
     return chosen, Forecast(told, *np.max(errors, axis=(0, 1)).tolist())
 
 
-def _mean_and_most(link: Link, meshes: Mapping[str, PartitionedMesh]) -> NDArray[np.float64]:
+def _mean_and_most(link: Link, meshes: Mapping[str, PartitionedMesh]) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
     counts = [
@@ -255,7 +261,7 @@ class PartnersReport:
 def partners_report(
     configuration: Configuration,
     meshes: Mapping[str, PartitionedMesh],
-    regions: Mapping[str, NDArray[np.float64]] | None = None,
+    regions: Mapping[str, Floats] | None = None,
     *,
     ranks: Mapping[str, int] | None = None,
     partitions: Mapping[str, str | Path] | None = None,

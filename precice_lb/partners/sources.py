@@ -17,7 +17,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
-from precice_lb.partners.meshes import PartitionedMesh, make_mesh
+from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
@@ -95,7 +95,7 @@ def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensio
     return make_mesh(mesh, participant, np.concatenate(parts), rank_of, ranks, source=str(where))
 
 
-def _read_csv(path: Path, dimensions: int) -> NDArray[np.float64]:
+def _read_csv(path: Path, dimensions: int) -> Floats:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     header = lines[0].split(";") if lines else []
     wanted = ["PosX", "PosY", "PosZ"][:dimensions]
@@ -183,7 +183,7 @@ def read_mesh_files(
     else:
         rank_of = _partition(paths[0], read[0], partition)
     starts = np.cumsum([0, *(len(each) for each in points[:-1])])
-    cells: dict[str, list[NDArray[np.int64]]] = {}
+    cells: dict[str, list[Integers]] = {}
     for mesh, start in zip(read, starts, strict=True):
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
@@ -203,7 +203,7 @@ def read_mesh_files(
     )
 
 
-def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:
+def _partition(path: Path, mesh: Any, name: str) -> Integers:
     count = len(mesh.points)
     if name in mesh.point_data:
         return np.asarray(mesh.point_data[name]).ravel().astype(np.int64)
@@ -259,13 +259,11 @@ def _start_up(header: Header) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for events in source:
         # Exports, for one, are made later, too.
-        names = [path[-1] if path and "initialize" in path else "" for path in source.paths]
+        names = np.array([path[-1] if path and "initialize" in path else "" for path in source.paths])
         for event in _START_UP_EVENTS:
-            if event in seconds or event not in names:
-                continue
-            durations = events.durations[np.isin(events.paths, [n for n, name in enumerate(names) if name == event])]
+            durations = events.durations[np.isin(events.paths, np.flatnonzero(names == event))]
             if len(durations):
-                seconds[event] = float(durations[0]) * 1e-6
+                seconds.setdefault(event, float(durations[0]) * 1e-6)
         if "initialize" in seconds:
             break
     return seconds
@@ -276,7 +274,7 @@ Run = Sequence[Sequence[RankFile]]
 
 def read_store_meshes(
     sources: Iterable[str | Path],
-) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, Floats]]:
     """Read the meshes of the last recorded run.
 
     Parameters
@@ -309,22 +307,22 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     Of the runs with all participants it is the last one with these ranks, or else the last one that kept coordinates,
     or else the last one with boxes.
     """
-    best: Run | None = None
-    best_score = (False, False)
     paths = find_stores(sources)
     # Soon seen where there is none.
     recorded = any(len(store.rows("meshes")) for path in paths for store in read_file(path))
+    best: Run | None = None
+    best_score = (False, False)
     for run in read_runs(paths) if recorded else ():
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
             same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
             score = (same, all(rows["coordinates"].all() for rows in told))
-            if best is None or score >= best_score:
+            if score >= best_score:
                 best, best_score = run, score
     return best
 
 
-def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, Floats]]:
     """Read the configuration, the provided meshes by name, and the access regions by received mesh of a recorded run.
 
     A region has shape (ranks, dimensions, 2), NaN for a rank that set none.
@@ -332,7 +330,7 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     configuration = parse_configuration(run[0][0].configuration)
     providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
     meshes: dict[str, PartitionedMesh] = {}
-    regions: dict[str, NDArray[np.float64]] = {}
+    regions: dict[str, Floats] = {}
     for stores in run:
         participant, size, place = _name(stores), int(stores[0].metadata["size"]), str(stores[0].directory)
         missing = sorted(set(range(size)) - {int(store.metadata["rank"]) for store in stores})
@@ -386,7 +384,7 @@ def _first_rows(group: Sequence[RankFile]) -> NDArray[np.void]:
     return next(found, MESHES.empty())
 
 
-def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> NDArray[np.float64]:
+def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> Floats:
     boxes = np.full((size, dimensions, 2), np.nan)
     for axis, sides in enumerate(box_names(prefix)[:dimensions]):
         for side, column in enumerate(sides):
@@ -394,9 +392,7 @@ def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "")
     return boxes
 
 
-def _mesh(
-    name: str, participant: str, told: RecordedMeshes, rows: NDArray[np.int64], size: int, source: str
-) -> PartitionedMesh:
+def _mesh(name: str, participant: str, told: RecordedMeshes, rows: Integers, size: int, source: str) -> PartitionedMesh:
     mine = told.rows[rows]
     dimensions = int(mine["dimensions"][0])
     counts = np.zeros(size, np.int64)
@@ -413,7 +409,7 @@ def _mesh(
     return make_mesh(name, participant, coordinates, ranks, size, cells=_cells(told, rows), source=source)
 
 
-def _cells(told: RecordedMeshes, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def _cells(told: RecordedMeshes, rows: Integers) -> dict[str, Integers]:
     """Cells by kind, as positions in the whole mesh."""
     starts, offset = told.cell_starts, 0
     found = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}

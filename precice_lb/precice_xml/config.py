@@ -449,22 +449,15 @@ def _scheme(
         participants=members,
         controller=controller,
         exchanges=exchanges,
-        time_window_size=math.nan if from_first else _positive(size),
+        time_window_size=math.nan if from_first else size.positive("value"),
         window_size_from_first=from_first,
-        max_time=None if max_time is None else _positive(max_time),
+        max_time=None if max_time is None else max_time.positive("value"),
         max_time_windows=None if max_windows is None else max_windows.integer("value", least=1),
         max_iterations=max_iterations,
         acceleration=None if acceleration is None else acceleration.tag.partition(":")[2],
         line=element.line,
         measures=measures,
     )
-
-
-def _positive(element: Element) -> float:
-    value = element.number("value")
-    if not value > 0:
-        element.fail('a positive "value"', f"{value:g}", "correct it")
-    return value
 
 
 def _members(

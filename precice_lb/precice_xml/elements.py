@@ -108,6 +108,13 @@ class Element:
             self.fail(f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
         return number
 
+    def positive(self, name: str) -> float:
+        """Attribute `name` as a number above 0."""
+        value = self.number(name)
+        if not value > 0:
+            self.fail(f'a positive "{name}"', f"{value:g}", "correct it")
+        return value
+
     def boolean(self, name: str, default: bool = False) -> bool:
         """Attribute `name` as a truth value, as of `is_true`."""
         value = self.attributes.get(name)

@@ -7,15 +7,13 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import AcceptedRanks, Configuration, accepted_ranks, read_configuration
-from precice_lb.schedule.graph import EventGraph
+from precice_lb.schedule.graph import EventGraph, Floats
 from precice_lb.schedule.program import Program, parallel_programs, program_variants, serial_programs
 from precice_lb.schedule.replay import replay
-
-Floats = NDArray[np.float64]
 
 # Cost vectors evaluated at once: enough for speed, little enough for memory.
 _CHUNK = 8192

@@ -18,16 +18,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner
 from precice_lb.models.published.formula import Formula
-
-Array = NDArray[np.float64]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0

@@ -13,15 +13,12 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils._param_validation import Interval
 
-from precice_lb.models.base import Learner
-
-Array = NDArray[np.float64]
+from precice_lb.models.base import Array, Learner
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

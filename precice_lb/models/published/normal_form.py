@@ -22,10 +22,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner
 from precice_lb.models.published.formula import Formula, term_values
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 # Search space of Schröder 2019, equation 5.1: 100 terms, 4,950 hypotheses of two terms.
