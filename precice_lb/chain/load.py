@@ -140,7 +140,7 @@ def _walk(one: Array, other: Array) -> Array:
 def _trend(one: Array, other: Array) -> Array:
     """Covariance between times of what grows at a rate that is a random walk, from an unknown one on."""
     first, second = np.minimum(one[:, None], other), np.maximum(one[:, None], other)
-    return np.asarray(first * second + first**2 * (3 * second - first) / 6, dtype=np.float64)
+    return np.asarray(first * second + first**2 * (3 * second - first) / 6)
 
 
 def _reading(segment: Segment, name: str) -> tuple[float, ...]:

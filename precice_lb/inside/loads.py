@@ -90,7 +90,7 @@ class FeatureCosts:
         ndarray, shape (ranks,)
             Seconds per time window.
         """
-        return np.asarray(counts @ self.seconds + self.constant, dtype=np.float64)
+        return np.asarray(counts @ self.seconds + self.constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ _BITS = 20
 def cost_weights(cells: Cells, costs: FeatureCosts) -> Floats:
     """Give the seconds per time window of each cell, shape (cells,)."""
     places = [cells.features.index(name) for name in costs.features]
-    return np.asarray(cells.counts[:, places] @ costs.seconds, dtype=np.float64)
+    return np.asarray(cells.counts[:, places] @ costs.seconds)
 
 
 def pieces(weights: Floats, parts: int, least: int = 1) -> Integers:

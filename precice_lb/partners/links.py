@@ -168,7 +168,7 @@ def _mapping(mapping: MeshMapping, local: str | None) -> LinkMapping:
 
 
 def _support_radius(function: Element) -> float:
-    kind = function.tag.partition(":")[2]
+    kind = function.kind
     if kind in _GLOBAL_FUNCTIONS:
         return math.inf
     if "shape-parameter" in function.attributes:

@@ -80,4 +80,4 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
     def _predict(self, points: Array) -> Array:
         inputs = (points - self._low) / self._width
         mean = np.mean([network.predict(inputs) for network in self.networks_], axis=0)
-        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)), dtype=np.float64)
+        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)))
