@@ -271,16 +271,20 @@ class _Choice:
         others = [key for key in self.measured if key != here and not self.question.problem(self._split(key))]
         if here not in self.measured or not others:
             return None
-        now, before = self.measured[here], min((self.measured[key] for key in others), key=lambda each: each.window)
+        best = min(others, key=lambda key: self.measured[key].window)
+        now, before = self.measured[here], self.measured[best]
         aim = now.window - self.border / self.left
         if aim <= before.window:
             return None
         probability = NormalDist().cdf(math.log(aim / before.window) / math.hypot(now.error, before.error))
         if probability < SURE:
             return None
-        split = self._split(before.ranks)
+        split = self._split(best)
         saving = self.left * (now.window - before.window) - self.border
-        if move and move.saving > saving and self._between(move.split, split):
+        between = move and all(
+            sorted((self.present[n], move.split[n], split[n]))[1] == move.split[n] for n in self.names
+        )
+        if move and between and move.saving > saving:
             return None
         text = (
             f"undo: back to {self.question.text(split)}, measured at {before.window:.4g} s per window at the present "
@@ -288,10 +292,6 @@ class _Choice:
             f"and pays with {100 * probability:.0f} %"
         )
         return Decision(split, "undo", text)
-
-    def _between(self, split: Split, other: Split) -> bool:
-        """Whether a split lies between the present one and another one: both were measured."""
-        return all(sorted((self.present[n], split[n], other[n]))[1] == split[n] for n in self.names)
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
         text = f"stay at {self.question.text(self.present)}, {self.stays.mean():.4g} s per window expected"

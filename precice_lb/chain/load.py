@@ -19,12 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.result import measurements_of
-from precice_lb.calibrate.state import RunRecord
-from precice_lb.chain.document import Segment, SegmentEntry
-from precice_lb.chain.segments import note_of
-from precice_lb.dataset import CoupledRun, ParticipantRun
-from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
+from precice_lb.chain.document import Segment
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]
@@ -152,9 +147,8 @@ def _reading(segment: Segment, name: str) -> tuple[float, ...]:
 
 
 class WindowTime(NamedTuple):
-    """A split that ran: seconds per window at the present load, and their relative standard error."""
+    """Of a split that ran: seconds per window at the present load, and their relative standard error."""
 
-    ranks: tuple[int, ...]
     window: float
     error: float
 
@@ -176,7 +170,7 @@ def window_times(
     for ranks, each in readings.items():
         logs, errors = np.array(each).T
         mean, weight = np.average(logs, weights=errors**-2, returned=True)
-        found[ranks] = WindowTime(ranks, float(np.exp(mean)), float(weight) ** -0.5)
+        found[ranks] = WindowTime(float(np.exp(mean)), float(weight) ** -0.5)
     return found
 
 
@@ -200,69 +194,3 @@ def change_seconds(segments: Sequence[Segment]) -> float:
     """Median of what a change costs at a border; the whole border where that is not known apart."""
     costs = (s.border_seconds if math.isnan(s.change_seconds) else s.change_seconds for s in segments)
     return max(median(costs), 0.0)
-
-
-# The latest windows are this part of those after warm-up.
-_LATEST = 4
-
-
-def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, float]) -> Segment:
-    """Return what a finished run says of its segment; its windows count with ``iterations`` coupling iterations."""
-    note = note_of(record)
-    costs = {name: _costs(run, name, iterations[name]) for name in run.participants}
-    seconds, errors, latest = ({name: cost[at] for name, cost in costs.items()} for at in range(3))
-    walls = [mean_of(part.window_seconds[run.steady(name)])[0] for name, part in run.participants.items()]
-    inside = max(float(np.nansum(part.window_seconds)) for part in run.participants.values())
-    return Segment(
-        split=dict(record.split),
-        windows=note.windows,
-        window_seconds=float(np.nanmax(walls)),
-        seconds=seconds,
-        standard_errors=errors,
-        latest=latest,
-        border_seconds=max(record.seconds - inside, 0.0) + note.prepare_seconds + note.collect_seconds,
-        change_seconds=note.prepare_seconds + note.collect_seconds,
-    )
-
-
-def _costs(run: CoupledRun, name: str, iterations: float) -> tuple[float, float, float]:
-    """Seconds, their standard error and the latest seconds: as in a campaign's samples, medians per iteration."""
-    each = run.participants[name].compute_per_iteration[run.steady(name)]
-    each = each[np.isfinite(each)]
-    if not len(each):
-        return math.nan, math.nan, math.nan
-    seconds = float(np.median(each)) * iterations
-    latest = each[-max(len(each) // _LATEST, LEAST_WINDOWS) :]
-    return seconds, spread_of(each).error * seconds, float(np.median(latest)) * iterations
-
-
-def entry_of(record: RunRecord, segment: Segment, run: CoupledRun) -> SegmentEntry:
-    """Return what ``chain.json`` says of a segment."""
-    note = note_of(record)
-    return SegmentEntry(
-        segment=note.number,
-        run=record.name,
-        start_window=note.start_window,
-        split=dict(segment.split),
-        windows=segment.windows,
-        window_seconds=segment.window_seconds,
-        seconds=dict(segment.seconds),
-        wait_share={name: _wait_share(part, run.steady(name)) for name, part in run.participants.items()},
-        border_seconds=segment.border_seconds,
-        kind=note.kind,
-        decision=record.reason,
-    )
-
-
-def _wait_share(part: ParticipantRun, steady: NDArray[np.bool_]) -> float:
-    known = steady & np.isfinite(part.wait_seconds) & np.isfinite(part.window_seconds)
-    wall = float(part.window_seconds[known].sum())
-    return float(part.wait_seconds[known].sum()) / wall if wall > 0 else math.nan
-
-
-def earlier_samples(runs: Sequence[CoupledRun], iterations: Mapping[str, float]) -> dict[str, NDArray[np.float64]]:
-    """Return ranks, seconds and standard errors of runs made before, by participant, shape (n, 3) each."""
-    if not runs:
-        return {}
-    frames = measurements_of(runs, iterations).frames
-    return {name: np.column_stack([each.cores, each.seconds, each.standard_error]) for name, each in frames.items()}

@@ -21,8 +21,7 @@ from precice_lb.calibrate.state import RunRecord, first_of
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
-from precice_lb.chain.segments import note_of
-from precice_lb.chain.steps import Chain, Decide, open_chain
+from precice_lb.chain.segments import Chain, Decide, note_of, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
@@ -62,7 +61,11 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         tell = _opened(chain, report)
         chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
         chain.runs.reserve()
-        cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
+        cut_short = chain.runs.clear_up(
+            lambda run: tell(
+                Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)
+            )
+        )
         chain.state.save(chain.directory)
         _collect_again(chain, tell)
         tell(_begun(chain, cut_short))
@@ -128,11 +131,6 @@ def forgotten_state(configuration: Configuration) -> str:
                 zero.append(f"{exchange.target} reads {exchange.data} as zero")
     learned = [scheme.acceleration for scheme in schemes if (scheme.acceleration or "").startswith("IQN")]
     return ", ".join([*zero, *(f"{name} has no history" for name in learned)])
-
-
-def _waiting(chain: Chain, run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}"
-    return Event("resumed", text, run)
 
 
 def segment_begun(chain: Chain, run: RunRecord) -> Event:

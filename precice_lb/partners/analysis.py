@@ -10,14 +10,13 @@ further rank on its core.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, overlapping_pairs
+from precice_lb.partners.meshes import Floats, Integers, Meshes, overlapping_pairs
 
 _INDEX = 4
 # Of either scheme: the primary ranks connect, and count, number and distribute the vertices of their meshes.
@@ -197,10 +196,8 @@ class LinkPartners:
         Values per vertex and time window, over all exchanges.
     messages : float
         Exchanges per time window.
-    counts : dict of bool to StartUpCounts
-        What initialisation in one level (False) and two (True) has to do.
     cost : dict of bool to StartUp
-        What that costs.
+        What initialisation in one level (False) and two (True) costs.
     mesh_vertices : int
         Vertices of the received mesh.
     needed_factor : float
@@ -220,7 +217,6 @@ class LinkPartners:
     one_level: Integers | None
     values: float
     messages: float
-    counts: dict[bool, StartUpCounts]
     cost: dict[bool, StartUp]
     mesh_vertices: int
     needed_factor: float
@@ -279,7 +275,7 @@ class LinkPartners:
 
 def analyse_link(
     link: Link,
-    meshes: Mapping[str, PartitionedMesh],
+    meshes: Meshes,
     region: Floats | None,
     *,
     steps: int,
@@ -311,10 +307,10 @@ def analyse_link(
     one_level = None if one is None else one.pairs(provider)[0]
     received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=len(boxes))
     kept = one or two
-    counts = {}
+    cost = {}
     for two_level in (False, True):
         pairs = level_1 if two_level or one_level is None else one_level
-        counts[two_level] = StartUpCounts(
+        counts = StartUpCounts(
             two_level=two_level,
             ranks=(provider.ranks, len(boxes)),
             vertices=(provider.vertices, sum(mesh.vertices for mesh in local.values())),
@@ -326,6 +322,7 @@ def analyse_link(
             kept=provider.vertices if kept is None else len(kept.vertices),
             cores=cores,
         )
+        cost[two_level] = start_up(counts, model)
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,
@@ -337,8 +334,7 @@ def analyse_link(
         one_level=one_level,
         values=iterations * sum(size * samples for size, samples in exchanged),
         messages=iterations * len(exchanged),
-        counts=counts,
-        cost={two_level: start_up(each, model) for two_level, each in counts.items()},
+        cost=cost,
         mesh_vertices=provider.vertices,
         needed_factor=factor,
         open_choices=0 if two is None else two.open_choices,

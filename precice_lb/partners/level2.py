@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import Booleans, Floats, Integers, PartitionedMesh, overlapping_pairs
+from precice_lb.partners.meshes import Booleans, Floats, Integers, Meshes, PartitionedMesh, overlapping_pairs
 
 _MAPPINGS = (
     "nearest-neighbor",
@@ -70,7 +70,7 @@ class Needs:
 def needed_vertices(
     link: Link,
     provider: PartitionedMesh,
-    local: Mapping[str, PartitionedMesh],
+    local: Meshes,
     region: Floats | None = None,
     *,
     two_level: bool | None = None,
@@ -90,8 +90,6 @@ def needed_vertices(
             )
         if mapping.local is not None:
             local[mapping.local].points(_WHY)
-    if not len(points):
-        return Needs(np.empty(0, np.int64), np.empty(0, np.int64), 0)
     if len(boxes) == 1:
         # A serial participant keeps everything.
         return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)
@@ -105,7 +103,7 @@ class _Search:
 
     link: Link
     provider: PartitionedMesh
-    local: Mapping[str, PartitionedMesh]
+    local: Meshes
     region: Floats | None
     boxes: Floats
     two_level: bool

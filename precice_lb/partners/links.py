@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from precice_lb.exceptions import ConfigurationError, DataError
-from precice_lb.partners.meshes import Floats, PartitionedMesh, check_boxes, scaled_boxes, united
+from precice_lb.partners.meshes import Floats, Meshes, PartitionedMesh, check_boxes, scaled_boxes, united
 from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
 from precice_lb.precice_xml.elements import Element
 
@@ -178,9 +178,7 @@ def _support_radius(function: Element) -> float:
     return reach / (reach / function.positive("support-radius"))
 
 
-def check_meshes(
-    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, Floats]
-) -> dict[str, int]:
+def check_meshes(links: tuple[Link, ...], meshes: Meshes, regions: Mapping[str, Floats]) -> dict[str, int]:
     """Check that the meshes are those of the case, and count each participant's ranks."""
     ranks: dict[str, int] = {}
     sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
@@ -200,7 +198,7 @@ def check_meshes(
     return ranks
 
 
-def receiver_boxes(link: Link, local: Mapping[str, PartitionedMesh], region: Floats | None = None) -> Floats:
+def receiver_boxes(link: Link, local: Meshes, region: Floats | None = None) -> Floats:
     """Boxes of the receiver's ranks, shape (ranks, dimensions, 2), that are compared with those of the provider's.
 
     The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge, and
@@ -228,7 +226,7 @@ def receiver_boxes(link: Link, local: Mapping[str, PartitionedMesh], region: Flo
     return united(parts)
 
 
-def _mesh_of(link: Link, meshes: Mapping[str, PartitionedMesh], name: str, participant: str) -> PartitionedMesh:
+def _mesh_of(link: Link, meshes: Meshes, name: str, participant: str) -> PartitionedMesh:
     """Return one of the two meshes of a link, which must be there and of the case."""
     mesh = meshes.get(name)
     if mesh is None or mesh.participant != participant:

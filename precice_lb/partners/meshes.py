@@ -104,6 +104,9 @@ class PartitionedMesh:
         return self.coordinates
 
 
+Meshes = Mapping[str, PartitionedMesh]
+
+
 def make_mesh(
     name: str,
     participant: str,

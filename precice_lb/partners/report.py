@@ -16,6 +16,7 @@ from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
 from precice_lb.partners.meshes import (
     Floats,
+    Meshes,
     PartitionedMesh,
     overlapping_pairs,
     read_partition,
@@ -32,7 +33,7 @@ _LARGE = 3.0
 _FEWER = 0.8
 
 
-def advise(links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh]) -> tuple[str, ...]:
+def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
     received = Counter(found.link.mesh for found in links)
@@ -51,7 +52,7 @@ def advise(links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh
     return tuple(advice)
 
 
-def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _refusals(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
     link = found.link
     if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
@@ -87,7 +88,7 @@ def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
         )
 
 
-def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _factor(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     link, needed = found.link, found.needed_factor
     if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
         return
@@ -104,7 +105,7 @@ def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Itera
         )
 
 
-def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _partition(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
     link = found.link
     names = [mapping.local for mapping in link.mappings if mapping.local is not None]
@@ -170,7 +171,7 @@ class Forecast:
 
 def forecast(
     links: tuple[Link, ...],
-    meshes: Mapping[str, PartitionedMesh],
+    meshes: Meshes,
     ranks: Mapping[str, int],
     partitions: Mapping[str, str | Path],
     vertices: Mapping[str, int],
@@ -192,7 +193,7 @@ def forecast(
     return chosen, Forecast(told, *np.max(errors, axis=(0, 1)).tolist())
 
 
-def _mean_and_most(link: Link, meshes: Mapping[str, PartitionedMesh]) -> Floats:
+def _mean_and_most(link: Link, meshes: Meshes) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
     counts = [
@@ -260,7 +261,7 @@ class PartnersReport:
 
 def partners_report(
     configuration: Configuration,
-    meshes: Mapping[str, PartitionedMesh],
+    meshes: Meshes,
     regions: Mapping[str, Floats] | None = None,
     *,
     ranks: Mapping[str, int] | None = None,

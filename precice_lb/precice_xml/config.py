@@ -73,7 +73,6 @@ class MeshMapping:
     # Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
     source: str | None
     target: str | None
-    line: int
     element: Element = field(compare=False)
 
 
@@ -103,7 +102,6 @@ class M2N:
     # As written, relative to the working directory of the solver.
     exchange_directory: str
     use_two_level_initialization: bool
-    line: int
     element: Element = field(compare=False)
 
 
@@ -402,7 +400,7 @@ def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...
         if kind not in _JUST_IN_TIME:
             remedy = "name both meshes, or take another mapping"
             element.fail(f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
-    return MeshMapping(kind, direction, constraint, source, target, element.line, element)
+    return MeshMapping(kind, direction, constraint, source, target, element)
 
 
 def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2N:
@@ -417,7 +415,6 @@ def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2
         connector=connector,
         exchange_directory=element.text("exchange-directory", "."),
         use_two_level_initialization=element.boolean("use-two-level-initialization"),
-        line=element.line,
         element=element,
     )
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from typing import Literal, NamedTuple
@@ -53,16 +52,14 @@ def receives(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     return [Operation("receive", Channel(scheme, other, name)) for other in others]
 
 
-@dataclass
-class Program:
+class Program(NamedTuple):
     """The steps of one participant: once in ``initialize``, then in every period of the coupling."""
 
-    initial: list[Operation] = field(default_factory=list)
-    window: list[Operation] = field(default_factory=list)
+    initial: list[Operation]
+    window: list[Operation]
 
 
-@dataclass(frozen=True)
-class _Phases:
+class _Phases(NamedTuple):
     """The steps of one scheme at one participant: in ``initialize`` and in the two exchanges of ``advance``."""
 
     initial: list[Operation]
@@ -84,7 +81,7 @@ def programs_of(
         implicit = [i for i in own if schemes[i].is_implicit]
         explicit = [i for i in own if not schemes[i].is_implicit]
         # CompositionalCouplingScheme::allSchemes: explicit schemes first.
-        program = Program([step for i in (*explicit, *implicit) for step in phases[i].initial])
+        program = Program([step for i in (*explicit, *implicit) for step in phases[i].initial], [])
         work = [
             Operation("work", share=1.0 - sum(s.share for i in implicit for s in phases[i].second if s.kind == "work"))
         ]
@@ -94,11 +91,11 @@ def programs_of(
         for end in period.steps[name]:
             # A step takes its part of the simulated time, in units of the mean step.
             share = float((end - begin) * len(period.steps[name]))
-            program.window += _scaled(iteration, share) * count
+            program.window.extend(_scaled(iteration, share) * count)
             # CompositionalCouplingScheme::secondExchange: explicit schemes wait until the implicit one has converged.
             due = [i for i in explicit if end in period.scheme_ends[i]]
-            program.window += [step for i in due for step in phases[i].first]
-            program.window += [step for i in due for step in phases[i].second]
+            program.window.extend(step for i in due for step in phases[i].first)
+            program.window.extend(step for i in due for step in phases[i].second)
             begin = end
         programs[name] = program
     return programs

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from precice_lb.schedule.schedule import Schedule
 
 Floats = NDArray[np.float64]
-Recorded = Sequence[Mapping[str, ArrayLike]]
+Costs = Mapping[str, ArrayLike]
+Recorded = Sequence[Costs]
 
 #: Fewer recorded windows than this say too little about how costs vary.
 LEAST_WINDOWS = 8
@@ -29,7 +30,7 @@ _LEAST_BLOCK = 16
 
 def replay_residuals(
     schedule: Schedule,
-    compute_seconds: Mapping[str, ArrayLike],
+    compute_seconds: Costs,
     recorded: Recorded,
     *,
     windows: int = _WINDOWS,

@@ -7,13 +7,12 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.schedule.graph import EventGraph, Floats
 from precice_lb.schedule.program import Program, parallel_programs, program_variants, serial_programs
-from precice_lb.schedule.replay import replay
+from precice_lb.schedule.replay import Costs, replay
 
 # Cost vectors evaluated at once: enough for speed, little enough for memory.
 _CHUNK = 8192
@@ -170,7 +169,7 @@ class Schedule:
         """
         return self._balanced >= len(self.participants) * (1.0 - 1e-9)
 
-    def window_seconds(self, costs: Mapping[str, ArrayLike]) -> Floats:
+    def window_seconds(self, costs: Costs) -> Floats:
         """Steady seconds per time window, exact for costs that do not vary from window to window.
 
         Parameters
@@ -193,7 +192,7 @@ class Schedule:
             return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
         return self._steady(rows).reshape(shape)
 
-    def participant_seconds(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    def participant_seconds(self, costs: Costs) -> dict[str, Floats]:
         """Steady seconds per window of each participant: less than the window time where it never waits for the rest.
 
         With one-directional exchange the upstream participant runs ahead at its own pace.
@@ -219,7 +218,7 @@ class Schedule:
         known = {within: self._steady(rows, within).reshape(shape) for within in set(upstream.values())}
         return {name: known[upstream[name]] for name in self.participants}
 
-    def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    def waits(self, costs: Costs) -> dict[str, Floats]:
         """Seconds that each participant waits per window: its seconds per window less its compute time.
 
         Parameters
@@ -265,7 +264,7 @@ class Schedule:
         _, _, likeliest = max(self._variants, key=lambda variant: variant[0])
         return likeliest.critical_cycle(rows[0] * self._per_iteration)
 
-    def replay(self, costs: Mapping[str, ArrayLike]) -> Floats:
+    def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
 
         With costs that vary the steady window time of the mean costs is only a lower bound. This is the recursion of
@@ -295,7 +294,7 @@ class Schedule:
         columns = [partial(np.take, row.reshape(shape), axis=-1) for row in (rows * self._per_iteration).T]
         return self._replay(columns, shape[-1], range(shape[-1]))
 
-    def replay_seconds(self, costs: Mapping[str, ArrayLike], factors: Mapping[str, Floats], skip: int = 0) -> Floats:
+    def replay_seconds(self, costs: Costs, factors: Mapping[str, Floats], skip: int = 0) -> Floats:
         """Mean seconds per window of replays in which costs vary by given factors; see `replay_residuals`.
 
         Parameters
@@ -320,7 +319,7 @@ class Schedule:
         ends = self._replay(scaled, windows + 1, [skip - 1, windows - 1] if skip else [windows - 1])
         return np.asarray((ends[:, -1] - ends[:, 0] if skip else ends[:, 0]) / (windows - skip)).reshape(shape)
 
-    def _rows(self, costs: Mapping[str, ArrayLike]) -> tuple[Floats, tuple[int, ...]]:
+    def _rows(self, costs: Costs) -> tuple[Floats, tuple[int, ...]]:
         """Check costs, and give them as rows of shape (batch, participants), with the shape to give back."""
         names = self.participants
         if set(costs) != set(names):
