@@ -130,7 +130,7 @@ def _meshes(
         configuration = read_configuration(config)
     if sources and not stores:
         meshes = read_exports(sources, configuration)
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     for name, paths in files.items():
         if name not in providers:
             raise DataError(f"--mesh: expected a provided mesh of {config} ({', '.join(providers)}), found {name!r}")

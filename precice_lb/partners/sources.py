@@ -55,7 +55,7 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
     """
     found: dict[str, dict[int, Path]] = {}
     places = [Path(each) for each in directories]
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
     for place in places:
         if not place.is_dir():
@@ -328,7 +328,7 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     A region has shape (ranks, dimensions, 2), NaN for a rank that set none.
     """
     configuration = parse_configuration(run[0][0].configuration)
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     meshes: dict[str, PartitionedMesh] = {}
     regions: dict[str, Floats] = {}
     for stores in run:

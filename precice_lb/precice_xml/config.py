@@ -210,6 +210,11 @@ class Configuration:
     root: Element
 
     @property
+    def providers(self) -> dict[str, str]:
+        """The participant that provides each mesh."""
+        return {mesh: who.name for who in self.participants.values() for mesh in who.provides}
+
+    @property
     def longest_window(self) -> float:
         """Simulated seconds of a time window, the longest where schemes differ; NaN where participants size them."""
         sizes = [scheme.time_window_size for scheme in self.coupling_schemes if not scheme.window_size_from_first]
