@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.calibrate.campaign import opened
-from precice_lb.calibrate.design import Proposal, split_key
+from precice_lb.calibrate.design import Proposal
 from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.evidence import failed_splits
 from precice_lb.calibrate.launchers import Launcher
@@ -414,13 +414,12 @@ class Chain:
         """Try again, go back to the last split that worked, or stop; the latest failure comes first."""
         last = failures[0]
         note, fault = note_of(last), self._fault(last)
-        here = split_key(last.split)
-        count = sum(1 for _ in itertools.takewhile(lambda run: split_key(run.split) == here, failures))
+        count = len(list(itertools.takewhile(lambda run: run.split == last.split, failures)))
         retries = self.study.runs.retries
         if count <= retries:
             return Decision(dict(last.split), note.kind, f"retry {count} of {retries}: {last.error}")
         worked = self.state.finished
-        if not worked or here in {split_key(run.split) for run in worked}:
+        if not worked or last.split in [run.split for run in worked]:
             raise TooFewRunsError(f"segment {note.number} failed, the state before it is intact: {fault}")
         back = dict(worked[-1].split)
         text = f"undo: back to {split_text(back, self.study.layouts)}, the last split that worked, from {fault}"

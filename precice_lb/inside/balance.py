@@ -468,4 +468,4 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int, partitioner: str
     rank_of = PARTITIONERS[partitioner](cells, weights, ranks)
     equal = PARTITIONERS[partitioner](cells, np.ones(len(weights)), ranks)
     held = (np.bincount(owners, weights, ranks) for owners in (rank_of, equal))
-    return Partition(partitioner, cells, weights, rank_of, *(np.float64(costs.constant) + each for each in held))
+    return Partition(partitioner, cells, weights, rank_of, *(np.float64(costs.constant) + part for part in held))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import Cells, Floats, Integers
 from precice_lb.inside.weighted import whole_weights
-from precice_lb.partners.meshes import read_ranks
+from precice_lb.partners.meshes import checked_ranks, read_ranks
 from precice_lb.partners.sources import read_meshio
 
 CELLS = "cells"
@@ -102,7 +102,7 @@ def rank_of_cells(cells: Cells, partition: str | Path) -> Integers:
             f"expected a partition, a file or an array of cells in {cells.source} ({', '.join(arrays) or 'none there'})"
             f", found neither with the name {str(partition)!r}"
         )
-    return _whole(f"{cells.source}, array {partition}", arrays[str(partition)])
+    return checked_ranks(f"{cells.source}, array {partition}", arrays[str(partition)], len(cells.counts), "cells")
 
 
 def counts_of(cells: Cells, rank_of: Integers, ranks: int) -> Floats:
@@ -126,16 +126,7 @@ def counts_of(cells: Cells, rank_of: Integers, ranks: int) -> Floats:
     DataError
         If there are not as many ranks as cells, or one is out of range.
     """
-    where = cells.source or "partition"
-    if rank_of.shape != (len(cells.counts),):
-        raise DataError(
-            f"{where}: expected a rank for each of {len(cells.counts)} cells, found {rank_of.size}; give a partition "
-            "of this mesh"
-        )
-    owners = _whole(where, rank_of)
-    if owners.min() < 0 or owners.max() >= ranks:
-        wrong = int(owners.min() if owners.min() < 0 else owners.max())
-        raise DataError(f"{where}: expected ranks from 0 to {ranks - 1}, found {wrong}; give a partition for {ranks}")
+    owners = checked_ranks(cells.source or "partition", rank_of, len(cells.counts), "cells", ranks)
     return np.column_stack([np.bincount(owners, column, ranks) for column in cells.counts.T])
 
 
@@ -180,13 +171,6 @@ def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int
         raise DataError(f"{mesh}: expected a value of the array {array} ({found}), found {value or 'none'!r}")
     found = ", ".join([CELLS, *arrays])
     raise DataError(f"{mesh}: expected a feature of its cells ({found}; ARRAY=VALUE for materials), found {name!r}")
-
-
-def _whole(where: str, values: NDArray[Any]) -> Integers:
-    ranks = np.asarray(values).astype(np.int64)
-    if (ranks != values).any():
-        raise DataError(f"{where}: expected whole numbers of ranks, found {values[ranks != values][0]}")
-    return ranks
 
 
 def _neighbours(kinds: Sequence[str], blocks: Sequence[Integers]) -> Integers:

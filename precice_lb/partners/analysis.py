@@ -289,9 +289,8 @@ def analyse_link(
     the window's start. The region has shape (receiver ranks, dimensions, 2). Without cores every rank has its own.
     """
     provider = meshes[link.mesh]
-    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
-    local = {name: meshes[name] for name in names if name in meshes}
-    boxes = receiver_boxes(link, local, region)
+    boxes = receiver_boxes(link, meshes, region)
+    local = {name: meshes[name] for name in link.locals}
     level_1 = overlapping_pairs(provider.boxes, boxes)
     two, one, factor = None, None, math.nan
     if all(mesh.coordinates is not None for mesh in (provider, *local.values())):

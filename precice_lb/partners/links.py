@@ -92,9 +92,14 @@ class Link:
     provider_asks: bool = True
 
     @property
+    def locals(self) -> tuple[str, ...]:
+        """The receiver's own meshes that mappings tie to it."""
+        return tuple(mapping.local for mapping in self.mappings if mapping.local is not None)
+
+    @property
     def just_in_time(self) -> bool:
         """Whether any mapping is just-in-time."""
-        return any(mapping.local is None for mapping in self.mappings)
+        return len(self.locals) < len(self.mappings)
 
     @property
     def title(self) -> str:
@@ -158,9 +163,9 @@ def _mapping(mapping: MeshMapping, local: str | None) -> LinkMapping:
     (function,) = element.named("basis-function:")
     # The cluster size may stand at the mapping or at an executor.
     sizes = [
-        each.integer("vertices-per-cluster", least=1)
-        for each in (element, *element.children)
-        if "vertices-per-cluster" in each.attributes
+        place.integer("vertices-per-cluster", least=1)
+        for place in (element, *element.children)
+        if "vertices-per-cluster" in place.attributes
     ]
     return LinkMapping(
         mapping.kind, local, _support_radius(function), next(iter(sizes), 100 if mapping.kind == "rbf" else 50)
@@ -205,10 +210,8 @@ def receiver_boxes(link: Link, local: Meshes, region: Floats | None = None) -> F
     of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
     preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
     """
-    parts: list[Floats] = []
-    for mapping in link.mappings:
-        if mapping.local is not None:
-            parts.append(scaled_boxes(_mesh_of(link, local, mapping.local, link.receiver).boxes, link.safety_factor))
+    own = (_mesh_of(link, local, name, link.receiver) for name in link.locals)
+    parts = [scaled_boxes(mesh.boxes, link.safety_factor) for mesh in own]
     if link.api_access and region is not None:
         checked = check_boxes(region, f"access regions of {link.title}")
         parts.append(scaled_boxes(checked, link.safety_factor) if link.just_in_time else checked)

@@ -154,14 +154,7 @@ def make_mesh(
     if not finite.all():
         first = int(np.argmin(finite))
         raise DataError(f"{where}: expected finite coordinates, found {points[first].tolist()} at vertex {first}")
-    owner = np.asarray(rank_of)
-    if owner.shape != (len(points),):
-        raise DataError(
-            f"{where}: expected a partition with one rank for each of {len(points)} vertices, found shape {owner.shape}"
-        )
-    whole = owner.astype(np.int64)
-    if len(owner) and not ((whole == owner).all() and whole.min() >= 0 and whole.max() < ranks):
-        raise DataError(f"{where}: expected ranks from 0 to {ranks - 1}, found {owner.min()} to {owner.max()}")
+    whole = checked_ranks(where, rank_of, len(points), "vertices", ranks)
     order = np.argsort(whole, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -182,6 +175,21 @@ def make_mesh(
         kept["triangles"] = np.concatenate([kept["triangles"], halves]) if "triangles" in kept else halves
     counts = np.bincount(whole, minlength=ranks).astype(np.int64)
     return PartitionedMesh(name, participant, counts, _boxes(points, counts), points, kept, source)
+
+
+def checked_ranks(where: str, values: ArrayLike, count: int, what: str, ranks: int = 2**31) -> Integers:
+    """Check that there is a rank for each of so many vertices or cells."""
+    numbers = np.asarray(values)
+    if numbers.shape != (count,):
+        raise DataError(
+            f"{where}: expected a partition with one rank for each of {count} {what}, found shape {numbers.shape}; "
+            "give one of this mesh"
+        )
+    owners = numbers.astype(np.int64)
+    if (wrong := (owners != numbers) | (owners < 0) | (owners >= ranks)).any():
+        wanted = f"whole numbers of ranks from 0 to {ranks - 1}"
+        raise DataError(f"{where}: expected {wanted}, found {numbers[wrong][0]}; correct them")
+    return owners
 
 
 def _boxes(points: Floats, counts: Integers) -> Floats:

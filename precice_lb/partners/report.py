@@ -58,8 +58,8 @@ def _refusals(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
         return
     lonely = found.partners(1, found.level_2) == 0
-    counts = [meshes[mapping.local].counts for mapping in link.mappings if mapping.local is not None]
-    ranks = np.flatnonzero(lonely & (sum(counts, np.zeros(found.ranks[1])) > 0))
+    busy = sum((meshes[name].counts for name in link.locals), np.zeros(found.ranks[1])) > 0
+    ranks = np.flatnonzero(lonely & busy)
     if len(ranks):
         yield (
             f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
@@ -92,12 +92,11 @@ def _factor(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     link, needed = found.link, found.needed_factor
     if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
         return
-    local = link.mappings[0].local
     # Some room for what moves; coarse steps read best.
     proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
-    if local is None or proposed >= link.safety_factor:
+    if proposed >= link.safety_factor:
         return
-    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[local].boxes, proposed)))
+    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[link.locals[0]].boxes, proposed)))
     if pairs <= _FEWER * len(found.level_1):
         yield (
             f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
@@ -108,10 +107,10 @@ def _factor(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
 def _partition(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
     link = found.link
-    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
-    if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
+    both = [meshes[name] for name in (link.mesh, *link.locals)]
+    if len(both) != 2 or link.api_access or any(mesh.coordinates is None for mesh in both):
         return
-    compact = [repartition(meshes[name], meshes[name].ranks) for name in (link.mesh, names[0])]
+    compact = [repartition(mesh, mesh.ranks) for mesh in both]
     boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
     filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]

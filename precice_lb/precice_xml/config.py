@@ -314,7 +314,7 @@ def _parsed(text: str, path: Path) -> Configuration:
     for element in root.named("m2n:"):
         m2ns.append(_m2n(element, names, m2ns))
     case = Configuration(path, text, data, meshes, participants, tuple(m2ns), (), root)
-    return replace(case, coupling_schemes=tuple(_scheme(each, case) for each in root.named("coupling-scheme:")))
+    return replace(case, coupling_schemes=tuple(_scheme(element, case) for element in root.named("coupling-scheme:")))
 
 
 def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:

@@ -181,7 +181,9 @@ class EventGraph:
     def critical_cycle(self, costs: Floats) -> tuple[str, ...]:
         """Participants whose work makes up a cycle that sets the window time, for costs of shape (participants,)."""
         mean = float(self.window_seconds(costs[None])[0])
-        weights = np.array([(share or 0.0) * costs[at] for at, share in zip(self._owner, self._share, strict=True)])
+        weights = np.array(
+            [(share or 0.0) * costs[owner] for owner, share in zip(self._owner, self._share, strict=True)]
+        )
         potential = np.zeros(len(weights))
         scale = max(mean, float(weights.max()), np.finfo(float).tiny)
         # Longest walks under weights reduced by the mean have no positive cycle, so that they settle, but for rounding.

@@ -166,8 +166,8 @@ class Hypotheses:
 
     def _loss_of_fold(self, terms: Array, test: Integers) -> Array:
         fitted = self.coefficients(terms, np.delete(np.arange(len(self.seconds)), test))
-        found = np.einsum("krh,kh->rh", self._with_constant(terms)[0][:, test], fitted)
-        return LOSSES[self.loss](self.seconds[test, None], found)
+        predicted = np.einsum("krh,kh->rh", self._with_constant(terms)[0][:, test], fitted)
+        return LOSSES[self.loss](self.seconds[test, None], predicted)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
