@@ -88,8 +88,6 @@ def needed_vertices(
                 f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
                 "which preCICE does not run in parallel; analyse the other meshes"
             )
-        if mapping.local is not None:
-            local[mapping.local].points(_WHY)
     if len(boxes) == 1:
         # A serial participant keeps everything.
         return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)

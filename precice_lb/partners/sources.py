@@ -343,23 +343,19 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
         provided = [mesh for mesh, who in providers.items() if who == participant]
         if not len(told.rows) and provided:
             raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
-        for number, name in enumerate(told.names):
+        # Whoever has a mesh of which no rank has a vertex named it all the same, or not at all.
+        for number, name in enumerate([*told.names, *(mesh for mesh in provided if mesh not in told.names)]):
             rows = np.flatnonzero(told.rows["name"] == number)
-            if name not in configuration.meshes:
-                raise DataError(f'{place}: expected meshes of the configuration, found "{name}"; record the run again')
-            dimensions = configuration.meshes[name].dimensions
-            if (told.rows["dimensions"][rows] != dimensions).any():
+            known = configuration.meshes.get(name)
+            if known is None or (told.rows["dimensions"][rows] != known.dimensions).any():
                 raise DataError(
-                    f'{place}: expected mesh "{name}" in {dimensions} dimensions, found others; record the run again'
+                    f'{place}: expected meshes of the configuration, in its dimensions, found another "{name}"; record '
+                    "the run again"
                 )
             if providers.get(name) == participant:
-                meshes[name] = _mesh(name, participant, told, rows, size, place)
+                meshes[name] = _mesh(name, participant, told, rows, known.dimensions, size, place)
             else:
-                regions[name] = _boxes(told.rows[rows], dimensions, size, "region_")
-        for name in provided:
-            if name not in meshes:
-                nothing = np.empty((0, configuration.meshes[name].dimensions))
-                meshes[name] = make_mesh(name, participant, nothing, nothing[:, 0], size, source=place)
+                regions[name] = _boxes(told.rows[rows], known.dimensions, size, "region_")
     return configuration, meshes, regions
 
 
@@ -392,9 +388,10 @@ def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "")
     return boxes
 
 
-def _mesh(name: str, participant: str, told: RecordedMeshes, rows: Integers, size: int, source: str) -> PartitionedMesh:
+def _mesh(
+    name: str, participant: str, told: RecordedMeshes, rows: Integers, dimensions: int, size: int, source: str
+) -> PartitionedMesh:
     mine = told.rows[rows]
-    dimensions = int(mine["dimensions"][0])
     counts = np.zeros(size, np.int64)
     counts[mine["rank"]] = mine["vertices"]
     boxes = _boxes(mine, dimensions, size)
