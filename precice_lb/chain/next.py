@@ -205,7 +205,8 @@ def next_segment(
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
         tell = _opened(chain, report)
-        chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
+        words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(chain.directory)]
+        chain.runs.last_line = shlex.join([*words, *["--submit"] * submit])
         running = [run for run in chain.state.runs if run.outcome == "running"]
         if not running:
             _collect_again(chain, tell)
@@ -232,11 +233,6 @@ def next_segment(
             tell(segment_ended(chain, record))
         (chain.directory / JOB_FILE).unlink(missing_ok=True)
         return None
-
-
-def _last_line(study: Study, directory: Path, *, submit: bool) -> str:
-    words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(directory)]
-    return shlex.join([*words, *(["--submit"] if submit else [])])
 
 
 def _script_of(chain: Chain, record: RunRecord) -> Path:
@@ -272,22 +268,17 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Repo
     new.replace(link)
     tell(segment_begun(chain, record))
     if submit:
-        _submit(chain, record, scheduler, script)
+        plan = chain.runs.plan(record)
+        job = scheduler.submit(plan, script)
+        if not scheduler.resumes:
+            _wait_for_submission(scheduler, job, plan)
+        # Empty where the command says no number: the job is there all the same.
+        record.job = scheduler.number(job) or ""
+        chain.state.save(chain.directory)
         tell(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
     else:
         tell(Event("resumed", f"ready to be submitted: {link}", record))
     return link
-
-
-def _submit(chain: Chain, record: RunRecord, scheduler: Scheduler, script: Path) -> None:
-    """Submit a segment's job and note its number."""
-    plan = chain.runs.plan(record)
-    job = scheduler.submit(plan, script)
-    if not scheduler.resumes:
-        _wait_for_submission(scheduler, job, plan)
-    # Empty where the command says no number: the job is there all the same.
-    record.job = scheduler.number(job) or ""
-    chain.state.save(chain.directory)
 
 
 def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:

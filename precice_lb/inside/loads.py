@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,15 +140,18 @@ Counts = tuple[tuple[str, ...], Floats]
 def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, Counts]:
     """Read the columns ``rank``, ``feature``, ``count`` and perhaps ``run``, by run; what is not said is 0."""
     values = _read(path, ("feature", "count"), "a number of at least 0", "each feature of a rank")
-    known = list(dict.fromkeys(feature for run in values.values() for _, feature in run))
-    chosen = known if features is None else list(features)
-    unknown = [name for name in chosen if name not in known]
-    if unknown or features == []:
-        raise DataError(
-            f"--features: expected features of {path} ({', '.join(known)}), found {', '.join(unknown) or 'none'}; "
-            "correct the names"
-        )
-    return {name: (tuple(chosen), _table_of(path, name, run, chosen)) for name, run in values.items()}
+    chosen = tuple(dict.fromkeys(feature for run in values.values() for _, feature in run))
+    if features is not None:
+        chosen = _known(features, chosen, f"--features: expected features of {path}", "correct the names")
+    return {name: (chosen, _table_of(path, name, run, chosen)) for name, run in values.items()}
+
+
+def _known(names: Sequence[str], known: Collection[str], expected: str, remedy: str) -> tuple[str, ...]:
+    """Refuse no names at all, and such that are not known."""
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise DataError(f"{expected} ({', '.join(known) or 'none'}), found {', '.join(unknown) or 'none'}; {remedy}")
+    return tuple(dict.fromkeys(names))
 
 
 def read_seconds(path: Path) -> dict[str, Floats]:
@@ -269,8 +272,8 @@ def loads_of_runs(
     held = [_held(run, participant, counts or {}) for run in used]
     chosen = _features(participant, features, held)
     tables = [_table(run, participant, chosen, own) for run, own in zip(used, held, strict=True)]
-    serial = [at for at, run in enumerate(used) if run.participants[participant].ranks == 1]
-    if serial and np.linalg.matrix_rank(np.concatenate([tables[at] for at in serial])) == len(chosen):
+    serial = [table for table in tables if len(table) == 1]
+    if serial and np.linalg.matrix_rank(np.concatenate(serial)) == len(chosen):
         basis = "serial"
     else:
         basis = "sections" if sections else "mpi"
@@ -283,7 +286,7 @@ def loads_of_runs(
             seconds = _in_sections(run, part, sections) if sections else _without_mpi(run, part)
         if INTERFACE in chosen:
             seconds = seconds + np.nan_to_num(part.rank_mapping)
-        loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds, dtype=np.float64), basis))
+        loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds), basis))
     return loads
 
 
@@ -318,13 +321,8 @@ def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapp
                 f"call participant.count(feature, number) in the solver, give counts, or say --features '{INTERFACE}'"
             )
         return counted
-    unknown = [name for name in asked if name not in known]
-    if unknown or not asked:
-        raise DataError(
-            f"{participant}: expected features that were counted ({', '.join(known) or 'none'}), found "
-            f"{', '.join(unknown) or 'none'}; correct the names, or count them: participant.count(feature, number)"
-        )
-    return tuple(dict.fromkeys(asked))
+    remedy = "correct the names, or count them: participant.count(feature, number)"
+    return _known(asked, known, f"{participant}: expected features that were counted", remedy)
 
 
 def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Floats]) -> Floats:
@@ -338,15 +336,10 @@ def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Map
 
 
 def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Floats:
-    unknown = [name for name in names if name not in part.rank_sections]
-    if unknown:
-        known = ", ".join(part.rank_sections) or "none"
-        raise DataError(
-            f"run {run.name}: expected profiling sections that {part.participant} recorded ({known}), found "
-            f"{', '.join(unknown)}; correct the names, or leave the run out"
-        )
+    expected = f"run {run.name}: expected profiling sections that {part.participant} recorded"
+    names = _known(names, part.rank_sections, expected, "correct the names, or leave the run out")
     # A rank that never began a section had nothing to do in it.
-    return sum((np.nan_to_num(part.rank_sections[name]) for name in dict.fromkeys(names)), np.zeros(part.ranks))
+    return sum((np.nan_to_num(part.rank_sections[name]) for name in names), np.zeros(part.ranks))
 
 
 def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Floats:
