@@ -155,7 +155,7 @@ class _Fit:
         """Bayes' information criterion."""
         count = len(self.relative)
         mean = float(np.mean(self.relative**2)) + _NEGLIGIBLE**2
-        return float(count * np.log(mean) + (self.values > 0).sum() * np.log(count))
+        return float(count * np.log(mean) + (count - self.freedom) * np.log(count))
 
 
 def _unknown(features: tuple[str, ...], design: Floats) -> str:

@@ -55,22 +55,22 @@ def read_cells(mesh: Path, features: Sequence[str] | None = None) -> Cells:
         If meshio is not installed or cannot read the file, or a feature is not there or negative.
     """
     read = read_meshio(mesh)
-    used = _used_blocks(read)
-    number = sum(len(read.cells[place].data) for place in used)
+    blocks = [read.cells[place] for place in _used_blocks(read)]
+    number = sum(len(block.data) for block in blocks)
     if not number:
         raise DataError(f"{mesh}: expected a mesh with cells, found none; give the mesh that the solver partitions")
-    arrays = _arrays(read, used)
+    arrays = _arrays(read)
     names = [CELLS, *(name for name in arrays if _is_amount(arrays[name]))] if features is None else list(features)
     counts = np.column_stack([_feature(mesh, arrays, name, number) for name in names])
     points = np.asarray(read.points, dtype=np.float64)
     if points.shape[1] == 3 and not np.ptp(points[:, 2]):
         points = points[:, :2]
     try:
-        corners = [np.asarray(read.cells[place].data, dtype=np.int64) for place in used]
+        corners = [np.asarray(block.data, dtype=np.int64) for block in blocks]
     except ValueError:
         raise DataError(f"{mesh}: expected cells of standard shapes, found polyhedra; split them up first") from None
-    centres = np.concatenate([points[block].mean(axis=1) for block in corners])
-    kinds = [re.sub(r"\d+$", "", read.cells[place].type) for place in used]
+    centres = np.concatenate([points[cells].mean(axis=1) for cells in corners])
+    kinds = [re.sub(r"\d+$", "", block.type) for block in blocks]
     return Cells(centres, tuple(names), counts, _neighbours(kinds, corners), str(mesh))
 
 
@@ -95,8 +95,7 @@ def rank_of_cells(cells: Cells, partition: str | Path) -> Integers:
     """
     if Path(partition).is_file():
         return read_ranks(Path(partition))
-    read = read_meshio(Path(cells.source))
-    arrays = _arrays(read, _used_blocks(read))
+    arrays = _arrays(read_meshio(Path(cells.source)))
     if str(partition) not in arrays:
         raise DataError(
             f"expected a partition, a file or an array of cells in {cells.source} ({', '.join(arrays) or 'none there'})"
@@ -136,11 +135,11 @@ def _used_blocks(read: Any) -> list[int]:
     return [place for place, block in enumerate(read.cells) if block.dim == highest]
 
 
-def _arrays(read: Any, used: Sequence[int]) -> dict[str, NDArray[Any]]:
+def _arrays(read: Any) -> dict[str, NDArray[Any]]:
     """Scalar arrays of the cells, by name."""
     arrays = {}
     for name, blocks in read.cell_data.items():
-        values = [np.asarray(blocks[place]) for place in used]
+        values = [np.asarray(blocks[place]) for place in _used_blocks(read)]
         if all(each.size == len(each) for each in values):
             arrays[str(name)] = np.concatenate([each.ravel() for each in values])
     return arrays
