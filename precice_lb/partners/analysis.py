@@ -125,40 +125,31 @@ class StartUp:
     parts: dict[str, float]
 
 
-def _sharing(counts: StartUpCounts, ranks: int) -> float:
-    """Ranks per core, where so many want one."""
-    return 1.0 if counts.cores is None else max(ranks / counts.cores, 1.0)
-
-
-def _busiest(counts: StartUpCounts, most: int, total: int) -> float:
-    """Return what the busiest core does where one rank has at most ``most`` of the total."""
-    return float(most) if counts.cores is None else max(most, total / counts.cores)
-
-
 def start_up(counts: StartUpCounts, model: CostModel) -> StartUp:
     """Estimate memory and seconds of initialising one received mesh."""
     provider, receiver = counts.ranks
     whole, own = counts.vertices
-    everyone = _sharing(counts, provider + receiver)
+    cores = math.inf if counts.cores is None else counts.cores
+    everyone, receivers = (max(ranks / cores, 1.0) for ranks in (provider + receiver, receiver))
 
     def steps(number: int, sharing: float) -> float:
         return number * (model.latency + model.turn * (sharing - 1.0))
 
     parts = {
         "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": model.vertex * _busiest(counts, counts.most_own, whole + own),
+        "set up own vertices": model.vertex * max(counts.most_own, (whole + own) / cores),
         # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
         # provider waits in a socket meanwhile, without polling.
-        "settle owners": steps(receiver, _sharing(counts, receiver)),
+        "settle owners": steps(receiver, receivers),
         "connect": model.file * (counts.partners + _FILES[counts.two_level]),
     }
     if counts.two_level:
-        parts["exchange pieces"] = model.copy * _busiest(counts, counts.most_received, counts.received)
+        parts["exchange pieces"] = model.copy * max(counts.most_received, counts.received / cores)
         held = provider * model.box_bytes + counts.most_received * model.vertex_bytes
         return StartUp(sum(parts.values()), held + receiver * model.box_bytes, held, parts)
     parts |= {
         "gather and send the mesh": model.vertex * 2 * whole,
-        "broadcast the mesh": model.copy * whole * _sharing(counts, receiver),
+        "broadcast the mesh": model.copy * whole * receivers,
         # Both sides are told, rank by rank, who holds which vertex.
         "broadcast distributions": (
             model.copy * (whole + counts.kept) * everyone + steps(provider + receiver, everyone)
