@@ -17,7 +17,7 @@ import scipy
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad
+from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
 
 _NOISE = 0.035
@@ -37,13 +37,6 @@ _SAME = 1e-7
 _MORE = 1.5
 """Factor by which ranks must hold more of everything in one run than in another, for a constant."""
 _MOST = 4
-
-
-def counts_for(load: RankLoad, features: Sequence[str]) -> Floats:
-    """Give the counts of some features, shape (ranks, features); a load that does not know one has none of it."""
-    known = {name: load.counts[:, place] for place, name in enumerate(load.features)}
-    nothing = np.zeros(len(load.counts))
-    return np.column_stack([known.get(name, nothing) for name in features])
 
 
 def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> Floats:
@@ -338,7 +331,7 @@ class Balance:
         assert self.partition is not None
         names, cells = self.costs.features, self.partition.cells
         held = counts_for(load, names).sum(axis=0)
-        wanted = cells.counts[:, [cells.features.index(name) for name in names]].sum(axis=0)
+        wanted = counts_for(cells, names).sum(axis=0)
         return bool(np.isfinite(self.busy(load)).all() and np.allclose(held, wanted, rtol=_SAME_CELLS))
 
     def samples(self, measured: Measurements) -> Measurements:

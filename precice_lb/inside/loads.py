@@ -133,6 +133,13 @@ class Cells:
         return starts, pairs[order, 1]
 
 
+def counts_for(holder: RankLoad | Cells, features: Sequence[str]) -> Floats:
+    """Give the counts of some features, shape (ranks or cells, features); who does not know one has none of it."""
+    known = dict(zip(holder.features, holder.counts.T, strict=True))
+    nothing = np.zeros(len(holder.counts))
+    return np.column_stack([known.get(name, nothing) for name in features])
+
+
 Counts = tuple[tuple[str, ...], Floats]
 """Features, and how much of each every rank holds: shape (ranks, features)."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import Cells, FeatureCosts, Floats, Integers
+from precice_lb.inside.loads import Cells, FeatureCosts, Floats, Integers, counts_for
 
 _BETTER = 0.7
 """Share of the largest part along the longest axis that another axis must fall below to be cut instead."""
@@ -29,8 +29,7 @@ _BITS = 20
 
 def cost_weights(cells: Cells, costs: FeatureCosts) -> Floats:
     """Give the seconds per time window of each cell, shape (cells,)."""
-    places = [cells.features.index(name) for name in costs.features]
-    return np.asarray(cells.counts[:, places] @ costs.seconds)
+    return np.asarray(counts_for(cells, costs.features) @ costs.seconds)
 
 
 def pieces(weights: Floats, parts: int, least: int = 1) -> Integers:
