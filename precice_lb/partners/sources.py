@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
     DataError
         If a directory has no exports of the case, a rank is missing, or a file is not such an export.
     """
-    found: dict[str, dict[int, Path]] = {}
+    found: dict[str, dict[int, Path]] = defaultdict(dict)
     places = [Path(each) for each in directories]
     providers = configuration.providers
     stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
@@ -68,8 +69,8 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
             if match and mesh:
                 rank = int(match["rank"] or 0)
                 # The first export of a rank is as good as any: received meshes do not move.
-                if match["time"] == "init" or rank not in found.get(mesh, {}):
-                    found.setdefault(mesh, {})[rank] = path
+                if match["time"] == "init" or rank not in found[mesh]:
+                    found[mesh][rank] = path
     if not found:
         raise DataError(
             f"{', '.join(map(str, places))}: expected exports of {', '.join(f'{stem}.0_init.csv' for stem in stems)}, "
@@ -197,7 +198,7 @@ def read_mesh_files(
         participant,
         np.concatenate(points)[:, :dimensions],
         rank_of,
-        ranks if ranks is not None else max(named, len(read) if partition is None else 1),
+        max(named, len(read)) if ranks is None else ranks,
         cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
     )
