@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from precice_lb.chain.document import ChainDocument, NextEntry, SegmentEntry
+from precice_lb.chain.document import ChainDocument, Decision, SegmentEntry
 
 KINDS = ("start", "learn", "move", "undo", "stay")
 
@@ -40,5 +40,5 @@ def chain_of(
             )
         )
     done = len(segments) * windows
-    entry = None if following is None else NextEntry(dict(following), "move", "moves since it pays within 20 windows")
+    entry = None if following is None else Decision(dict(following), "move", "moves since it pays within 20 windows")
     return ChainDocument("study.toml", done + windows if total is None else total, done, segments, entry, problem)

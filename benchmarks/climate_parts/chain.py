@@ -101,7 +101,7 @@ def chain_of(start: Sequence[int], count: int, settings: Settings, seed: int) ->
         undone += found.kind == "undo"
         split = found.split
         splits.append(split)
-        lines.append(found.text)
+        lines.append(found.decision)
     moves = sum(one != other for one, other in pairwise(splits))
     return Ended(splits, (count - 1) * settings.days, moves, undone), lines
 

@@ -22,7 +22,7 @@ from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.recorded import schedule_of
+from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
 
 Split = dict[str, int]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.models.measurements import USUAL_NOISE
+from precice_lb.models.base import USUAL_NOISE
 from precice_lb.recommend import Recommendation
 from precice_lb.recommend.decide import node_ranks
 from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean

@@ -26,6 +26,26 @@ Seconds = Annotated[
     float, Field(allow_inf_nan=True), BeforeValidator(lambda value: math.nan if value is None else value)
 ]
 Split = Annotated[dict[str, Ranks], Field(min_length=1)]
+Kind = Literal["start", "learn", "move", "undo", "stay"]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Decision:
+    """The split of the next segment.
+
+    Attributes
+    ----------
+    split : dict of str to int
+        Ranks of each participant.
+    kind : {"start", "learn", "move", "undo", "stay"}
+        The first segment's; a split run for what it teaches; one that pays; back to one that was faster; as before.
+    decision : str
+        What was decided and why, in one line.
+    """
+
+    split: Split
+    kind: Kind
+    decision: str
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -72,15 +92,6 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True, config=_CONFIG)
-class NextEntry:
-    """What was decided for the segment that runs, or comes next."""
-
-    split: Split
-    kind: Kind
-    decision: str
-
-
-@dataclass(frozen=True, config=_CONFIG)
 class ChainDocument:
     """A whole chain.
 
@@ -92,7 +103,7 @@ class ChainDocument:
         Time windows of the whole chain, and of its finished segments.
     segments : list of SegmentEntry
         Those that are finished, in their order.
-    next : NextEntry or None
+    next : Decision or None
         The decision for the one after them; None at the end, where the chain has stopped, and until it is made.
     problem : str or None
         Why the chain has stopped, in one line.
@@ -104,7 +115,7 @@ class ChainDocument:
     total_windows: Count
     windows_done: Count
     segments: list[SegmentEntry]
-    next: NextEntry | None = None
+    next: Decision | None = None
     problem: str | None = None
     unit: Literal["ranks", "cores"] = "ranks"
 
@@ -187,9 +198,6 @@ def _check_names(found: Iterable[str], names: set[str], where: str) -> None:
         raise CalibrationError(f"{where}: expected {wanted}, found {told}")
 
 
-Kind = Literal["start", "learn", "move", "undo", "stay"]
-
-
 @dataclasses.dataclass(frozen=True)
 class Segment:
     """One finished segment of a chain, as far as the next decision needs it.
@@ -221,22 +229,3 @@ class Segment:
     latest: Mapping[str, float] = dataclasses.field(default_factory=dict)
     border_seconds: float = 0.0
     change_seconds: float = math.nan
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision:
-    """The split of the next segment.
-
-    Attributes
-    ----------
-    split : dict of str to int
-        Ranks of each participant.
-    kind : {"start", "learn", "move", "undo", "stay"}
-        The first segment's; a split run for what it teaches; one that pays; back to one that was faster; as before.
-    text : str
-        What was decided and why, in one line.
-    """
-
-    split: dict[str, int]
-    kind: Kind
-    text: str

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from precice_lb.calibrate.campaign import Event, Report, logged, print_event
@@ -20,8 +21,7 @@ from precice_lb.calibrate.state import RunRecord, first_of
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
-from precice_lb.chain.segments import note_of
-from precice_lb.chain.steps import Chain, Decide, open_chain
+from precice_lb.chain.segments import Chain, Decide, note_of, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
@@ -58,45 +58,55 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         As of `precice_lb.calibrate.run_campaign`.
     """
     with open_chain(study, directory, decider) as chain:
-        directory = chain.directory
-        tell = logged(report or print_event, directory)
+        tell = _opened(chain, report)
         chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
-        _tell_changes(chain, tell)
         chain.runs.reserve()
-        cut_short = chain.runs.clear_up(lambda run: tell(_waiting(chain, run)))
-        chain.state.save(directory)
-        if (again := chain.runs.collect_again()) is not None:
-            tell(collected_again(again))
+        cut_short = chain.runs.clear_up(
+            lambda run: tell(
+                Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)
+            )
+        )
+        chain.state.save(chain.directory)
+        _collect_again(chain, tell)
         tell(_begun(chain, cut_short))
-        is_checked = False
-        while (decision := decided(chain)) is not None:
-            chain.write(decision)
-            if not is_checked:
-                chain.runs.check_room()
-                is_checked = True
+        for decision in _decisions(chain, tell):
+            chain.runs.check_room()
             record = chain.enter(decision)
             tell(segment_begun(chain, record))
             chain.runs.do(record)
             chain.write()
             tell(segment_ended(chain, record))
-        chain.write()
-        tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
-        return directory / CHAIN_FILE
+        return chain.directory / CHAIN_FILE
 
 
-def decided(chain: Chain) -> Decision | None:
-    """Decide; a chain that has to stop says so in its page."""
-    try:
-        return chain.decide()
-    except PreciceLBError as problem:
-        chain.write(problem=str(problem))
-        raise
-
-
-def _tell_changes(chain: Chain, tell: Report) -> None:
-    """Say which files of the case changed: in a chain that is how something is mended, so that it goes on."""
+def _opened(chain: Chain, report: Report | None) -> Report:
+    """Give a report that is also logged, and say which files of the case changed, by which something may be mended."""
+    tell = logged(report or print_event, chain.directory)
     if chain.changed:
         tell(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
+    return tell
+
+
+def _collect_again(chain: Chain, tell: Report) -> None:
+    """Tell what became of a segment of which only that had failed."""
+    if (run := chain.runs.collect_again()) is not None:
+        text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
+        tell(Event("resumed", text + (f": {run.error}" if run.error else ""), run))
+
+
+def _decisions(chain: Chain, tell: Report) -> Iterator[Decision]:
+    """Decide on one segment after the other, to the chain's end; a chain that has to stop says so in its page."""
+    while True:
+        try:
+            decision = chain.decide()
+        except PreciceLBError as problem:
+            chain.write(problem=str(problem))
+            raise
+        chain.write(decision)
+        if decision is None:
+            tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
+            return
+        yield decision
 
 
 def _begun(chain: Chain, cut_short: int) -> Event:
@@ -121,17 +131,6 @@ def forgotten_state(configuration: Configuration) -> str:
                 zero.append(f"{exchange.target} reads {exchange.data} as zero")
     learned = [scheme.acceleration for scheme in schemes if (scheme.acceleration or "").startswith("IQN")]
     return ", ".join([*zero, *(f"{name} has no history" for name in learned)])
-
-
-def _waiting(chain: Chain, run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}"
-    return Event("resumed", text, run)
-
-
-def collected_again(run: RunRecord) -> Event:
-    """Tell what became of a segment of which only that had failed."""
-    text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
-    return Event("resumed", text + (f": {run.error}" if run.error else ""), run)
 
 
 def segment_begun(chain: Chain, run: RunRecord) -> Event:
@@ -205,12 +204,12 @@ def next_segment(
                 f"launcher.name: expected one whose runs are jobs, such as slurm or a template with script and submit, "
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
-        tell = logged(report or print_event, chain.directory)
-        _tell_changes(chain, tell)
-        chain.runs.last_line = _last_line(study, chain.directory, submit=submit)
+        tell = _opened(chain, report)
+        words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(chain.directory)]
+        chain.runs.last_line = shlex.join([*words, *["--submit"] * submit])
         running = [run for run in chain.state.runs if run.outcome == "running"]
-        if not running and (again := chain.runs.collect_again()) is not None:
-            tell(collected_again(again))
+        if not running:
+            _collect_again(chain, tell)
         for record in running:
             # Failures of all jobs since the last segment count, whichever process saw them.
             finished = [at for at, run in enumerate(chain.state.runs) if run.outcome == "finished"]
@@ -226,22 +225,14 @@ def next_segment(
             chain.runs.conclude(record, outcome)
             chain.write()
             tell(segment_ended(chain, record))
-        while (decision := decided(chain)) is not None:
-            chain.write(decision)
+        for decision in _decisions(chain, tell):
             record = chain.enter(decision)
             if chain.runs.make(record):
                 _write_script(chain, record)
                 return _handed_on(chain, record, scheduler, tell, submit=submit)
             tell(segment_ended(chain, record))
-        chain.write()
-        tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
         (chain.directory / JOB_FILE).unlink(missing_ok=True)
         return None
-
-
-def _last_line(study: Study, directory: Path, *, submit: bool) -> str:
-    words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(directory)]
-    return shlex.join([*words, *(["--submit"] if submit else [])])
 
 
 def _script_of(chain: Chain, record: RunRecord) -> Path:
@@ -277,22 +268,17 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Repo
     new.replace(link)
     tell(segment_begun(chain, record))
     if submit:
-        _submit(chain, record, scheduler, script)
+        plan = chain.runs.plan(record)
+        job = scheduler.submit(plan, script)
+        if not scheduler.resumes:
+            _wait_for_submission(scheduler, job, plan)
+        # Empty where the command says no number: the job is there all the same.
+        record.job = scheduler.number(job) or ""
+        chain.state.save(chain.directory)
         tell(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
     else:
         tell(Event("resumed", f"ready to be submitted: {link}", record))
     return link
-
-
-def _submit(chain: Chain, record: RunRecord, scheduler: Scheduler, script: Path) -> None:
-    """Submit a segment's job and note its number."""
-    plan = chain.runs.plan(record)
-    job = scheduler.submit(plan, script)
-    if not scheduler.resumes:
-        _wait_for_submission(scheduler, job, plan)
-    # Empty where the command says no number: the job is there all the same.
-    record.job = scheduler.number(job) or ""
-    chain.state.save(chain.directory)
 
 
 def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:

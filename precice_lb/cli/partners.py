@@ -76,7 +76,7 @@ def partners(
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
     from precice_lb.partners import CostModel, measured_start_up, partners_report
-    from precice_lb.report.partners import partners_blocks
+    from precice_lb.report.partners import partners_blocks, write_partners
 
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
     configuration, meshes, regions = _meshes(sources, config, files, partition_array)
@@ -98,8 +98,6 @@ def partners(
     )
     print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
     if output is not None:
-        from precice_lb.report.partners import write_partners
-
         name_files(write_partners(report, output), format)
     return 0
 
@@ -130,7 +128,7 @@ def _meshes(
         configuration = read_configuration(config)
     if sources and not stores:
         meshes = read_exports(sources, configuration)
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     for name, paths in files.items():
         if name not in providers:
             raise DataError(f"--mesh: expected a provided mesh of {config} ({', '.join(providers)}), found {name!r}")

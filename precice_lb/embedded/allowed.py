@@ -181,9 +181,9 @@ def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
     for mapping in me.mappings:
         if (mapping.direction == "write") != (mapping.constraint == "conservative"):
             what = "writes with a consistent" if mapping.direction == "write" else "reads with a conservative"
-            yield mapping.line, f"{what} mapping on several ranks"
+            yield mapping.element.line, f"{what} mapping on several ranks"
         if mapping.kind == "rbf":
-            yield mapping.line, "runs on several ranks with <mapping:rbf …>"
+            yield mapping.element.line, "runs on several ranks with <mapping:rbf …>"
 
 
 def _check(element: Element, tag: Tag) -> None:

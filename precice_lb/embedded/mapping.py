@@ -142,7 +142,7 @@ class RadialBasis(Mapping):
     def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
         super().__init__(described, source, target)
         (function,) = described.element.children
-        self._function = KERNELS[function.tag.partition(":")[2]]
+        self._function = KERNELS[function.kind]
         self._radius = function.number("support-radius", "0")
         self._one_cluster = described.kind == "rbf"
 

@@ -287,12 +287,16 @@ def _in_mappings(configuration: Configuration) -> Iterator[_Finding]:
         for mapping in way.mappings:
             tag = f"mapping:{mapping.kind}"
             if mapping.kind == "nearest-neighbor-gradient":
-                yield mapping.line, tag, "needs gradients, which predictions have not; take another mapping"
+                yield mapping.element.line, tag, "needs gradients, which predictions have not; take another mapping"
             if mapping.constraint.startswith("scaled-consistent"):
-                yield mapping.line, tag, f'is not linear with constraint="{mapping.constraint}"; take consistent'
+                yield (
+                    mapping.element.line,
+                    tag,
+                    f'is not linear with constraint="{mapping.constraint}"; take consistent',
+                )
         for mapping in _just_in_time(configuration, way.exchange):
             what = "takes places anew in every call, so there are none to predict at; map between meshes"
-            yield mapping.line, f"mapping:{mapping.kind}", what
+            yield mapping.element.line, f"mapping:{mapping.kind}", what
 
 
 def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[MeshMapping]:

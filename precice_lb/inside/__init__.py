@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.inside.balance import Balance, Partition, balance_of, partition_of
-from precice_lb.inside.cost import fit_costs
+from precice_lb.inside.balance import Balance, Partition, balance_of, fit_costs, partition_of
 from precice_lb.inside.loads import Cells, FeatureCosts, RankLoad
 from precice_lb.inside.mesh import counts_of, rank_of_cells, read_cells
 

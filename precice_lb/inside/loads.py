@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,10 @@ from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
 from precice_lb.plural import plural
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 
 BASES = {
     "given": "seconds as given",
@@ -44,8 +47,8 @@ class RankLoad:
 
     run: str
     features: tuple[str, ...]
-    counts: NDArray[np.float64]
-    seconds: NDArray[np.float64]
+    counts: Floats
+    seconds: Floats
     basis: str = "given"
 
 
@@ -68,13 +71,13 @@ class FeatureCosts:
     """
 
     features: tuple[str, ...]
-    seconds: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
+    seconds: Floats
+    standard_errors: Floats
     constant: float = 0.0
     unexplained: float = 0.0
     problem: str = ""
 
-    def predict(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, counts: Floats) -> Floats:
         """Predict how long ranks are busy.
 
         Parameters
@@ -87,7 +90,7 @@ class FeatureCosts:
         ndarray, shape (ranks,)
             Seconds per time window.
         """
-        return np.asarray(counts @ self.seconds + self.constant, dtype=np.float64)
+        return np.asarray(counts @ self.seconds + self.constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +111,13 @@ class Cells:
         The file they come from.
     """
 
-    centres: NDArray[np.float64]
+    centres: Floats
     features: tuple[str, ...]
-    counts: NDArray[np.float64]
-    neighbours: NDArray[np.int64]
+    counts: Floats
+    neighbours: Integers
     source: str = ""
 
-    def adjacency(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def adjacency(self) -> tuple[Integers, Integers]:
         """List the neighbours of each cell.
 
         Returns
@@ -130,27 +133,35 @@ class Cells:
         return starts, pairs[order, 1]
 
 
-Values: TypeAlias = NDArray[np.float64]
+def counts_for(holder: RankLoad | Cells, features: Sequence[str]) -> Floats:
+    """Give the counts of some features, shape (ranks or cells, features); who does not know one has none of it."""
+    known = dict(zip(holder.features, holder.counts.T, strict=True))
+    nothing = np.zeros(len(holder.counts))
+    return np.column_stack([known.get(name, nothing) for name in features])
 
-Counts = tuple[tuple[str, ...], NDArray[np.float64]]
+
+Counts = tuple[tuple[str, ...], Floats]
 """Features, and how much of each every rank holds: shape (ranks, features)."""
 
 
 def read_counts(path: Path, features: Sequence[str] | None = None) -> dict[str, Counts]:
     """Read the columns ``rank``, ``feature``, ``count`` and perhaps ``run``, by run; what is not said is 0."""
     values = _read(path, ("feature", "count"), "a number of at least 0", "each feature of a rank")
-    known = list(dict.fromkeys(feature for run in values.values() for _, feature in run))
-    chosen = known if features is None else list(features)
-    unknown = [name for name in chosen if name not in known]
-    if unknown or features == []:
-        raise DataError(
-            f"--features: expected features of {path} ({', '.join(known)}), found {', '.join(unknown) or 'none'}; "
-            "correct the names"
-        )
-    return {name: (tuple(chosen), _table_of(path, name, run, chosen)) for name, run in values.items()}
+    chosen = tuple(dict.fromkeys(feature for run in values.values() for _, feature in run))
+    if features is not None:
+        chosen = _known(features, chosen, f"--features: expected features of {path}", "correct the names")
+    return {name: (chosen, _table_of(path, name, run, chosen)) for name, run in values.items()}
 
 
-def read_seconds(path: Path) -> dict[str, NDArray[np.float64]]:
+def _known(names: Sequence[str], known: Collection[str], expected: str, remedy: str) -> tuple[str, ...]:
+    """Refuse no names at all, and such that are not known."""
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise DataError(f"{expected} ({', '.join(known) or 'none'}), found {', '.join(unknown) or 'none'}; {remedy}")
+    return tuple(dict.fromkeys(names))
+
+
+def read_seconds(path: Path) -> dict[str, Floats]:
     """Read the columns ``rank``, ``seconds`` (busy ones per time window), perhaps ``run``: shape (ranks,), by run."""
     values = _read(path, ("seconds",), "seconds of at least 0", "each rank")
     return {name: _table_of(path, name, run, [""])[:, 0] for name, run in values.items()}
@@ -174,7 +185,7 @@ def _read(path: Path, columns: tuple[str, ...], wanted: str, what: str) -> dict[
     return values
 
 
-def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], features: Sequence[str]) -> Values:
+def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], features: Sequence[str]) -> Floats:
     """Give the values of a run, shape (ranks, features), whose ranks are numbered from 0 without a gap."""
     ranks = {rank for rank, _ in run}
     missing = next((rank for rank in range(len(ranks)) if rank not in ranks), None)
@@ -186,7 +197,7 @@ def _table_of(path: Path, name: str, run: Mapping[tuple[int, str], float], featu
     return np.array([[run.get((rank, feature), 0.0) for feature in features] for rank in range(len(ranks))])
 
 
-def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, NDArray[np.float64]]) -> list[RankLoad]:
+def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, Floats]) -> list[RankLoad]:
     """Join both tables, which must be of the same runs and ranks."""
     for name in dict.fromkeys([*counts, *seconds]):
         if name not in counts or name not in seconds:
@@ -268,8 +279,8 @@ def loads_of_runs(
     held = [_held(run, participant, counts or {}) for run in used]
     chosen = _features(participant, features, held)
     tables = [_table(run, participant, chosen, own) for run, own in zip(used, held, strict=True)]
-    serial = [at for at, run in enumerate(used) if run.participants[participant].ranks == 1]
-    if serial and np.linalg.matrix_rank(np.concatenate([tables[at] for at in serial])) == len(chosen):
+    serial = [table for table in tables if len(table) == 1]
+    if serial and np.linalg.matrix_rank(np.concatenate(serial)) == len(chosen):
         basis = "serial"
     else:
         basis = "sections" if sections else "mpi"
@@ -282,11 +293,11 @@ def loads_of_runs(
             seconds = _in_sections(run, part, sections) if sections else _without_mpi(run, part)
         if INTERFACE in chosen:
             seconds = seconds + np.nan_to_num(part.rank_mapping)
-        loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds, dtype=np.float64), basis))
+        loads.append(RankLoad(run.name, chosen, table, np.asarray(seconds), basis))
     return loads
 
 
-def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Values]:
+def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Floats]:
     """Give what each rank of a run held, by feature, each of shape (ranks,)."""
     part = run.participants[participant]
     if len(without := np.flatnonzero(np.isnan(part.rank_solve))):
@@ -307,7 +318,7 @@ def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dic
     return held
 
 
-def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Values]]) -> tuple[str, ...]:
+def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Floats]]) -> tuple[str, ...]:
     known = list(dict.fromkeys(name for each in held for name in each))
     if asked is None:
         counted = tuple(name for name in known if name != INTERFACE)
@@ -317,16 +328,11 @@ def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapp
                 f"call participant.count(feature, number) in the solver, give counts, or say --features '{INTERFACE}'"
             )
         return counted
-    unknown = [name for name in asked if name not in known]
-    if unknown or not asked:
-        raise DataError(
-            f"{participant}: expected features that were counted ({', '.join(known) or 'none'}), found "
-            f"{', '.join(unknown) or 'none'}; correct the names, or count them: participant.count(feature, number)"
-        )
-    return tuple(dict.fromkeys(asked))
+    remedy = "correct the names, or count them: participant.count(feature, number)"
+    return _known(asked, known, f"{participant}: expected features that were counted", remedy)
 
 
-def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Values]) -> Values:
+def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Mapping[str, Floats]) -> Floats:
     missing = [name for name in features if name not in held]
     if missing:
         raise DataError(
@@ -336,19 +342,14 @@ def _table(run: CoupledRun, participant: str, features: Sequence[str], held: Map
     return np.stack([held[name] for name in features], axis=1)
 
 
-def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Values:
-    unknown = [name for name in names if name not in part.rank_sections]
-    if unknown:
-        known = ", ".join(part.rank_sections) or "none"
-        raise DataError(
-            f"run {run.name}: expected profiling sections that {part.participant} recorded ({known}), found "
-            f"{', '.join(unknown)}; correct the names, or leave the run out"
-        )
+def _in_sections(run: CoupledRun, part: ParticipantRun, names: Sequence[str]) -> Floats:
+    expected = f"run {run.name}: expected profiling sections that {part.participant} recorded"
+    names = _known(names, part.rank_sections, expected, "correct the names, or leave the run out")
     # A rank that never began a section had nothing to do in it.
-    return sum((np.nan_to_num(part.rank_sections[name]) for name in dict.fromkeys(names)), np.zeros(part.ranks))
+    return sum((np.nan_to_num(part.rank_sections[name]) for name in names), np.zeros(part.ranks))
 
 
-def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Values:
+def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Floats:
     # On one rank nothing waits.
     inside = np.zeros(1) if part.ranks == 1 else part.rank_mpi
     if not np.isfinite(inside).all():

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import Cells
+from precice_lb.inside.loads import Cells, Floats, Integers
 from precice_lb.inside.weighted import whole_weights
-from precice_lb.partners.meshes import read_ranks
+from precice_lb.partners.meshes import checked_ranks, read_ranks
 from precice_lb.partners.sources import read_meshio
 
 CELLS = "cells"
@@ -55,26 +55,26 @@ def read_cells(mesh: Path, features: Sequence[str] | None = None) -> Cells:
         If meshio is not installed or cannot read the file, or a feature is not there or negative.
     """
     read = read_meshio(mesh)
-    used = _used_blocks(read)
-    number = sum(len(read.cells[place].data) for place in used)
+    blocks = [read.cells[place] for place in _used_blocks(read)]
+    number = sum(len(block.data) for block in blocks)
     if not number:
         raise DataError(f"{mesh}: expected a mesh with cells, found none; give the mesh that the solver partitions")
-    arrays = _arrays(read, used)
+    arrays = _arrays(read)
     names = [CELLS, *(name for name in arrays if _is_amount(arrays[name]))] if features is None else list(features)
     counts = np.column_stack([_feature(mesh, arrays, name, number) for name in names])
     points = np.asarray(read.points, dtype=np.float64)
     if points.shape[1] == 3 and not np.ptp(points[:, 2]):
         points = points[:, :2]
     try:
-        corners = [np.asarray(read.cells[place].data, dtype=np.int64) for place in used]
+        corners = [np.asarray(block.data, dtype=np.int64) for block in blocks]
     except ValueError:
         raise DataError(f"{mesh}: expected cells of standard shapes, found polyhedra; split them up first") from None
-    centres = np.concatenate([points[block].mean(axis=1) for block in corners])
-    kinds = [re.sub(r"\d+$", "", read.cells[place].type) for place in used]
+    centres = np.concatenate([points[cells].mean(axis=1) for cells in corners])
+    kinds = [re.sub(r"\d+$", "", block.type) for block in blocks]
     return Cells(centres, tuple(names), counts, _neighbours(kinds, corners), str(mesh))
 
 
-def rank_of_cells(cells: Cells, partition: str | Path) -> NDArray[np.int64]:
+def rank_of_cells(cells: Cells, partition: str | Path) -> Integers:
     """Read which rank has each cell.
 
     Parameters
@@ -95,17 +95,16 @@ def rank_of_cells(cells: Cells, partition: str | Path) -> NDArray[np.int64]:
     """
     if Path(partition).is_file():
         return read_ranks(Path(partition))
-    read = read_meshio(Path(cells.source))
-    arrays = _arrays(read, _used_blocks(read))
+    arrays = _arrays(read_meshio(Path(cells.source)))
     if str(partition) not in arrays:
         raise DataError(
             f"expected a partition, a file or an array of cells in {cells.source} ({', '.join(arrays) or 'none there'})"
             f", found neither with the name {str(partition)!r}"
         )
-    return _whole(f"{cells.source}, array {partition}", arrays[str(partition)])
+    return checked_ranks(f"{cells.source}, array {partition}", arrays[str(partition)], len(cells.counts), "cells")
 
 
-def counts_of(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> NDArray[np.float64]:
+def counts_of(cells: Cells, rank_of: Integers, ranks: int) -> Floats:
     """Count what each rank holds.
 
     Parameters
@@ -126,16 +125,7 @@ def counts_of(cells: Cells, rank_of: NDArray[np.int64], ranks: int) -> NDArray[n
     DataError
         If there are not as many ranks as cells, or one is out of range.
     """
-    where = cells.source or "partition"
-    if rank_of.shape != (len(cells.counts),):
-        raise DataError(
-            f"{where}: expected a rank for each of {len(cells.counts)} cells, found {rank_of.size}; give a partition "
-            "of this mesh"
-        )
-    owners = _whole(where, rank_of)
-    if owners.min() < 0 or owners.max() >= ranks:
-        wrong = int(owners.min() if owners.min() < 0 else owners.max())
-        raise DataError(f"{where}: expected ranks from 0 to {ranks - 1}, found {wrong}; give a partition for {ranks}")
+    owners = checked_ranks(cells.source or "partition", rank_of, len(cells.counts), "cells", ranks)
     return np.column_stack([np.bincount(owners, column, ranks) for column in cells.counts.T])
 
 
@@ -145,11 +135,11 @@ def _used_blocks(read: Any) -> list[int]:
     return [place for place, block in enumerate(read.cells) if block.dim == highest]
 
 
-def _arrays(read: Any, used: Sequence[int]) -> dict[str, NDArray[Any]]:
+def _arrays(read: Any) -> dict[str, NDArray[Any]]:
     """Scalar arrays of the cells, by name."""
     arrays = {}
     for name, blocks in read.cell_data.items():
-        values = [np.asarray(blocks[place]) for place in used]
+        values = [np.asarray(blocks[place]) for place in _used_blocks(read)]
         if all(each.size == len(each) for each in values):
             arrays[str(name)] = np.concatenate([each.ravel() for each in values])
     return arrays
@@ -160,7 +150,7 @@ def _is_amount(values: NDArray[Any]) -> bool:
     return bool(amounts and (values.dtype.kind == "f" or (values <= 1).all()))
 
 
-def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int) -> NDArray[np.float64]:
+def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int) -> Floats:
     if name in arrays:
         values = np.asarray(arrays[name], dtype=np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
@@ -182,14 +172,7 @@ def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int
     raise DataError(f"{mesh}: expected a feature of its cells ({found}; ARRAY=VALUE for materials), found {name!r}")
 
 
-def _whole(where: str, values: NDArray[Any]) -> NDArray[np.int64]:
-    ranks = np.asarray(values).astype(np.int64)
-    if (ranks != values).any():
-        raise DataError(f"{where}: expected whole numbers of ranks, found {values[ranks != values][0]}")
-    return ranks
-
-
-def _neighbours(kinds: Sequence[str], blocks: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _neighbours(kinds: Sequence[str], blocks: Sequence[Integers]) -> Integers:
     """Pairs of cells with a common face, shape (pairs, 2); none where the faces of a kind are not known."""
     if not set(kinds) <= set(_FACES):
         return np.empty((0, 2), np.int64)
@@ -237,7 +220,7 @@ boundaryField
 """
 
 
-def partition_files(cells: Cells, weights: NDArray[np.float64], rank_of: NDArray[np.int64]) -> dict[str, bytes]:
+def partition_files(cells: Cells, weights: Floats, rank_of: Integers) -> dict[str, bytes]:
     """Give the files by name: the rank of each cell, and the weights of cells, in the order of the mesh file."""
     npy = io.BytesIO()
     np.save(npy, rank_of)
@@ -275,7 +258,7 @@ def _lines(values: Iterable[object]) -> bytes:
     return "".join(f"{value}\n" for value in values).encode()
 
 
-def _graph(cells: Cells, weights: NDArray[np.int64]) -> bytes:
+def _graph(cells: Cells, weights: Integers) -> bytes:
     """Write the graph as METIS reads it: counts, then per cell its weight and its neighbours, numbered from 1."""
     starts, beside = cells.adjacency()
     rows = (

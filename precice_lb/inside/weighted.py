@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.loads import Cells, FeatureCosts
+from precice_lb.inside.loads import Cells, FeatureCosts, Floats, Integers, counts_for
 
 _BETTER = 0.7
 """Share of the largest part along the longest axis that another axis must fall below to be cut instead."""
@@ -28,13 +27,12 @@ _BITS = 20
 """Of the Hilbert curve's cells along each axis."""
 
 
-def cost_weights(cells: Cells, costs: FeatureCosts) -> NDArray[np.float64]:
+def cost_weights(cells: Cells, costs: FeatureCosts) -> Floats:
     """Give the seconds per time window of each cell, shape (cells,)."""
-    places = [cells.features.index(name) for name in costs.features]
-    return np.asarray(cells.counts[:, places] @ costs.seconds, dtype=np.float64)
+    return np.asarray(counts_for(cells, costs.features) @ costs.seconds)
 
 
-def pieces(weights: NDArray[np.float64], parts: int, least: int = 1) -> NDArray[np.int64]:
+def pieces(weights: Floats, parts: int, least: int = 1) -> Integers:
     """Cut a row of weights into contiguous parts whose largest is as small as can be; give where each ends, (parts,).
 
     Of such cuts, those nearest to equal parts. Each part has at least ``least`` cells; more than 1 may cost balance.
@@ -61,7 +59,7 @@ def pieces(weights: NDArray[np.float64], parts: int, least: int = 1) -> NDArray[
     return ends
 
 
-def _filled(sums: NDArray[np.float64], parts: int, least: int, bound: float) -> NDArray[np.int64] | None:
+def _filled(sums: Floats, parts: int, least: int, bound: float) -> Integers | None:
     """Fill part after part up to a bound; None where that needs more parts."""
     ends, start, count = np.empty(parts, np.int64), 0, len(sums) - 1
     for part in range(parts):
@@ -73,7 +71,7 @@ def _filled(sums: NDArray[np.float64], parts: int, least: int, bound: float) -> 
     return ends if start == count else None
 
 
-def bisection(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+def bisection(cells: Cells, weights: Floats, ranks: int) -> Integers:
     """Cut the longest axis into parts of equal cost, as many as the ranks' largest prime factor, and go on in each.
 
     Another axis is cut where its largest part is better by more than 30 %. Oskooi et al., section 3 (see the
@@ -94,9 +92,7 @@ def bisection(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray
     return rank_of
 
 
-def _cut(
-    centres: NDArray[np.float64], weights: NDArray[np.float64], parts: int, least: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _cut(centres: Floats, weights: Floats, parts: int, least: int) -> tuple[Integers, Integers]:
     """Order cells along the axis to cut, plane by plane and row by row, and cut them."""
     extents = np.ptp(centres, axis=0)
     axes = np.argsort(-extents, kind="stable")
@@ -126,7 +122,7 @@ def _largest_prime(number: int) -> int:
     return number
 
 
-def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
+def hilbert_order(points: Floats) -> Integers:
     """Order points, shape (points, 1 to 3), along the Hilbert curve; points of one cell keep their order.
 
     Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004): the coordinates' bits are transformed in place
@@ -158,7 +154,7 @@ def hilbert_order(points: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.argsort(key, kind="stable")
 
 
-def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+def hilbert(cells: Cells, weights: Floats, ranks: int) -> Integers:
     """Pieces of the Hilbert curve through the cells' centres, the largest as small as can be."""
     order = hilbert_order(cells.centres)
     rank_of = np.empty(len(order), np.int64)
@@ -166,7 +162,7 @@ def hilbert(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[n
     return rank_of
 
 
-def metis(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+def metis(cells: Cells, weights: Floats, ranks: int) -> Integers:
     """METIS on the graph of cells that share a face, by pymetis."""
     try:
         library: Any = importlib.import_module("pymetis")
@@ -192,13 +188,13 @@ def metis(cells: Cells, weights: NDArray[np.float64], ranks: int) -> NDArray[np.
     return rank_of
 
 
-def whole_weights(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def whole_weights(weights: Floats) -> Integers:
     """Give weights, shape (cells,), as whole numbers of at least 1 that METIS can add up."""
     shares = weights / weights.max() if weights.any() else np.ones(len(weights))
     return np.asarray(np.maximum(np.round(shares * (_WHOLE / shares.sum())), 1), dtype=np.int64)
 
 
-PARTITIONERS: dict[str, Callable[[Cells, NDArray[np.float64], int], NDArray[np.int64]]] = {
+PARTITIONERS: dict[str, Callable[[Cells, Floats, int], Integers]] = {
     "bisection": bisection,
     "hilbert": hilbert,
     "metis": metis,

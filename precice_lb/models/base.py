@@ -1,6 +1,7 @@
 """The contract of every learner, what all of them share, and learners by name.
 
 A learner's module is imported when it is asked for.
+And what repeated measurements say of their noise.
 """
 
 from __future__ import annotations
@@ -69,9 +70,11 @@ class Learner:
             Bad input or parameters of the learner, or too few measurements for it.
         """
         points = _rows(X)
-        seconds = _column(y, "y", len(points))
+        seconds = column_of(y, "y", len(points))
         errors = (
-            np.zeros(len(points)) if standard_error is None else _column(standard_error, "standard_error", len(points))
+            np.zeros(len(points))
+            if standard_error is None
+            else column_of(standard_error, "standard_error", len(points))
         )
         if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
             wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
@@ -139,7 +142,7 @@ def _rows(X: ArrayLike) -> Array:
     return points
 
 
-def _column(values: ArrayLike, name: str, rows: int) -> Array:
+def column_of(values: ArrayLike, name: str, rows: int) -> Array:
     """Read a number for each row of X."""
     column = _numbers(values, name)
     if column.shape not in ((rows,), (rows, 1)):
@@ -192,3 +195,38 @@ def new_learner(learner: Any, parameters: Mapping[str, Any] | None = None) -> An
     from sklearn.base import clone
 
     return clone(learner)
+
+
+#: Relative standard deviation between runs where repeats do not tell it.
+USUAL_NOISE = 0.05
+# So many repeats weigh as much as that.
+_WEIGHT = 2.0
+
+
+def median_of_repeats(seconds: Array, errors: Array) -> tuple[float, float]:
+    """Median of repeats (n,) with standard errors in seconds, NaN where unknown, and its relative standard error.
+
+    Its noise is what the repeats differ by, beside the usual noise as if two repeats had told that, and the median of
+    what is known from within each of them.
+    """
+    squares = float(np.sum((np.log(seconds) - np.log(seconds).mean()) ** 2))
+    between = (_WEIGHT * USUAL_NOISE**2 + squares) / (_WEIGHT + len(seconds) - 1)
+    known = (errors / seconds)[np.isfinite(errors)]
+    within = float(np.median(known)) ** 2 if len(known) else 0.0
+    return float(np.median(seconds)), float(np.sqrt((between + within) / len(seconds)))
+
+
+def widened_errors(ranks: Array, seconds: Array, errors: Array) -> Array:
+    """Widen the standard errors of readings whose repeats disagree by more than runs usually do; shape (n,).
+
+    A learner that is told small errors from within each run would have to explain the difference between runs by the
+    noise of all its measurements, and would then trust its prior more than the others of them.
+    """
+    widened = np.array(errors, dtype=np.float64)
+    for count in np.unique(ranks):
+        here = ranks == count
+        if here.sum() > 1:
+            variance = float(np.var(np.log(seconds[here]), ddof=1))
+            if variance > (2 * USUAL_NOISE) ** 2:
+                widened[here] = np.hypot(np.nan_to_num(errors[here]), np.sqrt(variance) * seconds[here])
+    return widened

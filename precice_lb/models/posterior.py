@@ -39,16 +39,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
+Booleans = NDArray[np.bool_]
 # Values, and the weights of each.
 Cells = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -141,48 +142,30 @@ class _Places:
         return twice, once
 
 
-class _Axes:
-    """What turns points into places: origins, the node, and the exponents of sizes."""
-
-    def __init__(self, x: Array, steps: Array, growth: Array, cores: float, prior: Prior) -> None:
-        self.growth = growth
-        part = x - steps @ growth
-        self.origin, self.part_origin = float(x.min()) - prior.before, float(part.min()) - prior.before
-        node = np.log(cores) - self.origin
-        # Beyond a node alone, nothing is known of what is within it.
-        self.node = float(node) if len(growth) == 0 and node > prior.before else np.inf
-        #: Whether all readings are within one node.
-        self.within = float(x.max()) - self.origin <= self.node
-        #: Where the readings end, from where on turns are counted.
-        self.last = float(self.places(x, steps).bent.max())
-
-    def places(self, x: Array, steps: Array) -> _Places:
-        ones = np.ones(len(x))
-        if len(self.growth):
-            size = steps @ self.growth
-            part = x - size - self.part_origin
-            return _Places((part, x - self.origin), np.column_stack([ones, part, size]), part)
-        s = x - self.origin
-        inner, outer = np.minimum(s, self.node), np.maximum(s - self.node, 0.0)
-        columns = np.column_stack([ones, inner, outer > 0, outer])
-        return _Places((inner,), columns, inner) if self.within else _Places((inner, outer), columns, outer)
-
-    def beyond(self, x: Array) -> Array:
-        """Places beyond a full node."""
-        return np.maximum(x - self.origin - self.node, 0.0)
-
-
 class _Fit:
     """The posterior for one choice of the sizes' exponents."""
 
     def __init__(
-        self, x: Array, steps: Array, y: Array, errors: Array, growth: Array, cores: float, prior: Prior
+        self, points: Array, chosen: Booleans, y: Array, errors: Array, cores: float, prior: Prior, growth: float
     ) -> None:
-        self.prior = prior
-        self.axes = _Axes(x, steps, growth, cores, prior)
+        self.prior, self.chosen = prior, chosen
+        self.reference = _taken(points, chosen).max(axis=0)
+        x, steps = self._steps(points)
+        slopes = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x, steps]), y, rcond=None)[0]
+        self.growth = slopes[2:] / max(-slopes[1], 0.5) * growth
+        part = x - steps @ self.growth
+        # Where the axes of ranks and of a rank's part begin.
+        self.origin, self.part_origin = float(x.min()) - prior.before, float(part.min()) - prior.before
+        node = np.log(cores) - self.origin
+        # Beyond a node alone, nothing is known of what is within it.
+        self.node = float(node) if not len(self.growth) and node > prior.before else np.inf
+        #: Whether all readings are within one node.
+        self.within = float(x.max()) - self.origin <= self.node
+        #: Where the readings end, from where on turns are counted.
+        self.last = float(self._places(x, steps).bent.max())
         one = len(np.unique(x)) == 1
         slope, slope_sd = (prior.slope_of_one, prior.slope_of_one_sd) if one else (prior.slope, prior.slope_sd)
-        rest = (prior.size_sd,) if len(growth) else (prior.node_jump_sd, prior.slope_sd)
+        rest = (prior.size_sd,) if len(self.growth) else (prior.node_jump_sd, prior.slope_sd)
         self.sd = np.array([prior.level_sd, slope_sd, *rest])
         self.mean = np.array([0.0, slope, 0.0, prior.slope])[: len(self.sd)]
         self.noise = np.array(prior.noise[0])
@@ -190,7 +173,7 @@ class _Fit:
         within = np.zeros(len(self.noise))
         if len(x) > MOST_READINGS:
             x, steps, y, variance, within = _merged(x, steps, y, variance)
-        self.variance, self.y, self.here = variance, y, self.axes.places(x, steps)
+        self.variance, self.y, self.here = variance, y, self._places(x, steps)
         self.x, self.steps = x, steps
         (self.sigma, self.tau, level), weight = _grid(
             prior.sigma, prior.tau, (tuple(range(len(self.noise))), prior.noise[1])
@@ -223,9 +206,25 @@ class _Fit:
         self.evidence = float(np.logaddexp.reduce(logs, axis=None))
         self.share = np.exp(logs - self.evidence)
 
+    def _steps(self, points: Array) -> tuple[Array, Array]:
+        """Logarithms of ranks, and how far parameters are from those that were taken for a reference."""
+        return np.log(points[:, 0]), _taken(points, self.chosen) - self.reference
+
+    def _places(self, x: Array, steps: Array) -> _Places:
+        """Turn points into places."""
+        ones = np.ones(len(x))
+        if len(self.growth):
+            size = steps @ self.growth
+            part = x - size - self.part_origin
+            return _Places((part, x - self.origin), np.column_stack([ones, part, size]), part)
+        s = x - self.origin
+        inner, outer = np.minimum(s, self.node), np.maximum(s - self.node, 0.0)
+        columns = np.column_stack([ones, inner, outer > 0, outer])
+        return _Places((inner,), columns, inner) if self.within else _Places((inner, outer), columns, outer)
+
     def _means(self, places: _Places, cells: Integers) -> Array:
         """Prior means of some cells, shape (cells, points)."""
-        return np.asarray(places.columns @ self.mean + self._bend(places.bent, cells, self.axes.last))
+        return np.asarray(places.columns @ self.mean + self._bend(places.bent, cells, self.last))
 
     def _bend(self, places: Array, cells: Integers, last: float) -> Array:
         """By what curves of some cells drift and turn, shape (cells, places)."""
@@ -233,9 +232,9 @@ class _Fit:
         turned = np.logaddexp(0.0, rise * (places - turn)) - np.logaddexp(0.0, -rise * turn)
         return np.asarray(turned + self.drift[cells, None] * np.maximum(places, 0.0) ** 2 / 2)
 
-    def _beyond(self, places: Array, n: int, rng: np.random.Generator) -> Array:
+    def _beyond(self, x: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw what happens beyond the node that all readings are within, of which they say nothing."""
-        prior = self.prior
+        prior, places = self.prior, np.maximum(x - self.origin - self.node, 0.0)
         sigma, tau = (rng.choice(each[0], n, p=np.divide(each[1], np.sum(each[1])))[:, None]
                       for each in (prior.sigma, prior.tau))  # fmt: skip
         cells = rng.choice(len(self.drift), n, p=self.mean_share)
@@ -243,20 +242,21 @@ class _Fit:
         # The first two octaves of nodes are like those that anybody measures.
         return np.asarray(sigma * twice + tau * once + self._bend(places, cells, 2 * np.log(2.0)))
 
-    def draw(self, x: Array, steps: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, points: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw logarithms of seconds at points, shape (n, points)."""
+        x, steps = self._steps(points)
         m, rows, off = len(self.x), np.arange(n), self.prior.outlier_sd**2
         weights = np.cumsum(self.share)
         at = np.searchsorted(weights, (rows + rng.random(n)) / n * weights[-1]).clip(max=len(weights) - 1)
         cell, mean, out = np.unravel_index(rng.permutation(at), self.share.shape)
-        both = self.axes.places(np.append(self.x, x), np.vstack([self.steps, steps]))
-        there = self.axes.places(x, steps)
+        both = self._places(np.append(self.x, x), np.vstack([self.steps, steps]))
+        there = self._places(x, steps)
         sigma, tau = self.sigma[cell, None], self.tau[cell, None]
         twice, once = both.paths(n, rng)
         values = self._means(both, mean) + sigma * twice + tau * once
         values += self.sd * rng.standard_normal((n, len(self.sd))) @ both.columns.T
-        if self.axes.within and self.axes.node < np.inf:
-            values[:, m:] += self._beyond(self.axes.beyond(x), n, rng)
+        if self.within and self.node < np.inf:
+            values[:, m:] += self._beyond(x, n, rng)
         variance, odd, late = self.variance[self.level[cell]], off * (out > 0), np.maximum(out - 1, 0)
         variance[rows, late] += odd
         missed = self.y - values[:, :m] - np.sqrt(variance) * rng.standard_normal((n, m))
@@ -372,7 +372,7 @@ class BayesRegressor(Learner):
                 raise ModelError(f"expected constants of the prior out of {', '.join(known)}, found {name!r}")
         self.ranks_ = points[:, 0]
         prior = Prior(**(self.prior or {}))
-        x, y = np.log(points[:, 0]), np.log(seconds)
+        y = np.log(seconds)
         self._centre = float(y.mean())
         y, errors = y - self._centre, errors / seconds
         columns = points[:, 1:].T
@@ -381,40 +381,27 @@ class BayesRegressor(Learner):
         for at, column in enumerate(columns):
             if logarithmic[at] and len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min():
                 choices.append(np.where(np.arange(len(columns)) == at, False, logarithmic))
-        self._fits: list[tuple[NDArray[np.bool_], Array, _Fit]] = []
+        self._fits: list[_Fit] = []
         for chosen in choices:
-            taken = _taken(points, chosen)
-            reference = taken.max(axis=0) if len(columns) else np.zeros(0)
-            steps = taken - reference
-            growth = np.zeros(0)
-            if len(columns):
-                plane = np.column_stack([np.ones(len(x)), x, steps])
-                slopes = np.linalg.lstsq(plane, y, rcond=None)[0]
-                growth = slopes[2:] / max(-slopes[1], 0.5)
-
-            def fit(
-                log: float, steps: Array = steps, growth: Array = growth, chosen: NDArray[np.bool_] = chosen
-            ) -> _Fit:
-                return _Fit(x, steps, y, errors, growth * np.exp(log), self._cores, prior)
-
+            fit = partial(_Fit, points, chosen, y, errors, self._cores, prior)
             logs = np.log(prior.growth) if len(columns) else np.zeros(1)
-            found = {float(log): fit(log) for log in logs}
+            found = {float(log): fit(np.exp(log)) for log in logs}
             for _ in range(REFINED if len(columns) else 0):
                 logs = np.sort(list(found))
                 best = int(np.argmax([found[log].evidence for log in logs]))
                 for at in (best - 1, best):
                     if 0 <= at < len(logs) - 1:
                         middle = float(logs[at] + logs[at + 1]) / 2
-                        found[middle] = fit(middle)
+                        found[middle] = fit(np.exp(middle))
             logs = np.sort(list(found))
             for log, share in zip(logs, np.gradient(logs) if len(logs) > 1 else [1.0], strict=True):
                 found[log].evidence += float(np.log(share))
-                self._fits.append((chosen, reference, found[log]))
+                self._fits.append(found[log])
         self.reweigh(np.ones(len(prior.noise[0])))
 
     def reweigh(self, ratio: Array) -> None:
         """Let levels of noise count by so much more or less."""
-        fits = [fit for _, _, fit in self._fits]
+        fits = self._fits
         for fit in fits:
             fit.share *= ratio[fit.level, None, None]
         best = max(fit.evidence for fit in fits)
@@ -431,11 +418,7 @@ class BayesRegressor(Learner):
         """Draw logarithms of seconds at points together, shape (n, points)."""
         # As many draws of each as its share, to less than one.
         counts = np.diff(np.rint(np.append(0.0, np.cumsum(self._shares)) * n).astype(int))
-        found = [
-            fit.draw(np.log(points[:, 0]), _taken(points, chosen) - reference, count, rng)
-            for (chosen, reference, fit), count in zip(self._fits, counts, strict=True)
-            if count
-        ]
+        found = [fit.draw(points, count, rng) for fit, count in zip(self._fits, counts, strict=True) if count]
         return np.asarray(np.vstack(found)[rng.permutation(n)] + self._centre)
 
     def _predict(self, points: Array) -> Array:
@@ -467,7 +450,7 @@ class BayesRegressor(Learner):
         return np.random.default_rng(self.random_state)
 
 
-def _taken(points: Array, logarithmic: NDArray[np.bool_]) -> Array:
+def _taken(points: Array, logarithmic: Booleans) -> Array:
     """Parameters of points, shape (m, k), or their logarithms."""
     values = points[:, 1:]
     if (values[:, logarithmic] <= 0).any():

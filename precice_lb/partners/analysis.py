@@ -10,15 +10,13 @@ further rank on its core.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
+from precice_lb.partners.meshes import Floats, Integers, Meshes, overlapping_pairs
 
 _INDEX = 4
 # Of either scheme: the primary ranks connect, and count, number and distribute the vertices of their meshes.
@@ -127,40 +125,31 @@ class StartUp:
     parts: dict[str, float]
 
 
-def _sharing(counts: StartUpCounts, ranks: int) -> float:
-    """Ranks per core, where so many want one."""
-    return 1.0 if counts.cores is None else max(ranks / counts.cores, 1.0)
-
-
-def _busiest(counts: StartUpCounts, most: int, total: int) -> float:
-    """Return what the busiest core does where one rank has at most ``most`` of the total."""
-    return float(most) if counts.cores is None else max(most, total / counts.cores)
-
-
 def start_up(counts: StartUpCounts, model: CostModel) -> StartUp:
     """Estimate memory and seconds of initialising one received mesh."""
     provider, receiver = counts.ranks
     whole, own = counts.vertices
-    everyone = _sharing(counts, provider + receiver)
+    cores = math.inf if counts.cores is None else counts.cores
+    everyone, receivers = (max(ranks / cores, 1.0) for ranks in (provider + receiver, receiver))
 
     def steps(number: int, sharing: float) -> float:
         return number * (model.latency + model.turn * (sharing - 1.0))
 
     parts = {
         "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": model.vertex * _busiest(counts, counts.most_own, whole + own),
+        "set up own vertices": model.vertex * max(counts.most_own, (whole + own) / cores),
         # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
         # provider waits in a socket meanwhile, without polling.
-        "settle owners": steps(receiver, _sharing(counts, receiver)),
+        "settle owners": steps(receiver, receivers),
         "connect": model.file * (counts.partners + _FILES[counts.two_level]),
     }
     if counts.two_level:
-        parts["exchange pieces"] = model.copy * _busiest(counts, counts.most_received, counts.received)
+        parts["exchange pieces"] = model.copy * max(counts.most_received, counts.received / cores)
         held = provider * model.box_bytes + counts.most_received * model.vertex_bytes
         return StartUp(sum(parts.values()), held + receiver * model.box_bytes, held, parts)
     parts |= {
         "gather and send the mesh": model.vertex * 2 * whole,
-        "broadcast the mesh": model.copy * whole * _sharing(counts, receiver),
+        "broadcast the mesh": model.copy * whole * receivers,
         # Both sides are told, rank by rank, who holds which vertex.
         "broadcast distributions": (
             model.copy * (whole + counts.kept) * everyone + steps(provider + receiver, everyone)
@@ -198,10 +187,8 @@ class LinkPartners:
         Values per vertex and time window, over all exchanges.
     messages : float
         Exchanges per time window.
-    counts : dict of bool to StartUpCounts
-        What initialisation in one level (False) and two (True) has to do.
     cost : dict of bool to StartUp
-        What that costs.
+        What initialisation in one level (False) and two (True) costs.
     mesh_vertices : int
         Vertices of the received mesh.
     needed_factor : float
@@ -213,15 +200,14 @@ class LinkPartners:
     """
 
     link: Link
-    provider_boxes: NDArray[np.float64]
-    receiver_boxes: NDArray[np.float64]
-    level_1: NDArray[np.int64]
-    level_2: NDArray[np.int64] | None
-    vertices: NDArray[np.int64] | None
-    one_level: NDArray[np.int64] | None
+    provider_boxes: Floats
+    receiver_boxes: Floats
+    level_1: Integers
+    level_2: Integers | None
+    vertices: Integers | None
+    one_level: Integers | None
     values: float
     messages: float
-    counts: dict[bool, StartUpCounts]
     cost: dict[bool, StartUp]
     mesh_vertices: int
     needed_factor: float
@@ -239,7 +225,7 @@ class LinkPartners:
         return min(self.ranks) > 1 and not self.link.gathered
 
     @property
-    def connected(self) -> NDArray[np.int64]:
+    def connected(self) -> Integers:
         """Pairs that are connected as configured; level 1 where one level is configured and coordinates are missing."""
         if self.link.two_level or self.one_level is None:
             return self.level_1
@@ -250,7 +236,7 @@ class LinkPartners:
         """Connected pairs of level 1 that exchange no data."""
         return None if self.level_2 is None else len(self.level_1) - len(self.level_2)
 
-    def partners(self, side: int, pairs: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def partners(self, side: int, pairs: Integers | None = None) -> Integers:
         """Partners of each rank.
 
         Parameters
@@ -268,7 +254,7 @@ class LinkPartners:
         return np.bincount(chosen[:, side], minlength=self.ranks[side])
 
     @property
-    def pair_bytes(self) -> NDArray[np.float64] | None:
+    def pair_bytes(self) -> Floats | None:
         """Bytes per time window of each pair of level 2, shape (pairs,)."""
         return None if self.vertices is None else self.vertices * np.float64(self.values * _REAL)
 
@@ -280,8 +266,8 @@ class LinkPartners:
 
 def analyse_link(
     link: Link,
-    meshes: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None,
+    meshes: Meshes,
+    region: Floats | None,
     *,
     steps: int,
     iterations: float,
@@ -294,9 +280,8 @@ def analyse_link(
     the window's start. The region has shape (receiver ranks, dimensions, 2). Without cores every rank has its own.
     """
     provider = meshes[link.mesh]
-    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
-    local = {name: meshes[name] for name in names if name in meshes}
-    boxes = receiver_boxes(link, local, region)
+    boxes = receiver_boxes(link, meshes, region)
+    local = {name: meshes[name] for name in link.locals}
     level_1 = overlapping_pairs(provider.boxes, boxes)
     two, one, factor = None, None, math.nan
     if all(mesh.coordinates is not None for mesh in (provider, *local.values())):
@@ -312,10 +297,10 @@ def analyse_link(
     one_level = None if one is None else one.pairs(provider)[0]
     received = np.bincount(level_1[:, 1], weights=provider.counts[level_1[:, 0]], minlength=len(boxes))
     kept = one or two
-    counts = {}
+    cost = {}
     for two_level in (False, True):
         pairs = level_1 if two_level or one_level is None else one_level
-        counts[two_level] = StartUpCounts(
+        counts = StartUpCounts(
             two_level=two_level,
             ranks=(provider.ranks, len(boxes)),
             vertices=(provider.vertices, sum(mesh.vertices for mesh in local.values())),
@@ -327,6 +312,7 @@ def analyse_link(
             kept=provider.vertices if kept is None else len(kept.vertices),
             cores=cores,
         )
+        cost[two_level] = start_up(counts, model)
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,
@@ -338,8 +324,7 @@ def analyse_link(
         one_level=one_level,
         values=iterations * sum(size * samples for size, samples in exchanged),
         messages=iterations * len(exchanged),
-        counts=counts,
-        cost={two_level: start_up(each, model) for two_level, each in counts.items()},
+        cost=cost,
         mesh_vertices=provider.vertices,
         needed_factor=factor,
         open_choices=0 if two is None else two.open_choices,

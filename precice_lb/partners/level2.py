@@ -4,22 +4,27 @@ Rank by rank, as ``ReceivedPartition::compute`` does: the vertices that reach a 
 mapping tags those it uses, tagged vertices get an owner, and mappings with compact support then tag what the owned ones
 reach. What the geometry leaves open (two vertices equally near, more than four cells around a point) is counted: there
 the inner order of preCICE's search tree decides; here it is the lowest index.
+
+Which vertices a nearest-neighbour, nearest-projection or linear-cell mapping uses, preCICE's ``query/Index.cpp`` says.
+Edges are ranked by their true distance, triangles and tetrahedra by that of their bounding boxes; the four nearest are
+tried, and all that are as near as the last of them. A projection counts when it lies inside the cell, and only while it
+is no farther than the nearest vertex. Of equally near vertices or cells the one with the lowest index is taken; preCICE
+takes any, depending on its search tree, so that these points are counted.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.links import Link, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs
-from precice_lb.partners.projection import CellIndex, cluster_radius, vertices_used
+from precice_lb.partners.meshes import Booleans, Floats, Integers, Meshes, PartitionedMesh, overlapping_pairs
 
 _MAPPINGS = (
     "nearest-neighbor",
@@ -36,14 +41,14 @@ class Needs:
     """Which vertices of the provider each rank of the receiver keeps."""
 
     # Vertex in the order of the provider's mesh, and receiver rank; sorted by rank, then vertex.
-    vertices: NDArray[np.int64]
-    ranks: NDArray[np.int64]
+    vertices: Integers
+    ranks: Integers
     # Vertices of the receiver for which geometry does not decide between vertices or cells of the provider.
     open_choices: int
     # Mappings for which connectivity is not known, so that the nearest vertex stands for the projection.
     approximated: tuple[str, ...] = ()
 
-    def pairs(self, provider: PartitionedMesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pairs(self, provider: PartitionedMesh) -> tuple[Integers, Integers]:
         """Pairs of provider and receiver rank that exchange data, sorted, and how many vertices each of them does."""
         if not len(self.vertices):
             return np.empty((0, 2), np.int64), np.empty(0, np.int64)
@@ -65,8 +70,8 @@ class Needs:
 def needed_vertices(
     link: Link,
     provider: PartitionedMesh,
-    local: Mapping[str, PartitionedMesh],
-    region: NDArray[np.float64] | None = None,
+    local: Meshes,
+    region: Floats | None = None,
     *,
     two_level: bool | None = None,
 ) -> Needs:
@@ -83,10 +88,6 @@ def needed_vertices(
                 f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
                 "which preCICE does not run in parallel; analyse the other meshes"
             )
-        if mapping.local is not None:
-            local[mapping.local].points(_WHY)
-    if not len(points):
-        return Needs(np.empty(0, np.int64), np.empty(0, np.int64), 0)
     if len(boxes) == 1:
         # A serial participant keeps everything.
         return Needs(np.arange(len(points)), np.zeros(len(points), np.int64), 0)
@@ -100,9 +101,9 @@ class _Search:
 
     link: Link
     provider: PartitionedMesh
-    local: Mapping[str, PartitionedMesh]
-    region: NDArray[np.float64] | None
-    boxes: NDArray[np.float64]
+    local: Meshes
+    region: Floats | None
+    boxes: Floats
     two_level: bool
     open_choices: int = 0
     approximated: dict[str, None] = field(default_factory=dict)
@@ -135,7 +136,7 @@ class _Search:
         ranks = np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags])
         return Needs(np.concatenate(tags), ranks, self.open_choices, tuple(self.approximated))
 
-    def _candidates(self, rank: int) -> NDArray[np.int64]:
+    def _candidates(self, rank: int) -> Integers:
         """Vertices that reach the rank's mappings, in global order."""
         vertices = np.arange(len(self.points))
         if self._pairs is not None:
@@ -146,7 +147,7 @@ class _Search:
             vertices = vertices[_inside(self.points[vertices], self.boxes[rank])]
         return vertices
 
-    def _tagged(self, rank: int, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _tagged(self, rank: int, candidates: Integers) -> Integers:
         """Candidates that mappings use, or that lie in the access region."""
         points, tagged = self.points[candidates], np.zeros(len(candidates), bool)
         tree = functools.cache(lambda: cKDTree(points, balanced_tree=False))
@@ -179,16 +180,16 @@ class _Search:
         return candidates[tagged]
 
 
-def _inside(points: NDArray[np.float64], box: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _inside(points: Floats, box: Floats) -> Booleans:
     """Which points lie in a box, its sides included; none in one of NaN."""
     return np.asarray(((points >= box[:, 0]) & (points <= box[:, 1])).all(axis=1))
 
 
-def _grown(box: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+def _grown(box: Floats, margin: float) -> Floats:
     return np.stack([box[:, 0] - margin, box[:, 1] + margin], axis=1)
 
 
-def _owned(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArray[np.int64]]:
+def _owned(tags: list[Integers], vertices: int) -> list[Integers]:
     """Owners as the primary rank gives them out: rank by rank up to an even share, then the rest greedily."""
     at_interface = sum(bool(len(each)) for each in tags)
     share = vertices // max(at_interface, 1)
@@ -200,9 +201,7 @@ def _owned(tags: list[NDArray[np.int64]], vertices: int) -> list[NDArray[np.int6
     return [tagged[owner[tagged] == rank] for rank, tagged in enumerate(tags)]
 
 
-def _owned_two_level(
-    points: NDArray[np.float64], tags: list[NDArray[np.int64]], boxes: NDArray[np.float64]
-) -> list[NDArray[np.int64]]:
+def _owned_two_level(points: Floats, tags: list[Integers], boxes: Floats) -> list[Integers]:
     """Owners as neighbours settle them: of two ranks the one that owns fewer vertices of its own keeps a shared one."""
     pairs = [(a, b) for a, b in overlapping_pairs(boxes, boxes).tolist() if a != b]
     inside = {(a, b): _inside(points[tags[a]], boxes[b]) for a, b in pairs}
@@ -215,3 +214,190 @@ def _owned_two_level(
         if (alone[a], a) > (alone[b], b):
             keeps[a] &= ~(shared[a] & np.isin(tags[a], tags[b][inside[b, a]]))
     return [tagged[kept] for tagged, kept in zip(tags, keeps, strict=True)]
+
+
+_ZERO = 1e-14
+# Relative difference of distances that rounding may make.
+_SAME = 1e-12
+_TRIED = 4
+_BLOCK = 2**16
+# Threads cost more than they save for fewer points.
+_THREADED = 2**14
+_SIZES = {"edges": 2, "triangles": 3, "tetrahedra": 4}
+
+
+class CellIndex:
+    """All cells of a mesh, found by their first vertex."""
+
+    def __init__(self, cells: Mapping[str, Integers], vertices: int) -> None:
+        self.kinds = {
+            kind: (array, np.searchsorted(array[:, 0], np.arange(vertices + 1)))
+            for kind, array in _with_faces(cells).items()
+        }
+
+    def among(self, chosen: Integers) -> dict[str, Integers]:
+        """Cells whose vertices are all among the chosen ones (ascending), as positions in these."""
+        result = {}
+        for kind, (array, starts) in self.kinds.items():
+            begin, count = starts[chosen], starts[chosen + 1] - starts[chosen]
+            cells = array[np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())]
+            place = np.minimum(np.searchsorted(chosen, cells), max(len(chosen) - 1, 0))
+            result[kind] = place[(chosen[place] == cells).all(axis=1)] if len(cells) else cells
+        return result
+
+
+def _with_faces(cells: Mapping[str, Integers]) -> dict[str, Integers]:
+    """Add the faces of tetrahedra and the edges of triangles; each once, and in ascending order of vertices."""
+    every = {kind: cells.get(kind, np.empty((0, size), np.int64)) for kind, size in _SIZES.items()}
+    for kind, parent in (("triangles", "tetrahedra"), ("edges", "triangles")):
+        size = _SIZES[parent]
+        corners = list(itertools.combinations(range(size), size - 1))
+        every[kind] = np.concatenate([every[kind], every[parent][:, corners].reshape(-1, size - 1)])
+    return {kind: np.unique(np.sort(array, axis=1), axis=0) for kind, array in every.items()}
+
+
+def nearest_cells(
+    cells: Integers,
+    points: Floats,
+    where: Floats,
+    reach: Floats,
+    count: int,
+) -> tuple[Integers, Integers, Floats]:
+    """Pairs of a place and one of its nearest cells, sorted, and squared distances; of boxes, but for edges.
+
+    Cells beyond the reach are left out; those as near as the last of so many are found as well.
+    """
+    # Corners first: reductions over a short last axis are slow.
+    corners = points[cells.T]
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    if count < len(cells) and reach.any():
+        # No cell is farther away than the centre of its box.
+        reach = np.minimum(reach, cKDTree((low + high) / 2).query(where, k=[count])[0][:, 0] * (1 + _SAME))
+    around = np.stack([where - reach[:, None], where + reach[:, None]], axis=2)
+    place, cell = overlapping_pairs(around, np.stack([low, high], axis=2)).T
+    beyond = where[place] - np.clip(where[place], low[cell], high[cell])
+    if len(corners) == 2:
+        start, along = corners[0, cell], corners[1, cell] - corners[0, cell]
+        ahead, length = (np.einsum("nk,nk->n", each, along) for each in (where[place] - start, along))
+        share = np.divide(ahead, length, out=np.zeros_like(length), where=length > 0)
+        beyond = where[place] - start - np.clip(share, 0, 1)[:, None] * along
+    square = np.einsum("nk,nk->n", beyond, beyond)
+    order = np.lexsort((square, place))
+    last = order[np.arange(len(order)) - np.searchsorted(place, place) == count - 1]
+    limit = np.full(len(where), np.inf)
+    limit[place[last]] = square[last]
+    kept = square <= limit[place] * (1 + _SAME)
+    return place[kept], cell[kept], square[kept]
+
+
+def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, Integers]) -> tuple[Integers, int]:
+    """Vertices with a weight for any of the points, ascending, and the points for which geometry does not decide.
+
+    Follows preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex; without cells it is the vertex.
+    """
+    vertices_at: Floats = tree.data
+    nearest, tied = _nearest(tree, origin)
+    steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
+    away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
+    rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
+    rows, is_open, falls = np.arange(len(origin)), tied & False, tied & False
+    # Points, vertices that preCICE may keep for them, and whether these are kept.
+    options: list[tuple[Integers, Integers, Booleans]] = []
+    for step in steps:
+        if not len(cells.get(step, ())):
+            continue
+        tried = cells[step]
+        # The first cell of linear interpolation must hold the point.
+        holds = step == steps[0] and kind != "nearest-projection"
+        # Enclosing tetrahedra are all tried.
+        most = len(tried) if step == "tetrahedra" else _TRIED
+        left = []
+        for block in np.split(rows, range(_BLOCK, len(rows), _BLOCK)):
+            reach = (rounding if holds else away)[block]
+            point, cell, square = nearest_cells(tried, vertices_at, origin[block], reach, most)
+            weights, off = _weights(origin[block[point]], vertices_at[tried[cell]])
+            if holds:
+                off = np.zeros_like(off)
+            fits = (weights >= -_ZERO).all(axis=1) & (off <= away[block[point]])
+            vertices = np.where(np.abs(weights) > _ZERO, tried[cell], -1)
+            alike, taken, differs = _best(point, fits, off, vertices)
+            crowded = _crowded(point, alike, square, len(block), most)
+            is_open[block[crowded]] = is_open[block[differs]] = True
+            pair = np.flatnonzero(alike | (fits & crowded[point]))
+            row, corner = np.nonzero(vertices[pair] >= 0)
+            pair = pair[row]
+            points = block[point[pair]]
+            options.append((points, vertices[pair, corner], taken[pair] & ~falls[points]))
+            falls[block[crowded]] = True
+            left.append(block[crowded | (np.bincount(point[fits], minlength=len(block)) == 0)])
+        rows = np.concatenate(left)
+    is_open[rows] |= tied[rows]
+    options.append((rows, nearest[rows], ~falls[rows]))
+    points, vertices, chosen = (np.concatenate(column) for column in zip(*options, strict=True))
+    kept, sure = np.zeros((2, tree.n), bool)
+    kept[vertices[chosen]] = True
+    # Where other points need all that preCICE may choose, the choice does not matter.
+    sure[vertices[chosen & ~is_open[points]]] = True
+    return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
+
+
+def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans]:
+    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
+    if tree.n == 1:
+        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
+    distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
+    tied = distance[:, 1] - distance[:, 0] <= _SAME * distance[:, 1]
+    nearest = index[:, 0].astype(np.int64)
+    rows = np.flatnonzero(tied)
+    alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + _SAME), return_sorted=True)
+    nearest[rows] = [each[0] for each in alike]
+    return nearest, np.asarray(tied)
+
+
+def _best(point: Integers, fits: Booleans, off: Floats, vertices: Integers) -> tuple[Booleans, Booleans, Integers]:
+    """Of pairs sorted by point, those as near as the best that fits, which is taken, and points where they differ."""
+    least = np.full(point.max(initial=0) + 1, np.inf)
+    np.minimum.at(least, point[fits], off[fits])
+    alike = fits & (off <= least[point] + _SAME * (1 + least[point]))
+    pair = np.flatnonzero(alike)
+    first = pair[np.searchsorted(point[pair], point[pair])]
+    taken = np.zeros(len(point), bool)
+    taken[first] = True
+    corners = np.sort(vertices, axis=1)
+    return alike, taken, point[pair[(corners[pair] != corners[first]).any(axis=1)]]
+
+
+def _crowded(point: Integers, alike: Booleans, square: Floats, count: int, most: int) -> Booleans:
+    """For which points more cells are as near as the last one tried, and none of those tried may be the best."""
+    farthest = np.zeros(count)
+    np.maximum.at(farthest, point, square)
+    last = alike & (square >= farthest[point] * (1 - 2 * _SAME))
+    others, near = (np.bincount(point[each], minlength=count) for each in (~alike, last))
+    return (others >= most) & (near > 0)
+
+
+def _weights(where: Floats, corners: Floats) -> tuple[Floats, Floats]:
+    """Barycentric weights of each point's projection in its cell, and the distance to it."""
+    count = corners.shape[1]
+    edges = corners[:, 1:] - corners[:, :1]
+    offset = where - corners[:, 0]
+    gram = np.einsum("nik,njk->nij", edges, edges)
+    right = np.einsum("nik,nk->ni", edges, offset)
+    # A cell without extent has no weights.
+    fine = np.abs(np.linalg.det(gram)) > 0
+    weights = np.full((len(where), count), -1.0)
+    weights[fine, 1:] = np.linalg.solve(gram[fine], right[fine][:, :, None])[:, :, 0]
+    weights[fine, 0] = 1.0 - weights[fine, 1:].sum(axis=1)
+    projected = np.einsum("nc,nck->nk", weights, corners)
+    return weights, np.linalg.norm(where - projected, axis=1)
+
+
+def cluster_radius(vertices: int, box: Floats, tree: cKDTree) -> float:
+    """Estimate the radius of a cluster: preCICE's ``impl::estimateClusterRadius``."""
+    centre = (box[:, 1] + box[:, 0]) * 0.5
+    quarters = np.diag((box[:, 1] - box[:, 0]) * 0.25)
+    lower = centre - quarters
+    samples = np.vstack([centre, lower, lower + 2 * quarters])
+    _, nearest = tree.query(samples)
+    reach, _ = tree.query(tree.data[nearest], k=[min(vertices, tree.n)])
+    return float(np.sort(reach[:, 0])[len(samples) // 2])

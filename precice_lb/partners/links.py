@@ -6,11 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from precice_lb.exceptions import ConfigurationError, DataError
-from precice_lb.partners.meshes import PartitionedMesh, check_boxes, scaled_boxes, united
+from precice_lb.partners.meshes import Floats, Meshes, PartitionedMesh, check_boxes, scaled_boxes, united
 from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
 from precice_lb.precice_xml.elements import Element
 
@@ -95,9 +92,14 @@ class Link:
     provider_asks: bool = True
 
     @property
+    def locals(self) -> tuple[str, ...]:
+        """The receiver's own meshes that mappings tie to it."""
+        return tuple(mapping.local for mapping in self.mappings if mapping.local is not None)
+
+    @property
     def just_in_time(self) -> bool:
         """Whether any mapping is just-in-time."""
-        return any(mapping.local is None for mapping in self.mappings)
+        return len(self.locals) < len(self.mappings)
 
     @property
     def title(self) -> str:
@@ -127,7 +129,7 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
             f'"{receiver}" for mesh "{received.name}", found none; add one'
         )
     mappings = tuple(
-        _mapping(configuration, mapping, mapping.target if mapping.source == received.name else mapping.source)
+        _mapping(mapping, mapping.target if mapping.source == received.name else mapping.source)
         for mapping in configuration.participants[receiver].mappings
         if received.name in (mapping.source, mapping.target)
     )
@@ -154,41 +156,34 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
     )
 
 
-def _mapping(configuration: Configuration, mapping: MeshMapping, local: str | None) -> LinkMapping:
+def _mapping(mapping: MeshMapping, local: str | None) -> LinkMapping:
     if mapping.kind not in _KERNELS:
         return LinkMapping(mapping.kind, local)
-    where, element = f"{configuration.path}, line {mapping.line}", mapping.element
-    function = next(iter(element.named("basis-function:")), None)
-    if function is None:
-        raise ConfigurationError(f"{where}: expected a <basis-function:…> in the mapping, found none; add one")
-    kind = function.tag.partition(":")[2]
+    element = mapping.element
+    (function,) = element.named("basis-function:")
     # The cluster size may stand at the mapping or at an executor.
-    places = [each.attributes for each in (element, *element.children) if "vertices-per-cluster" in each.attributes]
-    try:
-        size = int(places[0]["vertices-per-cluster"]) if places else (100 if mapping.kind == "rbf" else 50)
-        radius = _support_radius(kind, function)
-    except (KeyError, ValueError, ZeroDivisionError):
-        raise ConfigurationError(
-            f"{where}: expected the parameters of {function.tag} as numbers above 0, found "
-            f"{dict(element.attributes) | dict(function.attributes)}; correct them"
-        ) from None
-    return LinkMapping(mapping.kind, local, radius, size)
+    sizes = [
+        place.integer("vertices-per-cluster", least=1)
+        for place in (element, *element.children)
+        if "vertices-per-cluster" in place.attributes
+    ]
+    return LinkMapping(
+        mapping.kind, local, _support_radius(function), next(iter(sizes), 100 if mapping.kind == "rbf" else 50)
+    )
 
 
-def _support_radius(kind: str, function: Element) -> float:
+def _support_radius(function: Element) -> float:
+    kind = function.kind
     if kind in _GLOBAL_FUNCTIONS:
         return math.inf
-    if kind == "gaussian":
-        if "shape-parameter" in function.attributes:
-            return _GAUSSIAN_REACH / float(function.attributes["shape-parameter"])
-        return _GAUSSIAN_REACH / (_GAUSSIAN_REACH / float(function.attributes["support-radius"]))
+    if "shape-parameter" in function.attributes:
+        return _GAUSSIAN_REACH / function.positive("shape-parameter")
     # preCICE keeps the inverse.
-    return 1.0 / (1.0 / float(function.attributes["support-radius"]))
+    reach = _GAUSSIAN_REACH if kind == "gaussian" else 1.0
+    return reach / (reach / function.positive("support-radius"))
 
 
-def check_meshes(
-    links: tuple[Link, ...], meshes: Mapping[str, PartitionedMesh], regions: Mapping[str, NDArray[np.float64]]
-) -> dict[str, int]:
+def check_meshes(links: tuple[Link, ...], meshes: Meshes, regions: Mapping[str, Floats]) -> dict[str, int]:
     """Check that the meshes are those of the case, and count each participant's ranks."""
     ranks: dict[str, int] = {}
     sizes = {mesh.name: (mesh.participant, mesh.ranks) for mesh in meshes.values()}
@@ -208,19 +203,15 @@ def check_meshes(
     return ranks
 
 
-def receiver_boxes(
-    link: Link, local: Mapping[str, PartitionedMesh], region: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def receiver_boxes(link: Link, local: Meshes, region: Floats | None = None) -> Floats:
     """Boxes of the receiver's ranks, shape (ranks, dimensions, 2), that are compared with those of the provider's.
 
     The union over the mappings of the local mesh's box, enlarged by the safety factor times its own longest edge, and
     of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
     preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
     """
-    parts: list[NDArray[np.float64]] = []
-    for mapping in link.mappings:
-        if mapping.local is not None:
-            parts.append(scaled_boxes(_mesh_of(link, local, mapping.local, link.receiver).boxes, link.safety_factor))
+    own = (_mesh_of(link, local, name, link.receiver) for name in link.locals)
+    parts = [scaled_boxes(mesh.boxes, link.safety_factor) for mesh in own]
     if link.api_access and region is not None:
         checked = check_boxes(region, f"access regions of {link.title}")
         parts.append(scaled_boxes(checked, link.safety_factor) if link.just_in_time else checked)
@@ -238,7 +229,7 @@ def receiver_boxes(
     return united(parts)
 
 
-def _mesh_of(link: Link, meshes: Mapping[str, PartitionedMesh], name: str, participant: str) -> PartitionedMesh:
+def _mesh_of(link: Link, meshes: Meshes, name: str, participant: str) -> PartitionedMesh:
     """Return one of the two meshes of a link, which must be there and of the case."""
     mesh = meshes.get(name)
     if mesh is None or mesh.participant != participant:

@@ -21,6 +21,10 @@ from scipy.spatial import cKDTree
 from precice_lb.exceptions import DataError
 from precice_lb.store.meshes import CELL_VERTICES
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
 
 @dataclass(frozen=True)
 class PartitionedMesh:
@@ -44,10 +48,10 @@ class PartitionedMesh:
 
     name: str
     participant: str
-    counts: NDArray[np.int64]
-    boxes: NDArray[np.float64]
-    coordinates: NDArray[np.float64] | None = None
-    cells: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    counts: Integers
+    boxes: Floats
+    coordinates: Floats | None = None
+    cells: Mapping[str, Integers] = field(default_factory=dict)
     source: str = ""
 
     @property
@@ -66,16 +70,16 @@ class PartitionedMesh:
         return int(self.counts.sum())
 
     @property
-    def rank_of(self) -> NDArray[np.int64]:
+    def rank_of(self) -> Integers:
         """Rank of each vertex, shape (vertices,)."""
         return np.repeat(np.arange(self.ranks), self.counts)
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Integers:
         """First vertex of each rank and the number of all, shape (ranks + 1,)."""
         return np.concatenate([[0], np.cumsum(self.counts)])
 
-    def points(self, why: str) -> NDArray[np.float64]:
+    def points(self, why: str) -> Floats:
         """Coordinates, or an error that says what they are needed for.
 
         Parameters
@@ -98,6 +102,9 @@ class PartitionedMesh:
                 f"{self.source or 'the data'}; record with PRECICE_LB_MESHES=coordinates or give exported meshes"
             )
         return self.coordinates
+
+
+Meshes = Mapping[str, PartitionedMesh]
 
 
 def make_mesh(
@@ -147,18 +154,11 @@ def make_mesh(
     if not finite.all():
         first = int(np.argmin(finite))
         raise DataError(f"{where}: expected finite coordinates, found {points[first].tolist()} at vertex {first}")
-    owner = np.asarray(rank_of)
-    if owner.shape != (len(points),):
-        raise DataError(
-            f"{where}: expected a partition with one rank for each of {len(points)} vertices, found shape {owner.shape}"
-        )
-    whole = owner.astype(np.int64)
-    if len(owner) and not ((whole == owner).all() and whole.min() >= 0 and whole.max() < ranks):
-        raise DataError(f"{where}: expected ranks from 0 to {ranks - 1}, found {owner.min()} to {owner.max()}")
+    whole = checked_ranks(where, rank_of, len(points), "vertices", ranks)
     order = np.argsort(whole, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    kept: dict[str, NDArray[np.int64]] = {}
+    kept: dict[str, Integers] = {}
     for kind, corners in (cells or {}).items():
         array = np.asarray(corners, dtype=np.int64).reshape(-1, CELL_VERTICES[kind])
         if not len(array):
@@ -177,7 +177,22 @@ def make_mesh(
     return PartitionedMesh(name, participant, counts, _boxes(points, counts), points, kept, source)
 
 
-def _boxes(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def checked_ranks(where: str, values: ArrayLike, count: int, what: str, ranks: int = 2**31) -> Integers:
+    """Check that there is a rank for each of so many vertices or cells."""
+    numbers = np.asarray(values)
+    if numbers.shape != (count,):
+        raise DataError(
+            f"{where}: expected a partition with one rank for each of {count} {what}, found shape {numbers.shape}; "
+            "give one of this mesh"
+        )
+    owners = numbers.astype(np.int64)
+    if (wrong := (owners != numbers) | (owners < 0) | (owners >= ranks)).any():
+        wanted = f"whole numbers of ranks from 0 to {ranks - 1}"
+        raise DataError(f"{where}: expected {wanted}, found {numbers[wrong][0]}; correct them")
+    return owners
+
+
+def _boxes(points: Floats, counts: Integers) -> Floats:
     """Bounding box of each rank's vertices, which come rank by rank; NaN for an empty rank."""
     boxes = np.full((len(counts), points.shape[1], 2), np.nan)
     filled = counts > 0
@@ -188,13 +203,13 @@ def _boxes(points: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np
     return boxes
 
 
-def united(boxes: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def united(boxes: Sequence[Floats]) -> Floats:
     """Box of each rank around all of its boxes; NaN where all are empty."""
     low, high = (np.array([each[..., side] for each in boxes]) for side in (0, 1))
     return np.stack([np.fmin.reduce(low), np.fmax.reduce(high)], axis=-1)
 
 
-def _halves(points: NDArray[np.float64], quads: NDArray[np.int64]) -> NDArray[np.int64]:
+def _halves(points: Floats, quads: Integers) -> Integers:
     """Split convex quads along their shorter diagonal.
 
     Notes
@@ -220,7 +235,7 @@ def _halves(points: NDArray[np.float64], quads: NDArray[np.int64]) -> NDArray[np
 _NEIGHBOURS = 8
 
 
-def bisection(points: NDArray[np.float64], ranks: int) -> NDArray[np.int64]:
+def bisection(points: Floats, ranks: int) -> Integers:
     """Recursive coordinate bisection: cut the longest extent in proportion to the ranks on either side.
 
     Notes
@@ -256,7 +271,7 @@ def repartition(mesh: PartitionedMesh, ranks: int, *, vertices: int | None = Non
     return make_mesh(mesh.name, mesh.participant, points, bisection(points, at_interface), ranks, source=source)
 
 
-def refined(points: NDArray[np.float64], vertices: int) -> NDArray[np.float64]:
+def refined(points: Floats, vertices: int) -> Floats:
     """Add points in triangles of a known point and two of its nearest neighbours until there are so many."""
     missing = vertices - len(points)
     if missing <= 0 or len(points) < 2:
@@ -299,7 +314,7 @@ def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> Parti
     )
 
 
-def read_ranks(path: Path) -> NDArray[np.int64]:
+def read_ranks(path: Path) -> Integers:
     """Read a file of one rank per line, or a ``.npy`` file."""
     try:
         return np.asarray(np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1))
@@ -314,9 +329,7 @@ _BLOCK = 2**18
 _OUTWARDS = (np.minimum, np.maximum)
 
 
-def connected_ranks(
-    provider_boxes: ArrayLike, receiver_boxes: ArrayLike, *, safety_factor: float = 0.5
-) -> NDArray[np.int64]:
+def connected_ranks(provider_boxes: ArrayLike, receiver_boxes: ArrayLike, *, safety_factor: float = 0.5) -> Integers:
     """Pairs of ranks that preCICE connects in two-level initialisation (level 1).
 
     Parameters
@@ -354,7 +367,7 @@ def connected_ranks(
     return overlapping_pairs(provider, scaled_boxes(receiver, safety_factor))
 
 
-def check_boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
+def check_boxes(boxes: ArrayLike, name: str) -> Floats:
     """Check bounding boxes, shape (ranks, dimensions, 2), NaN for an empty rank; the name is for messages."""
     try:
         values = np.asarray(boxes, dtype=float)
@@ -373,20 +386,20 @@ def check_boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{name}: expected finite bounds with lower <= upper, or NaN alone for an empty rank, found "
             f"{values[rank].tolist()} for rank {rank}; check that rank's coordinates"
         )
-    checked: NDArray[np.float64] = values
+    checked: Floats = values
     return checked
 
 
-def scaled_boxes(boxes: NDArray[np.float64], safety_factor: float) -> NDArray[np.float64]:
+def scaled_boxes(boxes: Floats, safety_factor: float) -> Floats:
     """Move every side of each box out by the factor times the box's longest edge (``BoundingBox::scaleBy``)."""
     if not (np.isfinite(safety_factor) and safety_factor >= 0):
         raise DataError(f"safety_factor: expected a number of at least 0, found {safety_factor!r}")
     margin = safety_factor * (boxes[:, :, 1] - boxes[:, :, 0]).max(axis=1, keepdims=True)
-    moved: NDArray[np.float64] = np.stack([boxes[:, :, 0] - margin, boxes[:, :, 1] + margin], axis=2)
+    moved: Floats = np.stack([boxes[:, :, 0] - margin, boxes[:, :, 1] + margin], axis=2)
     return moved
 
 
-def overlapping_pairs(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.int64]:
+def overlapping_pairs(first: Floats, second: Floats) -> Integers:
     """Sorted pairs of boxes, shape (ranks, dimensions, 2), that overlap as in preCICE: closed, and empty with empty."""
     empty = [np.isnan(boxes[:, 0, 0]) for boxes in (first, second)]
     nothing = [np.flatnonzero(each) for each in empty]
@@ -404,7 +417,7 @@ def overlapping_pairs(first: NDArray[np.float64], second: NDArray[np.float64]) -
 class _Tree:
     """Boxes that are neighbours in space, and above them levels of bounds of ``_FANOUT`` each; the root is last."""
 
-    def __init__(self, boxes: NDArray[np.float64], ranks: NDArray[np.int64]) -> None:
+    def __init__(self, boxes: Floats, ranks: Integers) -> None:
         # The leaves of a tree of centres, from one end to the other, are neighbours.
         centres = cKDTree(np.nan_to_num(boxes[ranks].mean(axis=2)), leafsize=_FANOUT, balanced_tree=False)
         self.ranks = ranks[centres.indices]
@@ -417,7 +430,7 @@ class _Tree:
             self.levels.append(bounds)
 
 
-def _overlaps(first: _Tree, second: _Tree) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _overlaps(first: _Tree, second: _Tree) -> Iterator[tuple[Integers, Integers]]:
     """Ranks of overlapping boxes, a block at a time."""
     stack = [(len(first.levels) - 1, len(second.levels) - 1, np.zeros(1, np.int64), np.zeros(1, np.int64))]
     while stack:
@@ -442,9 +455,7 @@ def _overlaps(first: _Tree, second: _Tree) -> Iterator[tuple[NDArray[np.int64], 
             stack.append((level_a, level_b - 1, a, b))
 
 
-def _children(
-    nodes: NDArray[np.int64], others: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _children(nodes: Integers, others: Integers, count: int) -> tuple[Integers, Integers]:
     below = np.add.outer(nodes * _FANOUT, np.arange(_FANOUT)).ravel()
     there = below < count
     return below[there], np.repeat(others, _FANOUT)[there]

@@ -10,12 +10,19 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
-from precice_lb.partners.meshes import PartitionedMesh, overlapping_pairs, read_partition, repartition, scaled_boxes
+from precice_lb.partners.meshes import (
+    Floats,
+    Meshes,
+    PartitionedMesh,
+    overlapping_pairs,
+    read_partition,
+    repartition,
+    scaled_boxes,
+)
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, accepted_ranks
 
@@ -26,7 +33,7 @@ _LARGE = 3.0
 _FEWER = 0.8
 
 
-def advise(links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh]) -> tuple[str, ...]:
+def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
     received = Counter(found.link.mesh for found in links)
@@ -45,14 +52,14 @@ def advise(links: tuple[LinkPartners, ...], meshes: Mapping[str, PartitionedMesh
     return tuple(advice)
 
 
-def _refusals(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _refusals(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
     link = found.link
     if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
         return
     lonely = found.partners(1, found.level_2) == 0
-    counts = [meshes[mapping.local].counts for mapping in link.mappings if mapping.local is not None]
-    ranks = np.flatnonzero(lonely & (sum(counts, np.zeros(found.ranks[1])) > 0))
+    busy = sum((meshes[name].counts for name in link.locals), np.zeros(found.ranks[1])) > 0
+    ranks = np.flatnonzero(lonely & busy)
     if len(ranks):
         yield (
             f"{link.title}: preCICE will stop, as no vertex lies in the boxes of {plural(len(ranks), 'rank')} of "
@@ -81,16 +88,15 @@ def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
         )
 
 
-def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _factor(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     link, needed = found.link, found.needed_factor
     if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
         return
-    local = link.mappings[0].local
     # Some room for what moves; coarse steps read best.
     proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
-    if local is None or proposed >= link.safety_factor:
+    if proposed >= link.safety_factor:
         return
-    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[local].boxes, proposed)))
+    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[link.locals[0]].boxes, proposed)))
     if pairs <= _FEWER * len(found.level_1):
         yield (
             f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
@@ -98,13 +104,13 @@ def _factor(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Itera
         )
 
 
-def _partition(found: LinkPartners, meshes: Mapping[str, PartitionedMesh]) -> Iterator[str]:
+def _partition(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
     link = found.link
-    names = [mapping.local for mapping in link.mappings if mapping.local is not None]
-    if len(names) != 1 or link.api_access or any(meshes[n].coordinates is None for n in (link.mesh, names[0])):
+    both = [meshes[name] for name in (link.mesh, *link.locals)]
+    if len(both) != 2 or link.api_access or any(mesh.coordinates is None for mesh in both):
         return
-    compact = [repartition(meshes[name], meshes[name].ranks) for name in (link.mesh, names[0])]
+    compact = [repartition(mesh, mesh.ranks) for mesh in both]
     boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
     filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]
@@ -164,7 +170,7 @@ class Forecast:
 
 def forecast(
     links: tuple[Link, ...],
-    meshes: Mapping[str, PartitionedMesh],
+    meshes: Meshes,
     ranks: Mapping[str, int],
     partitions: Mapping[str, str | Path],
     vertices: Mapping[str, int],
@@ -186,7 +192,7 @@ def forecast(
     return chosen, Forecast(told, *np.max(errors, axis=(0, 1)).tolist())
 
 
-def _mean_and_most(link: Link, meshes: Mapping[str, PartitionedMesh]) -> NDArray[np.float64]:
+def _mean_and_most(link: Link, meshes: Meshes) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
     counts = [
@@ -254,8 +260,8 @@ class PartnersReport:
 
 def partners_report(
     configuration: Configuration,
-    meshes: Mapping[str, PartitionedMesh],
-    regions: Mapping[str, NDArray[np.float64]] | None = None,
+    meshes: Meshes,
+    regions: Mapping[str, Floats] | None = None,
     *,
     ranks: Mapping[str, int] | None = None,
     partitions: Mapping[str, str | Path] | None = None,

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
-from precice_lb.partners.meshes import PartitionedMesh, make_mesh
+from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_mesh
 from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
@@ -53,9 +54,9 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
     DataError
         If a directory has no exports of the case, a rank is missing, or a file is not such an export.
     """
-    found: dict[str, dict[int, Path]] = {}
+    found: dict[str, dict[int, Path]] = defaultdict(dict)
     places = [Path(each) for each in directories]
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
     for place in places:
         if not place.is_dir():
@@ -68,8 +69,8 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
             if match and mesh:
                 rank = int(match["rank"] or 0)
                 # The first export of a rank is as good as any: received meshes do not move.
-                if match["time"] == "init" or rank not in found.get(mesh, {}):
-                    found.setdefault(mesh, {})[rank] = path
+                if match["time"] == "init" or rank not in found[mesh]:
+                    found[mesh][rank] = path
     if not found:
         raise DataError(
             f"{', '.join(map(str, places))}: expected exports of {', '.join(f'{stem}.0_init.csv' for stem in stems)}, "
@@ -95,7 +96,7 @@ def _read_ranks(mesh: str, participant: str, files: Mapping[int, Path], dimensio
     return make_mesh(mesh, participant, np.concatenate(parts), rank_of, ranks, source=str(where))
 
 
-def _read_csv(path: Path, dimensions: int) -> NDArray[np.float64]:
+def _read_csv(path: Path, dimensions: int) -> Floats:
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     header = lines[0].split(";") if lines else []
     wanted = ["PosX", "PosY", "PosZ"][:dimensions]
@@ -183,7 +184,7 @@ def read_mesh_files(
     else:
         rank_of = _partition(paths[0], read[0], partition)
     starts = np.cumsum([0, *(len(each) for each in points[:-1])])
-    cells: dict[str, list[NDArray[np.int64]]] = {}
+    cells: dict[str, list[Integers]] = {}
     for mesh, start in zip(read, starts, strict=True):
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
@@ -197,13 +198,13 @@ def read_mesh_files(
         participant,
         np.concatenate(points)[:, :dimensions],
         rank_of,
-        ranks if ranks is not None else max(named, len(read) if partition is None else 1),
+        max(named, len(read)) if ranks is None else ranks,
         cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
     )
 
 
-def _partition(path: Path, mesh: Any, name: str) -> NDArray[np.int64]:
+def _partition(path: Path, mesh: Any, name: str) -> Integers:
     count = len(mesh.points)
     if name in mesh.point_data:
         return np.asarray(mesh.point_data[name]).ravel().astype(np.int64)
@@ -259,13 +260,11 @@ def _start_up(header: Header) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for events in source:
         # Exports, for one, are made later, too.
-        names = [path[-1] if path and "initialize" in path else "" for path in source.paths]
+        names = np.array([path[-1] if path and "initialize" in path else "" for path in source.paths])
         for event in _START_UP_EVENTS:
-            if event in seconds or event not in names:
-                continue
-            durations = events.durations[np.isin(events.paths, [n for n, name in enumerate(names) if name == event])]
+            durations = events.durations[np.isin(events.paths, np.flatnonzero(names == event))]
             if len(durations):
-                seconds[event] = float(durations[0]) * 1e-6
+                seconds.setdefault(event, float(durations[0]) * 1e-6)
         if "initialize" in seconds:
             break
     return seconds
@@ -276,7 +275,7 @@ Run = Sequence[Sequence[RankFile]]
 
 def read_store_meshes(
     sources: Iterable[str | Path],
-) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, Floats]]:
     """Read the meshes of the last recorded run.
 
     Parameters
@@ -309,30 +308,30 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     Of the runs with all participants it is the last one with these ranks, or else the last one that kept coordinates,
     or else the last one with boxes.
     """
-    best: Run | None = None
-    best_score = (False, False)
     paths = find_stores(sources)
     # Soon seen where there is none.
     recorded = any(len(store.rows("meshes")) for path in paths for store in read_file(path))
+    best: Run | None = None
+    best_score = (False, False)
     for run in read_runs(paths) if recorded else ():
         told = [_first_rows(group) for group in run]
         if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
             same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
             score = (same, all(rows["coordinates"].all() for rows in told))
-            if best is None or score >= best_score:
+            if score >= best_score:
                 best, best_score = run, score
     return best
 
 
-def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, Floats]]:
     """Read the configuration, the provided meshes by name, and the access regions by received mesh of a recorded run.
 
     A region has shape (ranks, dimensions, 2), NaN for a rank that set none.
     """
     configuration = parse_configuration(run[0][0].configuration)
-    providers = {mesh: who.name for who in configuration.participants.values() for mesh in who.provides}
+    providers = configuration.providers
     meshes: dict[str, PartitionedMesh] = {}
-    regions: dict[str, NDArray[np.float64]] = {}
+    regions: dict[str, Floats] = {}
     for stores in run:
         participant, size, place = _name(stores), int(stores[0].metadata["size"]), str(stores[0].directory)
         missing = sorted(set(range(size)) - {int(store.metadata["rank"]) for store in stores})
@@ -345,23 +344,19 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
         provided = [mesh for mesh, who in providers.items() if who == participant]
         if not len(told.rows) and provided:
             raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
-        for number, name in enumerate(told.names):
+        # Whoever has a mesh of which no rank has a vertex named it all the same, or not at all.
+        for number, name in enumerate([*told.names, *(mesh for mesh in provided if mesh not in told.names)]):
             rows = np.flatnonzero(told.rows["name"] == number)
-            if name not in configuration.meshes:
-                raise DataError(f'{place}: expected meshes of the configuration, found "{name}"; record the run again')
-            dimensions = configuration.meshes[name].dimensions
-            if (told.rows["dimensions"][rows] != dimensions).any():
+            known = configuration.meshes.get(name)
+            if known is None or (told.rows["dimensions"][rows] != known.dimensions).any():
                 raise DataError(
-                    f'{place}: expected mesh "{name}" in {dimensions} dimensions, found others; record the run again'
+                    f'{place}: expected meshes of the configuration, in its dimensions, found another "{name}"; record '
+                    "the run again"
                 )
             if providers.get(name) == participant:
-                meshes[name] = _mesh(name, participant, told, rows, size, place)
+                meshes[name] = _mesh(name, participant, told, rows, known.dimensions, size, place)
             else:
-                regions[name] = _boxes(told.rows[rows], dimensions, size, "region_")
-        for name in provided:
-            if name not in meshes:
-                nothing = np.empty((0, configuration.meshes[name].dimensions))
-                meshes[name] = make_mesh(name, participant, nothing, nothing[:, 0], size, source=place)
+                regions[name] = _boxes(told.rows[rows], known.dimensions, size, "region_")
     return configuration, meshes, regions
 
 
@@ -386,7 +381,7 @@ def _first_rows(group: Sequence[RankFile]) -> NDArray[np.void]:
     return next(found, MESHES.empty())
 
 
-def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> NDArray[np.float64]:
+def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> Floats:
     boxes = np.full((size, dimensions, 2), np.nan)
     for axis, sides in enumerate(box_names(prefix)[:dimensions]):
         for side, column in enumerate(sides):
@@ -395,10 +390,9 @@ def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "")
 
 
 def _mesh(
-    name: str, participant: str, told: RecordedMeshes, rows: NDArray[np.int64], size: int, source: str
+    name: str, participant: str, told: RecordedMeshes, rows: Integers, dimensions: int, size: int, source: str
 ) -> PartitionedMesh:
     mine = told.rows[rows]
-    dimensions = int(mine["dimensions"][0])
     counts = np.zeros(size, np.int64)
     counts[mine["rank"]] = mine["vertices"]
     boxes = _boxes(mine, dimensions, size)
@@ -413,7 +407,7 @@ def _mesh(
     return make_mesh(name, participant, coordinates, ranks, size, cells=_cells(told, rows), source=source)
 
 
-def _cells(told: RecordedMeshes, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def _cells(told: RecordedMeshes, rows: Integers) -> dict[str, Integers]:
     """Cells by kind, as positions in the whole mesh."""
     starts, offset = told.cell_starts, 0
     found = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -73,7 +73,6 @@ class MeshMapping:
     # Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
     source: str | None
     target: str | None
-    line: int
     element: Element = field(compare=False)
 
 
@@ -103,7 +102,6 @@ class M2N:
     # As written, relative to the working directory of the solver.
     exchange_directory: str
     use_two_level_initialization: bool
-    line: int
     element: Element = field(compare=False)
 
 
@@ -212,6 +210,11 @@ class Configuration:
     root: Element
 
     @property
+    def providers(self) -> dict[str, str]:
+        """The participant that provides each mesh."""
+        return {mesh: who.name for who in self.participants.values() for mesh in who.provides}
+
+    @property
     def longest_window(self) -> float:
         """Simulated seconds of a time window, the longest where schemes differ; NaN where participants size them."""
         sizes = [scheme.time_window_size for scheme in self.coupling_schemes if not scheme.window_size_from_first]
@@ -310,8 +313,8 @@ def _parsed(text: str, path: Path) -> Configuration:
     m2ns: list[M2N] = []
     for element in root.named("m2n:"):
         m2ns.append(_m2n(element, names, m2ns))
-    schemes = tuple(_scheme(element, meshes, participants, m2ns) for element in root.named("coupling-scheme:"))
-    return Configuration(path, text, data, meshes, participants, tuple(m2ns), schemes, root)
+    case = Configuration(path, text, data, meshes, participants, tuple(m2ns), (), root)
+    return replace(case, coupling_schemes=tuple(_scheme(element, case) for element in root.named("coupling-scheme:")))
 
 
 def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:
@@ -390,7 +393,7 @@ def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...
             element.fail(
                 f"a mesh that the {what}", f'"{mesh}"', "turn the direction, or provide and receive the meshes so"
             )
-    kind, constraint = element.tag.partition(":")[2], element.text("constraint")
+    kind, constraint = element.kind, element.text("constraint")
     # Without a mesh on the solver's side it is just in time.
     if None in (source, target):
         reads = direction == "read"
@@ -402,7 +405,7 @@ def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...
         if kind not in _JUST_IN_TIME:
             remedy = "name both meshes, or take another mapping"
             element.fail(f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
-    return MeshMapping(kind, direction, constraint, source, target, element.line, element)
+    return MeshMapping(kind, direction, constraint, source, target, element)
 
 
 def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2N:
@@ -412,33 +415,35 @@ def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2
     if any({m2n.acceptor, m2n.connector} == {acceptor, connector} for m2n in before):
         element.fail("one m2n for a pair", f'a second for "{acceptor}" and "{connector}"', "remove one")
     return M2N(
-        kind=element.tag.partition(":")[2],
+        kind=element.kind,
         acceptor=acceptor,
         connector=connector,
         exchange_directory=element.text("exchange-directory", "."),
         use_two_level_initialization=element.boolean("use-two-level-initialization"),
-        line=element.line,
         element=element,
     )
 
 
-def _scheme(
-    element: Element, meshes: Mapping[str, Mesh], participants: Mapping[str, Participant], m2ns: Iterable[M2N]
-) -> CouplingScheme:
-    kind = element.tag.partition(":")[2]
+def _scheme(element: Element, case: Configuration) -> CouplingScheme:
+    kind = element.kind
     implicit = kind == "multi" or kind.endswith("implicit")
-    members, controller = _members(element, kind, participants)
-    exchanges = tuple(_exchange(child, meshes, participants, members, implicit) for child in element.named("exchange"))
-    _check_pairs(element, members, controller, exchanges, m2ns)
-    max_time, max_windows = element.first("max-time"), element.first("max-time-windows")
-    if max_time is None and max_windows is None:
+    members, controller = _members(element, kind, case.participants)
+    exchanges = tuple(_exchange(child, case, members, implicit) for child in element.named("exchange"))
+    if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
+        element.fail("every <exchange> once", "one twice", "remove the second")
+    # Whoever talks has an m2n: both participants, or the controller with everyone and each exchange.
+    hub = controller or members[0]
+    talking = {(hub, name) for name in members if name != hub} | {(e.source, e.target) for e in exchanges}
+    connected = {frozenset((m.acceptor, m.connector)) for m in case.m2ns}
+    for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
+        element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
+    if not element.named("max-time", "max-time-windows"):
         element.fail("<max-time> or <max-time-windows>", "neither", "say when the coupling ends")
-    limit, least = element.first("max-iterations"), element.first("min-iterations")
-    max_iterations = None if limit is None else limit.integer("value", least=1)
-    min_iterations = 1 if least is None else least.integer("value", least=1)
-    if least is not None and max_iterations is not None and min_iterations > max_iterations:
+    max_time, least = element.first("max-time"), element.first("min-iterations")
+    max_iterations, min_iterations = _count(element, "max-iterations"), _count(element, "min-iterations")
+    if least and max_iterations and min_iterations and min_iterations > max_iterations:
         least.fail("at most <max-iterations>", f"{min_iterations} and {max_iterations}", "correct one of them")
-    measures = tuple(_measure(child, meshes) for child in element.children if child.tag.endswith(_MEASURE))
+    measures = tuple(_measure(child, case.meshes) for child in element.children if child.tag.endswith(_MEASURE))
     if implicit and not measures and max_iterations is None:
         element.fail("a convergence measure or <max-iterations>", "neither", "add one")
     acceleration = element.first("acceleration:")
@@ -449,22 +454,20 @@ def _scheme(
         participants=members,
         controller=controller,
         exchanges=exchanges,
-        time_window_size=math.nan if from_first else _positive(size),
+        time_window_size=math.nan if from_first else size.positive("value"),
         window_size_from_first=from_first,
-        max_time=None if max_time is None else _positive(max_time),
-        max_time_windows=None if max_windows is None else max_windows.integer("value", least=1),
+        max_time=None if max_time is None else max_time.positive("value"),
+        max_time_windows=_count(element, "max-time-windows"),
         max_iterations=max_iterations,
-        acceleration=None if acceleration is None else acceleration.tag.partition(":")[2],
+        acceleration=None if acceleration is None else acceleration.kind,
         line=element.line,
         measures=measures,
     )
 
 
-def _positive(element: Element) -> float:
-    value = element.number("value")
-    if not value > 0:
-        element.fail('a positive "value"', f"{value:g}", "correct it")
-    return value
+def _count(element: Element, tag: str) -> int | None:
+    limit = element.first(tag)
+    return None if limit is None else limit.integer("value", least=1)
 
 
 def _members(
@@ -487,19 +490,14 @@ def _members(
     return (first, second), None
 
 
-def _exchange(
-    element: Element,
-    meshes: Mapping[str, Mesh],
-    participants: Mapping[str, Participant],
-    members: tuple[str, ...],
-    substeps: bool,
-) -> Exchange:
-    data, mesh = _data_of(element, meshes), element.text("mesh")
+def _exchange(element: Element, case: Configuration, members: tuple[str, ...], substeps: bool) -> Exchange:
+    data, mesh = _data_of(element, case.meshes), element.text("mesh")
     source, target = (element.known(name, "participant of this coupling scheme", members) for name in ("from", "to"))
     if source == target:
         element.fail("two different participants", f'"{source}" twice', "correct it")
     for name in (source, target):
-        if mesh not in (*participants[name].provides, *(received.name for received in participants[name].receives)):
+        user = case.participants[name]
+        if mesh not in (*user.provides, *(received.name for received in user.receives)):
             remedy = "add <provide-mesh> or <receive-mesh> to it"
             element.fail(f'a mesh that "{name}" uses', f'"{mesh}"', remedy)
     initialize, substeps = element.boolean("initialize"), element.boolean("substeps", substeps)
@@ -515,20 +513,3 @@ def _measure(element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure
             wanted = f"above 0{' and at most 1' if relative else ''}"
             element.fail(f'a number {wanted} as "{name}"', f"{limit:g}", "correct it")
     return ConvergenceMeasure(kind, data, element.text("mesh"), next(iter(limits.values())))
-
-
-def _check_pairs(
-    element: Element,
-    members: tuple[str, ...],
-    controller: str | None,
-    exchanges: tuple[Exchange, ...],
-    m2ns: Iterable[M2N],
-) -> None:
-    """Check that whoever talks has an m2n: both participants, or the controller with everyone and each exchange."""
-    if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
-        element.fail("every <exchange> once", "one twice", "remove the second")
-    hub = controller or members[0]
-    talking = {(hub, name) for name in members if name != hub} | {(e.source, e.target) for e in exchanges}
-    connected = {frozenset((m.acceptor, m.connector)) for m in m2ns}
-    for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
-        element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")

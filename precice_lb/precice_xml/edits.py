@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -129,7 +128,7 @@ def _elements(element: Element) -> Iterator[Element]:
 def _limit_edits(configuration: Configuration, windows: int) -> Iterator[Edit]:
     """Let every scheme end after as many of its own windows as `windows` of the longest ones take."""
     schemes = configuration.coupling_schemes
-    longest = max((s.time_window_size for s in schemes if not s.window_size_from_first), default=math.nan)
+    longest = configuration.longest_window
     for element, scheme in zip(configuration.root.named("coupling-scheme:"), schemes, strict=True):
         count = windows if scheme.window_size_from_first else windows * longest / scheme.time_window_size
         if abs(count - round(count)) > 1e-6 * count:

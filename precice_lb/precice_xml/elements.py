@@ -61,6 +61,11 @@ class Element:
     end: int = 0
     path: Path = Path("precice-config.xml")
 
+    @property
+    def kind(self) -> str:
+        """What stands behind the prefix of its tag."""
+        return self.tag.partition(":")[2]
+
     def has_tag(self, *tags: str) -> bool:
         """Whether it has one of these tags; ``m2n:`` stands for all that begin so."""
         return self.tag in tags or self.tag.startswith(tuple(tag for tag in tags if tag.endswith(":")))
@@ -89,10 +94,9 @@ class Element:
         value = self.text(name, default)
         if not _INTEGER.fullmatch(value):
             self.fail(f'a whole number as "{name}"', f'"{value}"', "correct it")
-        number = int(value)
-        if least is not None and number < least:
+        if least is not None and int(value) < least:
             self.fail(f'at least {least} as "{name}"', f'"{value}"', "correct it")
-        return number
+        return int(value)
 
     def number(self, name: str, default: str | None = None, *, least: float = -math.inf) -> float:
         """Attribute `name` as a number, at least `least`; preCICE also takes a quotient such as ``1/3``."""
@@ -107,6 +111,13 @@ class Element:
         if number < least:
             self.fail(f'at least {least:g} as "{name}"', f'"{value}"', "correct it")
         return number
+
+    def positive(self, name: str) -> float:
+        """Attribute `name` as a number above 0."""
+        value = self.number(name)
+        if not value > 0:
+            self.fail(f'a positive "{name}"', f"{value:g}", "correct it")
+        return value
 
     def boolean(self, name: str, default: bool = False) -> bool:
         """Attribute `name` as a truth value, as of `is_true`."""

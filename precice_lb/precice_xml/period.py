@@ -28,21 +28,18 @@ class Period:
 def period_of(configuration: Configuration) -> Period:
     """Find the common period of all coupling schemes."""
     schemes = configuration.coupling_schemes
-    sizes = _sizes([scheme.time_window_size for scheme in schemes if not scheme.window_size_from_first])
-    fixed = iter(sizes)
-    period = _least_common_multiple(sizes) if sizes else Fraction(1)
-    if sizes and period / min(sizes) > _MAXIMUM_STEPS:
-        found = ", ".join(f"{float(size):.12g}" for size in sorted(set(sizes)))
+    exact = _exact([scheme.time_window_size for scheme in schemes if not scheme.window_size_from_first])
+    denominator = math.lcm(*(size.denominator for size in exact.values()))
+    period = Fraction(math.lcm(*(int(size * denominator) for size in exact.values())), denominator)
+    # Where the first participant sizes windows, each step of it ends one.
+    sizes = [period if scheme.window_size_from_first else exact[scheme.time_window_size] for scheme in schemes]
+    if period / min(sizes, default=period) > _MAXIMUM_STEPS:
+        several = ", ".join(f"{float(size):.12g}" for size in sorted(set(exact.values())))
         raise ScheduleError(
             f"{configuration.path}: expected time windows that end together within {_MAXIMUM_STEPS} steps, found sizes "
-            f"{found}; give the coupling schemes time-window-sizes that are simple multiples of each other"
+            f"{several}; give the coupling schemes time-window-sizes that are simple multiples of each other"
         )
-    ends = [
-        frozenset({Fraction(1)})
-        if scheme.window_size_from_first
-        else frozenset(k * size / period for size in [next(fixed)] for k in range(1, int(period / size) + 1))
-        for scheme in schemes
-    ]
+    ends = [frozenset(k * size / period for k in range(1, int(period / size) + 1)) for size in sizes]
 
     def steps_of(name: str) -> frozenset[Fraction]:
         parts = (part for part, scheme in zip(ends, schemes, strict=True) if name in scheme.participants)
@@ -65,21 +62,13 @@ def period_of(configuration: Configuration) -> Period:
                     "whole multiples of its implicit ones, found others, which preCICE calls not well-defined; "
                     "change their time-window-size"
                 )
-    return Period(float(period) if sizes else math.nan, tuple(ends), steps)
+    return Period(float(period) if exact else math.nan, tuple(ends), steps)
 
 
-def _sizes(sizes: list[float]) -> list[Fraction]:
+def _exact(sizes: list[float]) -> dict[float, Fraction]:
     """Sizes as written; what differs by rounding alone counts as equal."""
     exact: dict[float, Fraction] = {}
     for size in sorted(sizes):
         last = max(exact, default=None)
-        if last is not None and size - last <= 1e-9 * size:
-            exact[size] = exact[last]
-        else:
-            exact[size] = Fraction(repr(size))
-    return [exact[size] for size in sizes]
-
-
-def _least_common_multiple(sizes: list[Fraction]) -> Fraction:
-    denominator = math.lcm(*(size.denominator for size in sizes))
-    return Fraction(math.lcm(*(size.numerator * (denominator // size.denominator) for size in sizes)), denominator)
+        exact[size] = exact[last] if last is not None and size - last <= 1e-9 * size else Fraction(repr(size))
+    return exact

@@ -102,14 +102,15 @@ def _least(configuration: Configuration) -> Iterator[RankBound]:
     """Whoever reads such an m2n as a serial participant refuses, even if it is between others."""
     for m2n in configuration.m2ns:
         if m2n.use_two_level_initialization:
-            why = f"two-level initialisation of {m2n.acceptor} and {m2n.connector}, {configuration.path}:{m2n.line}"
+            place = f"{configuration.path}:{m2n.element.line}"
+            why = f"two-level initialisation of {m2n.acceptor} and {m2n.connector}, {place}"
             yield RankBound(2, why, "switch use-two-level-initialization off there")
 
 
 def _most(configuration: Configuration, participant: Participant) -> Iterator[RankBound]:
     for other in configuration.participants.values():
         for mapping in other.mappings:
-            place = f"{configuration.path}:{mapping.line}"
+            place = f"{configuration.path}:{mapping.element.line}"
             # Whoever reads such a mapping as a parallel participant refuses, even if it is another's.
             if mapping.kind in _SERIAL_KINDS:
                 yield RankBound(1, f"mapping:{mapping.kind}, {place}", "take another mapping there")

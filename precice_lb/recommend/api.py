@@ -46,7 +46,7 @@ from precice_lb.recommend.sources import (
 )
 from precice_lb.recommend.versions import OF_MACHINE, between_versions
 from precice_lb.schedule import Schedule, explain
-from precice_lb.schedule.recorded import schedule_of
+from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine
 
 # Where the work needs so many windows, some of it is none.

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import DataError, ModelError, PreciceLBError
-from precice_lb.models.base import new_learner
-from precice_lb.models.measurements import widened_errors
+from precice_lb.models.base import new_learner, widened_errors
 
 Values = Mapping[str, float | str | None]
 Array = NDArray[np.float64]

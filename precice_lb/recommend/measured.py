@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import MeasuredRun
-from precice_lb.models.measurements import median_of_repeats
+from precice_lb.models.base import median_of_repeats
 from precice_lb.schedule import Schedule
 
 Array = NDArray[np.float64]

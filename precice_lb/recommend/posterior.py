@@ -25,7 +25,7 @@ from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.residuals import LEAST_WINDOWS, recorded_windows, resampled_residuals
+from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
 from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend

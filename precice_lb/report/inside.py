@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.inside.balance import balance_of, imbalance
-from precice_lb.inside.cost import residuals, seconds_by_feature
+from precice_lb.inside.balance import balance_of, imbalance, residuals, seconds_by_feature
 from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.mesh import partition_files
 from precice_lb.names import visible

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from precice_lb.schedule.recorded import cycle_windows, explain, recorded_traces
-from precice_lb.schedule.residuals import replay_residuals
-from precice_lb.schedule.schedule import Schedule
-from precice_lb.schedule.traces import AutomaticPredictor, Point, Trace, schedule_of_traces
+from precice_lb.schedule.replay import replay_residuals
+from precice_lb.schedule.schedule import Schedule, explain
+from precice_lb.schedule.traces import (
+    AutomaticPredictor,
+    Point,
+    Trace,
+    cycle_windows,
+    recorded_traces,
+    schedule_of_traces,
+)
 
 __all__ = [
     "AutomaticPredictor",

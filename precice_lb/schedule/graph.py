@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Program
+from precice_lb.schedule.program import Channel, Program
 
 Floats = NDArray[np.float64]
 
@@ -53,26 +53,15 @@ class _Edge(NamedTuple):
     delay: int
 
 
-class _Step(NamedTuple):
-    """What the length of the ways to a node is made of."""
-
-    node: int
-    sources: tuple[tuple[int, bool], ...]
-    states: tuple[int, ...]
-    work: int
-    share: float
-
-
 class EventGraph:
     """The event graph of one period, with all delays 0 or 1."""
 
     def __init__(self, programs: Mapping[str, Program]) -> None:
         self.names = tuple(programs)
-        # Per node the column of the participant whose work it is, or -1 for a step that takes no time.
-        self._work: list[int] = []
-        self._share: list[float] = []
+        # Per node its participant's column, and the part of its work; None for a step that takes no time.
         self._owner: list[int] = []
-        edges = _retimed(self._add_nodes(programs), len(self._work))
+        self._share: list[float | None] = []
+        edges = _retimed(self._add_nodes(programs), len(self._owner))
         self._edges = self._split_long_delays(edges)
         self._states = sorted({e.source for e in self._edges if e.delay})
         self._steps = self._plan()
@@ -81,29 +70,29 @@ class EventGraph:
 
     def _add_nodes(self, programs: Mapping[str, Program]) -> list[_Edge]:
         edges: list[_Edge] = []
-        sends: dict[object, list[int]] = defaultdict(list)
-        receives: dict[object, list[int]] = defaultdict(list)
-        offset: dict[object, int] = defaultdict(int)
+        sends: dict[Channel, list[int]] = defaultdict(list)
+        receives: dict[Channel, list[int]] = defaultdict(list)
+        offset: dict[Channel, int] = defaultdict(int)
         for column, program in enumerate(programs.values()):
             for step in program.initial:
-                offset[step.channel] += 1 if step.kind == "receive" else -1
-            begin = len(self._work)
+                if step.channel is not None:
+                    offset[step.channel] += 1 if step.kind == "receive" else -1
+            begin = len(self._owner)
             for step in program.window:
-                node = len(self._work)
-                self._work.append(column if step.kind == "work" else -1)
-                self._share.append(step.share)
+                node = len(self._owner)
+                self._share.append(step.share if step.channel is None else None)
                 self._owner.append(column)
-                if step.kind != "work":
+                if step.channel is not None:
                     (sends if step.kind == "send" else receives)[step.channel].append(node)
                 if node > begin:
                     edges.append(_Edge(node - 1, node, 0))
-            edges.append(_Edge(len(self._work) - 1, begin, 1))
-        for channel, targets in receives.items():
-            sources = sends[channel]
+            edges.append(_Edge(len(self._owner) - 1, begin, 1))
+        for channel in {**sends, **receives}:
+            sources, targets = sends[channel], receives[channel]
             if len(sources) != len(targets):
                 raise ScheduleError(
-                    f"expected as many messages sent as received per window on {channel}, "
-                    f"found {len(sources)} and {len(targets)}"
+                    f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other '
+                    f"that receive, found {len(sources)} and {len(targets)}; trace whole cycles of both"
                 )
             for i, target in enumerate(targets):
                 later, j = divmod(i + offset[channel], len(targets))
@@ -115,19 +104,21 @@ class EventGraph:
         for source, target, delay in edges:
             before = source
             for _ in range(delay - 1):
-                node = len(self._work)
-                self._work.append(-1)
-                self._share.append(0.0)
+                node = len(self._owner)
+                self._share.append(None)
                 self._owner.append(self._owner[source])
                 split.append(_Edge(before, node, 1))
                 before = node
             split.append(_Edge(before, target, min(delay, 1)))
         return split
 
-    def _plan(self) -> list[_Step]:
-        """Put the steps in an order in which each follows all that it waits for in the same window."""
+    def _plan(self) -> list[tuple[int, list[tuple[int, bool]], list[int]]]:
+        """Put the steps in an order in which each follows all that it waits for in the same window.
+
+        Each with those that it waits for and whether it is the last to need what these tell, and the states before it.
+        """
         state_of = {node: s for s, node in enumerate(self._states)}
-        sources: dict[int, list[int]] = {node: [] for node in range(len(self._work))}
+        sources: dict[int, list[int]] = {node: [] for node in range(len(self._owner))}
         columns: dict[int, list[int]] = defaultdict(list)
         for source, target, delay in self._edges:
             if delay:
@@ -141,12 +132,10 @@ class EventGraph:
             raise _deadlock([name for place, name in enumerate(self.names) if place in stuck]) from None
         last = {source: node for node in order for source in sources[node]}
         return [
-            _Step(
+            (
                 node,
-                tuple((each, last[each] == node and each not in state_of) for each in dict.fromkeys(sources[node])),
-                tuple(columns[node]),
-                self._work[node],
-                self._share[node],
+                [(each, last[each] == node and each not in state_of) for each in dict.fromkeys(sources[node])],
+                columns[node],
             )
             for node in order
         ]
@@ -164,7 +153,7 @@ class EventGraph:
         """Max-plus matrix over the edges with delay."""
         batch, states = len(costs), len(self._states)
         lengths: dict[int, Floats] = {}
-        for node, sources, columns, work, share in self._steps:
+        for node, sources, columns in self._steps:
             length: Floats | None = None
             for source, last in sources:
                 other = lengths.pop(source) if last else lengths[source]
@@ -176,8 +165,8 @@ class EventGraph:
                 length = np.full((batch, states), -np.inf)
             for column in columns:
                 np.maximum(length[:, column], 0.0, out=length[:, column])
-            if work >= 0:
-                length += share * costs[:, work, None]
+            if (share := self._share[node]) is not None:
+                length += share * costs[:, self._owner[node], None]
             lengths[node] = length
         return np.stack([lengths[node] for node in self._states], axis=1)
 
@@ -192,11 +181,13 @@ class EventGraph:
     def critical_cycle(self, costs: Floats) -> tuple[str, ...]:
         """Participants whose work makes up a cycle that sets the window time, for costs of shape (participants,)."""
         mean = float(self.window_seconds(costs[None])[0])
-        weights = np.array([s * costs[w] if w >= 0 else 0.0 for w, s in zip(self._work, self._share, strict=True)])
-        potential = np.zeros(len(self._work))
+        weights = np.array(
+            [(share or 0.0) * costs[owner] for owner, share in zip(self._owner, self._share, strict=True)]
+        )
+        potential = np.zeros(len(weights))
         scale = max(mean, float(weights.max()), np.finfo(float).tiny)
         # Longest walks under weights reduced by the mean have no positive cycle, so that they settle, but for rounding.
-        for _ in range(len(self._work) + 1):
+        for _ in range(len(weights) + 1):
             before = potential.copy()
             for source, target, delay in self._edges:
                 potential[target] = max(potential[target], potential[source] + weights[target] - mean * delay)
@@ -212,7 +203,7 @@ class EventGraph:
             TopologicalSorter(tight).prepare()
         except CycleError as error:
             nodes = error.args[1][1:]
-        return _canonical([self._work[n] for n in nodes if self._work[n] >= 0], self.names)
+        return _canonical([self._owner[n] for n in nodes if self._share[n] is not None], self.names)
 
 
 def _retimed(edges: Sequence[_Edge], size: int) -> list[_Edge]:

@@ -12,9 +12,10 @@ well-defined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from typing import Literal, NamedTuple
 
 from precice_lb.exceptions import ScheduleError
@@ -51,16 +52,14 @@ def receives(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     return [Operation("receive", Channel(scheme, other, name)) for other in others]
 
 
-@dataclass
-class Program:
+class Program(NamedTuple):
     """The steps of one participant: once in ``initialize``, then in every period of the coupling."""
 
-    initial: list[Operation] = field(default_factory=list)
-    window: list[Operation] = field(default_factory=list)
+    initial: list[Operation]
+    window: list[Operation]
 
 
-@dataclass(frozen=True)
-class _Phases:
+class _Phases(NamedTuple):
     """The steps of one scheme at one participant: in ``initialize`` and in the two exchanges of ``advance``."""
 
     initial: list[Operation]
@@ -82,7 +81,7 @@ def programs_of(
         implicit = [i for i in own if schemes[i].is_implicit]
         explicit = [i for i in own if not schemes[i].is_implicit]
         # CompositionalCouplingScheme::allSchemes: explicit schemes first.
-        program = Program([step for i in (*explicit, *implicit) for step in phases[i].initial])
+        program = Program([step for i in (*explicit, *implicit) for step in phases[i].initial], [])
         work = [
             Operation("work", share=1.0 - sum(s.share for i in implicit for s in phases[i].second if s.kind == "work"))
         ]
@@ -92,11 +91,11 @@ def programs_of(
         for end in period.steps[name]:
             # A step takes its part of the simulated time, in units of the mean step.
             share = float((end - begin) * len(period.steps[name]))
-            program.window += _scaled(iteration, share) * count
+            program.window.extend(_scaled(iteration, share) * count)
             # CompositionalCouplingScheme::secondExchange: explicit schemes wait until the implicit one has converged.
             due = [i for i in explicit if end in period.scheme_ends[i]]
-            program.window += [step for i in due for step in phases[i].first]
-            program.window += [step for i in due for step in phases[i].second]
+            program.window.extend(step for i in due for step in phases[i].first)
+            program.window.extend(step for i in due for step in phases[i].second)
             begin = end
         programs[name] = program
     return programs
@@ -180,3 +179,84 @@ def check_supported(configuration: Configuration) -> None:
                 f'{place}: expected at most one implicit coupling scheme for participant "{name}", found several; '
                 "use a multi scheme as preCICE demands"
             )
+
+
+def program_variants(
+    configuration: Configuration, iterations: Mapping[str, float], acceleration: Mapping[str, float]
+) -> tuple[list[tuple[float, dict[str, Program]]], str, dict[str, float], dict[str, int]]:
+    """Give what `precice_lb.schedule.Schedule` is made of: programs with weights, description, iterations and windows.
+
+    What a configuration leaves open, iterations and acceleration, is measured.
+    """
+    schemes = configuration.coupling_schemes
+    check_supported(configuration)
+    counts, parts = _iterations(configuration, iterations), _acceleration(configuration, acceleration)
+    variants = [(weight, programs_of(configuration, whole, parts)) for weight, whole in _whole_counts(counts)]
+    each = {
+        name: next((count for index, count in counts.items() if name in schemes[index].participants), 1.0)
+        for name in configuration.participants
+    }
+    windows = {name: len(steps) for name, steps in period_of(configuration).steps.items()}
+    text = "; ".join(_describe(scheme, counts.get(index)) for index, scheme in enumerate(schemes))
+    return variants, text, each, windows
+
+
+def _iterations(configuration: Configuration, given: Mapping[str, float]) -> dict[int, float]:
+    """Find the iterations per window of each implicit scheme, by its index."""
+    unknown = [name for name in given if name not in configuration.participants]
+    if unknown:
+        known = ", ".join(configuration.participants)
+        raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
+    counts = {}
+    for index, scheme in enumerate(configuration.coupling_schemes):
+        if not scheme.is_implicit:
+            continue
+        values = [float(given[name]) for name in scheme.participants if name in given]
+        if values:
+            counts[index] = sum(values) / len(values)
+        elif not scheme.measures and scheme.max_iterations is not None:
+            counts[index] = float(scheme.max_iterations)
+        elif len(configuration.coupling_schemes) == 1:
+            counts[index] = 1.0
+        else:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
+                f"{' or '.join(scheme.participants)}, found none; several coupling schemes together need them: "
+                "give a column iterations, or record runs"
+            )
+        if not 1 <= counts[index] < math.inf:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected at least 1 coupling iteration per time window, "
+                f"found {counts[index]:g}"
+            )
+    return counts
+
+
+def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
+    """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
+    choices = []
+    for count in counts.values():
+        low, share = math.floor(count), count - math.floor(count)
+        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
+    for choice in product(*choices):
+        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
+        yield math.prod(share for _, share in choice), whole
+
+
+def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> dict[str, float]:
+    """Keep the parts of those participants that accelerate, checked."""
+    # The second participant, or the controller (preCICE's ``doImplicitStep``).
+    accelerating = [scheme.judge for scheme in configuration.coupling_schemes if scheme.acceleration is not None]
+    parts = {name: float(part) for name, part in given.items() if name in accelerating}
+    for name, part in parts.items():
+        if not 0.0 <= part < 1.0:
+            raise ScheduleError(
+                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
+                f"number from 0 to below 1, found {part:g}"
+            )
+    return parts
+
+
+def _describe(scheme: CouplingScheme, iterations: float | None) -> str:
+    count = f" ({iterations:g} iterations)" if iterations is not None and iterations != 1 else ""
+    return f"{scheme.kind} {', '.join(scheme.participants)}{count}"

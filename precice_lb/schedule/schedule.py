@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.precice_xml import AcceptedRanks, Configuration, accepted_ranks, read_configuration
-from precice_lb.schedule.program import Program, parallel_programs, serial_programs
-from precice_lb.schedule.variants import Variants, program_variants, rows_of
+from precice_lb.schedule.graph import EventGraph, Floats
+from precice_lb.schedule.program import Program, parallel_programs, program_variants, serial_programs
+from precice_lb.schedule.replay import Costs, replay
 
-Floats = NDArray[np.float64]
+# Cost vectors evaluated at once: enough for speed, little enough for memory.
+_CHUNK = 8192
 
 
 class Schedule:
@@ -51,7 +52,8 @@ class Schedule:
         self.description = description
         self.iterations: dict[str, float] = {name: float(iterations[name]) for name in self.participants}
         self.windows: dict[str, int] = {name: int((windows or {}).get(name, 1)) for name in self.participants}
-        self._variants = Variants(variants, self.iterations)
+        self._variants = [(weight, programs, EventGraph(programs)) for weight, programs in variants]
+        self._per_iteration = np.array([1.0 / count for count in self.iterations.values()])
         # With how many ranks preCICE starts whom; None where no configuration is known.
         self.accepted_ranks: Mapping[str, AcceptedRanks] | None = None
 
@@ -142,9 +144,13 @@ class Schedule:
     @cached_property
     def weights(self) -> dict[str, float]:
         """Seconds per window when only that participant costs 1 second per window and the others nothing."""
-        unit = np.eye(len(self.participants))
-        seconds = self._variants.seconds(unit)
+        seconds = self._steady(np.eye(len(self.participants)))
         return dict(zip(self.participants, seconds.tolist(), strict=True))
+
+    @cached_property
+    def _balanced(self) -> float:
+        """Seconds per window where each participant costs 1 over its weight."""
+        return float(self._steady(1.0 / np.array([list(self.weights.values())]))[0])
 
     @cached_property
     def is_maximum(self) -> bool:
@@ -153,8 +159,7 @@ class Schedule:
         The window time is a maximum of sums over cycles, v·c with v ≥ 0, and never below the largest weight times
         cost. If it is 1 at c = 1/weight, every sum has Σ v/weight ≤ 1 and so is at most the largest weight times cost.
         """
-        balanced = np.array([[1.0 / self.weights[name] for name in self.participants]])
-        return bool(self._variants.seconds(balanced)[0] <= 1.0 + 1e-9)
+        return self._balanced <= 1.0 + 1e-9
 
     @cached_property
     def is_sum(self) -> bool:
@@ -162,10 +167,9 @@ class Schedule:
 
         It is sublinear in the costs, so never above that sum; if it is the sum for some positive costs, it always is.
         """
-        balanced = np.array([[1.0 / self.weights[name] for name in self.participants]])
-        return bool(self._variants.seconds(balanced)[0] >= len(self.participants) * (1.0 - 1e-9))
+        return self._balanced >= len(self.participants) * (1.0 - 1e-9)
 
-    def window_seconds(self, costs: Mapping[str, ArrayLike]) -> Floats:
+    def window_seconds(self, costs: Costs) -> Floats:
         """Steady seconds per time window, exact for costs that do not vary from window to window.
 
         Parameters
@@ -183,13 +187,12 @@ class Schedule:
         ScheduleError
             If a participant is missing, an unknown one is there, or a cost is negative or not finite.
         """
-        rows, shape = rows_of(self.participants, costs)
+        rows, shape = self._rows(costs)
         if self.is_maximum:
-            weights = np.array([self.weights[name] for name in self.participants])
-            return np.asarray((rows * weights).max(axis=1).reshape(shape))
-        return self._variants.seconds(rows).reshape(shape)
+            return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
+        return self._steady(rows).reshape(shape)
 
-    def participant_seconds(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    def participant_seconds(self, costs: Costs) -> dict[str, Floats]:
         """Steady seconds per window of each participant: less than the window time where it never waits for the rest.
 
         With one-directional exchange the upstream participant runs ahead at its own pace.
@@ -209,10 +212,13 @@ class Schedule:
         ScheduleError
             As `window_seconds`.
         """
-        rows, shape = rows_of(self.participants, costs)
-        return {name: seconds.reshape(shape) for name, seconds in self._variants.participant_seconds(rows).items()}
+        rows, shape = self._rows(costs)
+        # All who wait for the same ones are as fast; who waits for whom is the same in all variants.
+        upstream = self._variants[0][2].upstream
+        known = {within: self._steady(rows, within).reshape(shape) for within in set(upstream.values())}
+        return {name: known[upstream[name]] for name in self.participants}
 
-    def waits(self, costs: Mapping[str, ArrayLike]) -> dict[str, Floats]:
+    def waits(self, costs: Costs) -> dict[str, Floats]:
         """Seconds that each participant waits per window: its seconds per window less its compute time.
 
         Parameters
@@ -252,12 +258,13 @@ class Schedule:
         ScheduleError
             If costs are arrays, or as `window_seconds`.
         """
-        rows, _ = rows_of(self.participants, costs)
+        rows, _ = self._rows(costs)
         if len(rows) != 1:
             raise ScheduleError(f"expected one cost per participant, found {len(rows)}")
-        return self._variants.critical_cycle(rows[0])
+        _, _, likeliest = max(self._variants, key=lambda variant: variant[0])
+        return likeliest.critical_cycle(rows[0] * self._per_iteration)
 
-    def replay(self, costs: Mapping[str, ArrayLike]) -> Floats:
+    def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
 
         With costs that vary the steady window time of the mean costs is only a lower bound. This is the recursion of
@@ -279,14 +286,15 @@ class Schedule:
         ScheduleError
             As for `window_seconds`.
         """
-        rows, shape = rows_of(self.participants, costs)
+        rows, shape = self._rows(costs)
         if not shape:
             raise ScheduleError("expected one cost per window, found a single number")
         if not shape[-1]:
             return np.zeros(shape)
-        return self._variants.ends(rows, shape)
+        columns = [partial(np.take, row.reshape(shape), axis=-1) for row in (rows * self._per_iteration).T]
+        return self._replay(columns, shape[-1], range(shape[-1]))
 
-    def replay_seconds(self, costs: Mapping[str, ArrayLike], factors: Mapping[str, Floats], skip: int = 0) -> Floats:
+    def replay_seconds(self, costs: Costs, factors: Mapping[str, Floats], skip: int = 0) -> Floats:
         """Mean seconds per window of replays in which costs vary by given factors; see `replay_residuals`.
 
         Parameters
@@ -303,6 +311,87 @@ class Schedule:
         ndarray
             Seconds per window, in the broadcast shape of `costs`.
         """
-        rows, shape = rows_of(self.participants, costs)
-        each = [factors[name] for name in self.participants]
-        return self._variants.mean_seconds(rows, each, skip).reshape(shape)
+        rows, shape = self._rows(costs)
+        columns, windows = (rows * self._per_iteration).T, len(factors[self.participants[0]])
+        names = self.participants
+        scaled = [partial(_scaled, column, factors[name]) for name, column in zip(names, columns, strict=True)]
+        # One window more, since nobody waits for what follows the last one.
+        ends = self._replay(scaled, windows + 1, [skip - 1, windows - 1] if skip else [windows - 1])
+        return np.asarray((ends[:, -1] - ends[:, 0] if skip else ends[:, 0]) / (windows - skip)).reshape(shape)
+
+    def _rows(self, costs: Costs) -> tuple[Floats, tuple[int, ...]]:
+        """Check costs, and give them as rows of shape (batch, participants), with the shape to give back."""
+        names = self.participants
+        if set(costs) != set(names):
+            raise ScheduleError(f"expected costs of {', '.join(names)}, found {', '.join(costs) or 'none'}")
+        arrays = np.broadcast_arrays(*(np.asarray(costs[name], dtype=np.float64) for name in names))
+        rows = np.stack([array.ravel() for array in arrays], axis=1)
+        if (bad := ~(np.isfinite(rows) & (rows >= 0)).all(axis=0)).any():
+            raise ScheduleError(
+                f'expected finite costs that are not negative, found others for "{names[int(np.argmax(bad))]}"'
+            )
+        return rows, arrays[0].shape
+
+    def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
+        """Steady seconds per window, shape (batch,), of the coupling or of some participants in it."""
+        rows = rows * self._per_iteration
+        parts = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
+        seconds = (
+            weight * np.concatenate([np.empty(0), *(graph.window_seconds(part, within) for part in parts)])
+            for weight, _, graph in self._variants
+        )
+        return np.asarray(sum(seconds))
+
+    def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]) -> Floats:
+        return np.asarray(
+            sum(weight * replay(programs, costs, windows, wanted) for weight, programs, _ in self._variants)
+        )
+
+
+def _scaled(column: Floats, factors: Floats, window: int) -> Floats:
+    return np.asarray(column * factors[window % len(factors)])
+
+
+Coupling = str | Path | Schedule
+
+
+def schedule_of(coupling: Coupling, names: Sequence[str]) -> Schedule:
+    """Make a schedule of a standard name for these participants, of the path of a configuration, or of a schedule."""
+    if isinstance(coupling, Schedule):
+        return coupling
+    if coupling in ("parallel", "serial"):
+        return Schedule.parallel(names) if coupling == "parallel" else Schedule.serial(names)
+    if not isinstance(coupling, str | Path) or not Path(coupling).is_file():
+        raise ScheduleError(
+            f'expected the coupling as "parallel", "serial" or the path of a configuration, found {coupling!r:.200}'
+        )
+    return Schedule.from_config(coupling)
+
+
+def explain(schedule: Schedule, costs: Mapping[str, float]) -> str:
+    """Say in one line what sets the window time and who waits for how long.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The coupling.
+    costs : mapping from participant to float
+        Compute seconds per window.
+
+    Returns
+    -------
+    str
+        Such as "Fluid → Solid → Fluid, 0.41 s; Solid waits 0.09 s per window": the critical cycle with the steady
+        window time, then waits of more than a thousandth of it, the longest first.
+
+    Raises
+    ------
+    ScheduleError
+        As `Schedule.critical_cycle`.
+    """
+    cycle = schedule.critical_cycle(costs)
+    seconds = float(schedule.window_seconds(costs))
+    path = " → ".join([*cycle, cycle[0]] if len(cycle) > 1 else [f"{name} alone" for name in cycle])
+    waits = sorted(((float(wait), name) for name, wait in schedule.waits(costs).items()), reverse=True)
+    waiting = [f"{name} waits {wait:.3g} s" for wait, name in waits if wait > 1e-3 * seconds]
+    return f"{path}, {seconds:.3g} s; {', '.join(waiting) or 'nobody waits'} per window"

@@ -1,8 +1,13 @@
-"""Couplings known from what was seen instead of a configuration: recorded traces of synchronisation points.
+"""Couplings as traces of one cycle: synchronisation points, and what is computed between them.
 
-This serves couplings that preCICE does not describe, such as the hub of a climate model. What a constituent computes
-between two points is a fixed part of all that it computes in a cycle (D. Kim, J. W. Larson, K. Chiu, Automatic
-performance prediction for load-balancing coupled models, 2013, section IV: the fractions theta of equations 8 and 9).
+Traces may be seen instead of a configuration, for couplings that preCICE does not describe, such as the hub of a
+climate model. What a constituent computes between two points is a fixed part of all that it computes in a cycle (D.
+Kim, J. W. Larson, K. Chiu, Automatic performance prediction for load-balancing coupled models, 2013, section IV: the
+fractions theta of equations 8 and 9).
+
+Or they are made of recorded runs. Stores tell what a participant computed before each ``advance`` and how long it
+waited in it, not for whom: a rank receives from several partners in one call. With whom it meets, and in which order,
+is what the exchanges of the configuration say.
 """
 
 from __future__ import annotations
@@ -16,7 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Channel, Operation, Program, receives, sends
+from precice_lb.precice_xml.config import Configuration
+from precice_lb.precice_xml.period import period_of
+from precice_lb.schedule.program import Operation, Program, check_supported, programs_of, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
 Kind = Literal["exchange", "send", "receive"]
@@ -151,7 +158,6 @@ def schedule_of_traces(
             steps += sends(_END, name, others) + receives(_END, name, others)
         initial = [step for point in trace.initial for step in _steps(name, point, 0.0, traces)]
         programs[name] = Program(initial, steps)
-    _check_pairs(programs)
     return Schedule([(1.0, programs)], f"as traced: {', '.join(traces)}", dict.fromkeys(traces, 1.0), windows)
 
 
@@ -167,20 +173,6 @@ def _steps(name: str, point: Point, scale: float, traces: Mapping[str, Trace]) -
     if point.kind != "send":
         steps += receives(_DATA, name, point.partners)
     return steps
-
-
-def _check_pairs(programs: Mapping[str, Program]) -> None:
-    counts: dict[Channel, list[int]] = {}
-    for program in programs.values():
-        for step in program.window:
-            if step.channel is not None:
-                counts.setdefault(step.channel, [0, 0])[step.kind == "receive"] += 1
-    for channel, (sent, received) in counts.items():
-        if sent != received:
-            raise ScheduleError(
-                f'expected as many points of "{channel.source}" that send to "{channel.target}" as of the other that '
-                f"receive, found {sent} and {received}; trace whole cycles of both"
-            )
 
 
 class AutomaticPredictor:
@@ -278,3 +270,94 @@ class AutomaticPredictor:
         if not modelled > 0:
             raise ScheduleError("expected constituents that compute something, found none to fit alpha to")
         return AutomaticPredictor(self.traces, alpha=measured / modelled, synchronized=self.synchronized)
+
+
+def cycle_windows(configuration: Configuration) -> dict[str, int]:
+    """Count the time windows of each participant in one cycle.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What ``precice-config.xml`` says.
+
+    Returns
+    -------
+    dict of str to int
+        A cycle is the shortest simulated time at whose end the windows of all coupling schemes end together.
+
+    Raises
+    ------
+    ScheduleError
+        As of `Schedule.from_config`.
+    """
+    check_supported(configuration)
+    return {name: len(ends) for name, ends in period_of(configuration).steps.items()}
+
+
+def recorded_traces(
+    configuration: Configuration, seconds: Mapping[str, ArrayLike], acceleration: Mapping[str, float] | None = None
+) -> dict[str, Trace]:
+    """Make traces of what participants computed in each coupling iteration of each window of a cycle.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        With whom they meet, and in which order.
+    seconds : mapping from participant to array of shape (windows of its cycle, coupling iterations)
+        Computed without waiting.
+    acceleration : mapping from participant to float, optional
+        As of `Schedule.from_config`.
+
+    Returns
+    -------
+    dict of str to Trace
+        In the order of the configuration.
+
+    Raises
+    ------
+    ScheduleError
+        If a participant or one of its windows is missing, iterations within one scheme differ, or the coupling has no
+        schedule.
+    """
+    tables = {
+        name: np.asarray(seconds[name], dtype=np.float64) for name in configuration.participants if name in seconds
+    }
+    for name, windows in cycle_windows(configuration).items():
+        found = tables[name].shape if name in tables else None
+        if found is None or len(found) != 2 or found[0] != windows or not found[1]:
+            raise ScheduleError(
+                f"{configuration.path}: expected the seconds of {name} in {windows} time windows by iterations, the "
+                f"cycle of its coupling, found {'none' if found is None else f'shape {found}'}"
+            )
+    iterations = {}
+    for index, scheme in enumerate(configuration.coupling_schemes):
+        counts = {name: tables[name].shape[1] for name in scheme.participants}
+        if scheme.is_implicit and len(set(counts.values())) > 1:
+            raise ScheduleError(
+                f"{configuration.path}:{scheme.line}: expected as many iterations of all participants of a coupling "
+                f"scheme, found {', '.join(f'{count} of {name}' for name, count in counts.items())}"
+            )
+        iterations[index] = counts[scheme.participants[0]]
+    programs = programs_of(configuration, iterations, acceleration)
+    return {name: _trace(program, tables[name]) for name, program in programs.items()}
+
+
+def _trace(program: Program, seconds: NDArray[np.float64]) -> Trace:
+    """Put recorded seconds in place of the shares of a program, whose iterations all have as many steps of work."""
+    shares = np.array([step.share for step in program.window if step.kind == "work"]).reshape(*seconds.shape, -1)
+    work = iter((seconds[..., np.newaxis] * shares / shares.sum(axis=-1, keepdims=True)).ravel().tolist())
+    points, since = [], 0.0
+    for step in program.window:
+        if step.kind == "work":
+            since += next(work)
+        else:
+            points.append(_point(step, since))
+            since = 0.0
+    return Trace(tuple(points), since, tuple(_point(step, 0.0) for step in program.initial))
+
+
+def _point(step: Operation, seconds: float) -> Point:
+    assert step.channel is not None
+    assert step.kind != "work"
+    partner = step.channel.target if step.kind == "send" else step.channel.source
+    return Point(seconds, (partner,), step.kind)

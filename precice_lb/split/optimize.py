@@ -10,7 +10,7 @@ import numpy as np
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.recorded import Coupling
+from precice_lb.schedule.schedule import Coupling
 from precice_lb.split.problem import Problem, Times, problems_of, ranks_of, without_excluded
 from precice_lb.split.solve import Solver
 

@@ -25,7 +25,7 @@ from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.recorded import Coupling, schedule_of
+from precice_lb.schedule.schedule import Coupling, schedule_of
 from precice_lb.split.admissible import layouts_within
 from precice_lb.split.resources import Layout, Resources, require_turns
 

@@ -94,7 +94,7 @@ def test_any_segments_give_a_split_within_bounds_and_budget(chain: tuple[list[Se
         assert ranks in question.allow.get(name, [ranks])
     assert found.kind in ("learn", "move", "undo", "stay")
     assert (found.split == segments[-1].split) == (found.kind == "stay")
-    assert "\n" not in found.text
+    assert "\n" not in found.decision
     assert found == decide(segments, question)
 
 
@@ -104,7 +104,7 @@ def test_a_chain_without_calibration_finds_its_split() -> None:
     assert chain.true_window(5, chain.splits[-1]) < 1.03 * best
     assert chain.decisions[0].kind in ("learn", "move")
     assert chain.decisions[-1].kind == "stay"
-    assert "windows left" in chain.decisions[0].text
+    assert "windows left" in chain.decisions[0].decision
 
 
 def steady_chain(index: int) -> Chain:
@@ -166,7 +166,7 @@ def test_a_move_that_made_it_worse_is_undone(seed: int) -> None:
     assert kinds[1] == "undo"
     undo = chain.decisions[1]
     assert undo.split == chain.splits[0]
-    assert "undo: back to A 8, B 8, measured at" in undo.text
+    assert "undo: back to A 8, B 8, measured at" in undo.decision
     assert chain.splits[-1] == chain.splits[0]
 
 
@@ -184,7 +184,7 @@ def test_a_change_that_no_longer_pays_is_not_made() -> None:
     few = decide(segments, chain.question())
     many = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 200, border=1e3)
     assert few.kind == "stay"
-    assert "1e+03 s for the change" in few.text
+    assert "1e+03 s for the change" in few.decision
     assert decide(segments, many.question()).kind in ("learn", "move")
 
 

@@ -98,9 +98,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     cells = read_cells(path, ["cells"])
     with pytest.raises(DataError, match="found neither with the name 'ranks'"):
         rank_of_cells(cells, "ranks")
-    with pytest.raises(DataError, match=r"array part: expected whole numbers of ranks, found 0\.5"):
+    with pytest.raises(DataError, match=r"array part: expected whole numbers of ranks .*, found 0\.5"):
         rank_of_cells(cells, "part")
-    with pytest.raises(DataError, match="a rank for each of 4 cells, found 3"):
+    with pytest.raises(DataError, match=r"one rank for each of 4 cells, found shape \(3,\)"):
         counts_of(cells, np.array([0, 1, 1]), 2)
     with pytest.raises(DataError, match="ranks from 0 to 1, found 2"):
         counts_of(cells, np.array([0, 1, 2, 1]), 2)

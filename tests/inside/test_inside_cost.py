@@ -12,7 +12,7 @@ from inside_helpers import FEATURES, SECONDS, only, planted
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside import RankLoad, fit_costs
-from precice_lb.inside.cost import residuals
+from precice_lb.inside.balance import residuals
 
 
 @pytest.mark.parametrize(("sizes", "noise"), [((16,), 0.01), ((4, 8, 16, 32), 0.01), ((64, 64), 0.03)])

@@ -45,7 +45,7 @@ def test_losses_of_the_thesis_by_hand() -> None:
     assert mse(y, f) == pytest.approx((0.25 + 1.0) / 2)
     assert smape(y, -y) == pytest.approx(200.0)
     both = np.stack([f, y], axis=1)
-    np.testing.assert_allclose(smape(y, both), [smape(y, f), 0.0])
+    np.testing.assert_allclose(smape(y[:, None], both), [smape(y, f), 0.0])
 
 
 def test_factorisation_solves_ridge_as_scikit_learn_does() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, make_mesh
-from precice_lb.partners.level2 import needed_vertices
+from precice_lb.partners.level2 import nearest_cells, needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
-from precice_lb.partners.projection import nearest_cells
 from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")

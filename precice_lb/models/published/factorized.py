@@ -18,16 +18,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner, column_of
 from precice_lb.models.published.formula import Formula
-
-Array = NDArray[np.float64]
 
 # Guess of the share of communication at a typical measurement, and the prior's standard deviation of its logarithm.
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
@@ -138,9 +136,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         """
         points = self._points(X)
         logs, fractions = self._logs(points)
-        surfaces = None if surface is None else np.log(_above_zero(_column(surface, len(points), "surface")))
+        surfaces = None if surface is None else np.log(_above_zero(column_of(surface, "surface", len(points))))
         both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_, surfaces))
-        return np.asarray(np.exp(np.clip(both, -600.0, 600.0)), dtype=np.float64)
+        return np.asarray(np.exp(np.clip(both, -600.0, 600.0)))
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._validate_params()
@@ -152,7 +150,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
         communication, surface = (
-            _column(values, len(points), name)
+            _given(values, len(points), name)
             for values, name in zip(self._known, ("communication", "surface"), strict=True)
         )
         if (bad := (communication < 0) | (communication >= seconds)).any():
@@ -273,12 +271,9 @@ def power_law(x: Array, y: Array, exponent: float) -> Array:
     return np.array([y.mean() - slope * x.mean(), slope])
 
 
-def _column(values: ArrayLike | None, rows: int, name: str) -> Array:
+def _given(values: ArrayLike | None, rows: int, name: str) -> Array:
     """Read one value for each row; NaN where nothing is given."""
-    column = np.full(rows, np.nan) if values is None else np.asarray(values, dtype=np.float64)
-    if column.shape != (rows,):
-        raise ModelError(f"expected {name} of shape ({rows},), one for each row, found shape {column.shape}")
-    return column
+    return np.full(rows, np.nan) if values is None else column_of(values, name, rows)
 
 
 def _above_zero(surfaces: Array) -> Array:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from precice_lb.models.base import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Formula:
         rows = np.where(self.bases > 0, np.power(np.maximum(self.bases, 1.0), rows), rows)
         # Infinite terms of opposite sign give NaN, which is what they are worth.
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.coefficients @ term_values(rows, self.exponents), dtype=np.float64)
+            return np.asarray(self.coefficients @ term_values(rows, self.exponents))
 
     def text(self) -> str:
         """Give plain text, such as ``0.0121 + 45.31·p^-0.95 + 3e-05·log2(p)``."""

@@ -13,15 +13,12 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils._param_validation import Interval
 
-from precice_lb.models.base import Learner
-
-Array = NDArray[np.float64]
+from precice_lb.models.base import Array, Learner
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -83,4 +80,4 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
     def _predict(self, points: Array) -> Array:
         inputs = (points - self._low) / self._width
         mean = np.mean([network.predict(inputs) for network in self.networks_], axis=0)
-        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)), dtype=np.float64)
+        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)))

@@ -17,15 +17,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.base import Learner
+from precice_lb.models.base import Array, Learner
 from precice_lb.models.published.formula import Formula, term_values
 
-Array = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
 # Search space of Schröder 2019, equation 5.1: 100 terms, 4,950 hypotheses of two terms.
@@ -49,32 +48,24 @@ LEAST_VALUES = 3
 NO_LOSS = 1e-9
 
 
-def smape(truth: ArrayLike, prediction: ArrayLike) -> Array:
-    """Symmetric mean absolute percentage error, 0 to 200 % (equation 2.8), of predictions (n, …), shape (…)."""
-    truth, prediction = _aligned(truth, prediction)
+def smape(truth: Array, prediction: Array) -> Array:
+    """Symmetric mean absolute percentage error, 0 to 200 % (equation 2.8), over the rows."""
     scale = np.abs(truth) + np.abs(prediction)
     error = 2.0 * np.abs(truth - prediction)
     return np.asarray(np.divide(error, scale, out=np.zeros_like(error), where=scale != 0).mean(axis=0) * 100.0)
 
 
-def mape(truth: ArrayLike, prediction: ArrayLike) -> Array:
-    """Mean absolute percentage error, in percent of the truth (equation 2.9), of predictions (n, …), shape (…)."""
-    truth, prediction = _aligned(truth, prediction)
+def mape(truth: Array, prediction: Array) -> Array:
+    """Mean absolute percentage error, in percent of the truth (equation 2.9), over the rows."""
     return np.asarray(np.abs((truth - prediction) / truth).mean(axis=0) * 100.0)
 
 
-def mse(truth: ArrayLike, prediction: ArrayLike) -> Array:
-    """Mean squared error, in squared seconds (equation 2.10), of predictions (n, …), shape (…)."""
-    truth, prediction = _aligned(truth, prediction)
+def mse(truth: Array, prediction: Array) -> Array:
+    """Mean squared error, in squared seconds (equation 2.10), over the rows."""
     return np.asarray(np.square(truth - prediction).mean(axis=0))
 
 
-LOSSES: dict[str, Callable[[ArrayLike, ArrayLike], Array]] = {"smape": smape, "mape": mape, "mse": mse}
-
-
-def _aligned(truth: ArrayLike, prediction: ArrayLike) -> tuple[Array, Array]:
-    measured, predicted = np.asarray(truth, dtype=np.float64), np.asarray(prediction, dtype=np.float64)
-    return measured.reshape(measured.shape + (1,) * (predicted.ndim - measured.ndim)), predicted
+LOSSES: dict[str, Callable[[Array, Array], Array]] = {"smape": smape, "mape": mape, "mse": mse}
 
 
 def factorize(columns: Array, ridge: Array) -> tuple[Array, Array]:
@@ -129,7 +120,7 @@ class Hypotheses:
         """Mean of the loss over the folds, shape (h,); infinite for hypotheses that cannot be validated."""
         with np.errstate(all="ignore"):
             if self.folds is None:
-                found = LOSSES[self.loss](self.seconds, self._left_out(terms))
+                found = LOSSES[self.loss](self.seconds[:, None], self._left_out(terms))
             else:
                 found = np.mean([self._loss_of_fold(terms, test) for test in self.folds], axis=0)
         return np.where(np.isfinite(found), found, np.inf)
@@ -175,9 +166,8 @@ class Hypotheses:
 
     def _loss_of_fold(self, terms: Array, test: Integers) -> Array:
         fitted = self.coefficients(terms, np.delete(np.arange(len(self.seconds)), test))
-        return LOSSES[self.loss](
-            self.seconds[test], np.einsum("krh,kh->rh", self._with_constant(terms)[0][:, test], fitted)
-        )
+        predicted = np.einsum("krh,kh->rh", self._with_constant(terms)[0][:, test], fitted)
+        return LOSSES[self.loss](self.seconds[test, None], predicted)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,18 +1,24 @@
-"""The window time that noise and changing load give: replay of recorded windows, resampled and scaled to a split."""
+"""Replay of windows that each have costs of their own: of given ones, or of recorded ones, resampled and scaled."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.schedule import Schedule
+from precice_lb.schedule.program import Channel, Program
+
+if TYPE_CHECKING:
+    from precice_lb.schedule.schedule import Schedule
 
 Floats = NDArray[np.float64]
-Recorded = Sequence[Mapping[str, ArrayLike]]
+Costs = Mapping[str, ArrayLike]
+Recorded = Sequence[Costs]
 
 #: Fewer recorded windows than this say too little about how costs vary.
 LEAST_WINDOWS = 8
@@ -24,7 +30,7 @@ _LEAST_BLOCK = 16
 
 def replay_residuals(
     schedule: Schedule,
-    compute_seconds: Mapping[str, ArrayLike],
+    compute_seconds: Costs,
     recorded: Recorded,
     *,
     windows: int = _WINDOWS,
@@ -125,3 +131,45 @@ def _over_median(own: Floats) -> Floats:
     median = float(np.median(known)) if len(known) else 0.0
     # A participant that costs nothing has nothing that varies.
     return own / median if median > 0 else np.ones_like(own)
+
+
+def replay(
+    programs: Mapping[str, Program], costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]
+) -> Floats:
+    """Completion time of the wanted windows when every window has costs of its own."""
+    total: Counter[Channel] = Counter()
+    for program in programs.values():
+        for steps, times in ((program.initial, 1), (program.window, windows)):
+            for step in steps:
+                if step.kind == "send" and step.channel:
+                    total[step.channel] += times
+    noted, messages = set(wanted), defaultdict[Channel, deque[Floats]](deque)
+    completed: dict[int, list[Floats]] = {window: [] for window in noted}
+
+    def run(program: Program, cost: Callable[[int], Floats]) -> Iterator[Channel]:
+        """Go through all windows, and stop where a message is missing."""
+        clock, received = np.zeros(()), Counter[Channel]()
+        last_work = max(place for place, step in enumerate(program.window) if step.kind == "work")
+        for window in range(-1, windows):
+            for place, step in enumerate(program.initial if window < 0 else program.window):
+                if step.channel is None:
+                    clock = clock + step.share * cost(window)
+                elif step.kind == "send":
+                    messages[step.channel].append(clock)
+                # preCICE does not receive for a window that will not come.
+                elif received[step.channel] < total[step.channel]:
+                    if not messages[step.channel]:
+                        yield step.channel
+                    clock = np.maximum(clock, messages[step.channel].popleft())
+                    received[step.channel] += 1
+                if place == last_work and window in noted:
+                    completed[window].append(clock)
+
+    runners = {name: run(program, cost) for (name, program), cost in zip(programs.items(), costs, strict=True)}
+    missing = {name: next(runner, None) for name, runner in runners.items()}
+    while ready := [name for name, channel in missing.items() if channel and messages[channel]]:
+        for name in ready:
+            missing[name] = next(runners[name], None)
+    if stuck := [name for name, channel in missing.items() if channel]:
+        raise ScheduleError(f"participants {', '.join(stuck)} wait for messages that nobody sends")
+    return np.stack([np.max(completed[window], axis=0) for window in wanted], axis=-1)
