@@ -117,15 +117,16 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
             f'expected one of the participants {known} of {configuration.path}, found "{participant}": check the name '
             "that the solver passes to Participant"
         )
-    if len(configuration.participants) < 2:
+    if not schemes_of(configuration, participant):
         raise ConfigurationError(
-            f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
+            f'{configuration.path}: expected a <coupling-scheme:…> with participant "{participant}", found none: add it '
+            "there"
         )
     _check(configuration.root, schema())
-    for scheme in configuration.root.named("coupling-scheme:"):
-        for data in (data for acceleration in scheme.named("acceleration:") for data in acceleration.named("data")):
-            mesh = data.known("mesh", "mesh", configuration.meshes)
-            data.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
+    for element, scheme in zip(
+        configuration.root.named("coupling-scheme:"), configuration.coupling_schemes, strict=True
+    ):
+        _check_iterations(element, scheme)
     for me in configuration.participants.values():
         for element in watch_points_of(configuration, me.name):
             watched_place(configuration, element)
@@ -135,6 +136,19 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
                 f'{configuration.path}, line {line}: participant "{me.name}" {what}, which the embedded backend does '
                 "not know"
             )
+
+
+def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
+    """Refuse measures and accelerations of data that whoever judges does not exchange, or, in series, send."""
+    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge in (one.source, one.target)}
+    sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge == one.source}
+    accelerated = [data for acceleration in element.named("acceleration:") for data in acceleration.named("data")]
+    for child in (*element.children, *accelerated):
+        place = child.attributes.get("mesh"), child.attributes.get("name", child.attributes.get("data"))
+        known = sent if scheme.is_serial and child.tag == "data" else judged
+        if (child.tag == "data" or child.tag.endswith("-convergence-measure")) and place not in known:
+            what = f'data that "{scheme.judge}" {"sends" if known is sent else "exchanges"}'
+            child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")
 
 
 def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
