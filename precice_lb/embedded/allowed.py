@@ -119,8 +119,7 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
         )
     if not schemes_of(configuration, participant):
         raise ConfigurationError(
-            f'{configuration.path}: expected a <coupling-scheme:…> with participant "{participant}", found none: add it '
-            "there"
+            f'{configuration.path}: expected a <coupling-scheme:…> of participant "{participant}", found none; add one'
         )
     _check(configuration.root, schema())
     for element, scheme in zip(

@@ -27,7 +27,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.precice_xml.config import M2N
 
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
@@ -370,32 +370,19 @@ _DIFFERENCES = {
 }
 
 
-@dataclass(frozen=True)
-class Appointment:
-    """One m2n of this participant: whom to meet, where, over which network interface and port (0: any free one).
-
-    ``directory`` is the exchange directory as written in the configuration, relative to the working directory.
-    """
-
-    partner: str
-    accepts: bool
-    directory: str
-    network: str = "lo"
-    port: int = 0
-
-    def file(self, me: str) -> Path:
-        """Path of the file that the acceptor publishes."""
-        acceptor, connector = (me, self.partner) if self.accepts else (self.partner, me)
-        return Path(self.directory) / _DIRECTORY / f"{quote(acceptor, safe='')}-{quote(connector, safe='')}.json"
+def published_file(m2n: M2N) -> Path:
+    """Path of the file that the acceptor publishes, relative to the working directory as the exchange directory is."""
+    names = f"{quote(m2n.acceptor, safe='')}-{quote(m2n.connector, safe='')}.json"
+    return Path(m2n.exchange_directory) / _DIRECTORY / names
 
 
 def connect(
-    me: str, appointments: Sequence[Appointment], configuration: str, timeout: float, guess: str = "hold"
+    me: str, m2ns: Sequence[M2N], configuration: str, timeout: float, guess: str = "hold"
 ) -> dict[str, Channel]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is what time windows
-    start from.
+    `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is
+    what time windows start from.
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
@@ -403,8 +390,11 @@ def connect(
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
-        for appointment in appointments:
-            meetings[appointment.partner] = (_Acceptor if appointment.accepts else _Connector)(me, appointment, told)
+        for m2n in m2ns:
+            if me == m2n.acceptor:
+                meetings[m2n.connector] = _Acceptor(me, m2n.connector, m2n, told)
+            elif me == m2n.connector:
+                meetings[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, told)
         while True:
             for partner, meeting in meetings.items():
                 if partner not in channels and (sock := meeting.attempt()) is not None:
@@ -432,12 +422,11 @@ def connect(
 
 
 class _Meeting:
-    """One side of an appointment."""
+    """One side of an m2n."""
 
-    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
-        self.appointment = appointment
-        self.path = appointment.file(me)
-        self._me = me
+    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
+        self.path = published_file(m2n)
+        self._names = f'"{me}" and its partner "{partner}"'
         self._told = told
 
     def _greet(self, sock: socket.socket, token: str) -> None:
@@ -450,7 +439,7 @@ class _Meeting:
             if greeting.get(key) != self._told[key]:
                 sock.close()
                 what = problem.format(self._told[key], greeting.get(key))
-                raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {what}')
+                raise CouplingError(f"{self._names} {what}")
         return sock
 
 
@@ -462,12 +451,13 @@ def _head(token: str) -> bytes:
 class _Acceptor(_Meeting):
     """Listens, and publishes where."""
 
-    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
-        super().__init__(me, appointment, told)
+    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
+        super().__init__(me, partner, m2n, told)
         self._token = secrets.token_hex(16)
-        address = _interface_address(appointment.network)
+        # Over which interface and at which port; 0 is any free one.
+        address = _interface_address(m2n.element.text("network", "lo"))
         try:
-            self._door = _Door(address, appointment.port, _head(self._token))
+            self._door = _Door(address, m2n.element.integer("port", "0"), _head(self._token))
             port = self._door.listener.getsockname()[1]
             self._published = json.dumps({"address": address, "port": port, "token": self._token})
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -478,8 +468,8 @@ class _Acceptor(_Meeting):
             os.replace(aside, self.path)
         except OSError as error:
             raise CouplingError(
-                f'"{me}" cannot publish its address for partner "{appointment.partner}" in {self.path}: {error}; make '
-                "the m2n's exchange-directory writable and its port free"
+                f'"{me}" cannot publish its address for partner "{partner}" in {self.path}: {error}; '
+                "make the m2n's exchange-directory writable and its port free"
             ) from error
 
     def attempt(self) -> socket.socket | None:

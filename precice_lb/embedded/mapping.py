@@ -153,7 +153,7 @@ class RadialBasis(Mapping):
     def compute(self, intra: IntraComm) -> None:
         """Assemble and factorise the system at the primary rank."""
         self._intra = intra
-        points, centres = self._gather(self.origins.coordinates), self._gather(self.searched.coordinates, received=True)
+        points, centres = (self._gather(mesh.coordinates, mesh) for mesh in (self.origins, self.searched))
         intra.agree_all(self._assemble(centres, points) if intra.is_primary else None)
 
     def _assemble(self, centres: Array, points: Array) -> str | None:
@@ -210,20 +210,16 @@ class RadialBasis(Mapping):
 
     def apply(self, values: Array) -> Array:
         """Map all ranks' values together: every rank has to call it."""
-        whole = self._gather(values, received=not self.conservative)
-        return self._scatter(self._matrix @ whole if self._intra.is_primary else whole)
-
-    def _gather(self, local: Array, *, received: bool = False) -> Array:
-        mesh = self.searched if received else self.origins
-        return gather(self._intra, [mesh.partition], [local], add=False)[0] if self._intra.is_parallel else local
-
-    def _scatter(self, whole: Array) -> Array:
-        if not self._intra.is_parallel:
-            return whole
+        whole = self._gather(values, self.source)
+        if self._intra.is_primary:
+            whole = self._matrix @ whole
         # Of a received mesh's vertices one rank gets the values: sending adds up those of all ranks.
         part = self.target.partition.part_of_owner if self.conservative else self.target.partition.part
         (local,) = self._intra.scatter(lambda rank: [part(whole, rank)])
         return local
+
+    def _gather(self, local: Array, mesh: Mesh) -> Array:
+        return gather(self._intra, [mesh.partition], [local], add=False)[0]
 
 
 def _beyond_one_cluster(centres: Array, points: Array) -> str | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Partition:
         else:
             sizes = [int(count) for (count,) in intra.gather([np.array(float(size))])]
             self.whole_size = sum(sizes)
-            self._rows = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+            self._rows = [slice(end - size, end) for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
 
     def part(self, whole: Array, rank: int) -> Array:
         """Rows of a rank in an array of all vertices, at the primary rank; a view for the provider of the mesh."""
@@ -70,6 +70,8 @@ def gather(
 
     As preCICE's ``m2n/GatherScatterCommunication.cpp`` does; other ranks get arrays without a meaning.
     """
+    if not intra.is_parallel:
+        return list(local)
     wholes = [np.zeros((p.whole_size, s.shape[1])) for p, s in zip(partitions, local, strict=True)]
     for rank, parts in enumerate(intra.gather(list(local))):
         for partition, whole, part in zip(partitions, wholes, parts, strict=True):
@@ -132,7 +134,6 @@ class Mesh:
         self.dimensions = dimensions
         self.provider = provider
         self.provided = provided
-        self.locked = False
         self.fields: dict[str, Field] = {}
         self.partition: Partition
         self.size = 0
@@ -220,13 +221,11 @@ class Links:
                 [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
-            if self.intra.is_parallel:
-                partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
-                wholes = iter(gather(self.intra, partitions, [s for own in samples for s in own]))
-                samples = [[next(wholes) for _ in own] for own in samples]
+            partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
+            wholes = iter(gather(self.intra, partitions, [sample for own in samples for sample in own]))
             message: Arrays = []
             for one, own in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(own) :]), *own]
+                message += [np.array(one.field.waveform.times[-len(own) :]), *itertools.islice(wholes, len(own))]
             self.send(partner, message)
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
@@ -242,8 +241,6 @@ class Links:
 
     def _parts(self, message: Arrays, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
         """Return what each rank gets of a message, for the primary rank, which alone has it."""
-        if not self.intra.is_parallel:
-            return lambda rank: message
         owners: list[Partition | None] = []
         for one in data if message else ():
             owners += [None, *[one.field.mesh.partition] * len(message[len(owners)])]
@@ -251,23 +248,9 @@ class Links:
             part if owner is None else owner.part(part, rank) for part, owner in zip(message, owners, strict=True)
         ]
 
-    def send_number(self, partner: str, number: float) -> None:
-        """Send one number that all ranks know."""
-        self.send(partner, [np.array([number])])
-
     def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
         return float(self.intra.broadcast(self.receive(partner))[0][0])
-
-    def send_convergence(self, partner: str, converged: bool) -> None:
-        """Say whether an iteration has converged."""
-        with self.profiler.event("sendConvergence"):
-            self.send_number(partner, float(converged))
-
-    def receive_convergence(self, partner: str) -> bool:
-        """Wait to hear whether an iteration has converged."""
-        with self.profiler.event("receiveConvergence"):
-            return bool(self.receive_number(partner))
 
 
 def exchange_meshes(

@@ -54,7 +54,7 @@ def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None =
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -62,8 +62,34 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Access:
-    """Base of `Participant`: its start, and the calls that only ask or note."""
+class Participant:
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself.
+    UnknownToBackendError
+        If it asks for what libprecice does and this backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
 
     def __init__(
         self,
@@ -323,7 +349,7 @@ class Access:
                 f'participant "{self._name}" does not provide mesh "{mesh.name}" and cannot modify it: add '
                 f'<provide-mesh name="{mesh.name}" />'
             )
-        if mesh.locked:
+        if self._state is not State.CONSTRUCTED:
             raise CouplingError(f'mesh "{mesh.name}" is locked: modify it before initialize()')
         return mesh
 
@@ -345,36 +371,6 @@ class Access:
                 f'<{what}-data name="{field.data}" mesh="{field.mesh.name}" /> to the configuration'
             )
         return field
-
-
-class Participant(Access):
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
 
     # Status.
 
@@ -462,15 +458,13 @@ class Participant(Access):
                     self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
             if self._intra.is_primary:
                 with self._links.failure_kept():
-                    text = self._configuration.text
+                    described = self._configuration
                     self._channels.update(
-                        connect(self._name, self._parts.appointments, text, self._timeout, self._guess)
+                        connect(self._name, described.m2ns, described.text, self._timeout, self._guess)
                     )
             self._links.end_phase()
             meshes = list(self._parts.meshes.values())
             exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
-            for mesh in meshes:
-                mesh.locked = True
             for watch_point in self._parts.watch_points:
                 watch_point.initialize(self._intra)
             for field in self._parts.writes.values():
@@ -586,7 +580,7 @@ class Participant(Access):
             channel.abort()
 
 
-_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:

@@ -236,7 +236,8 @@ class Scheme:
     def _hear(self) -> None:
         """Wait for what the one that judges sends after an iteration."""
         if self.is_implicit:
-            self._has_converged = self._links.receive_convergence(self._controller)
+            with self._links.profiler.event("receiveConvergence"):
+                self._has_converged = bool(self._links.receive_number(self._controller))
         self._receive(self.clock.time)
 
     def _judge(self) -> None:
@@ -254,7 +255,8 @@ class Scheme:
                 else:
                     self._acceleration.accelerate(self.clock.window_start)
         for partner in self._partners:
-            self._links.send_convergence(partner, self._has_converged)
+            with self._links.profiler.event("sendConvergence"):
+                self._links.send(partner, [np.array([float(self._has_converged)])])
 
     def _measure(self) -> tuple[list[float], list[bool]]:
         """Residual of each measure, and whether it has converged, from 2-norms of its data's change and values."""
@@ -300,7 +302,7 @@ class SerialScheme(Scheme):
             if self._window_from_first:
                 self.clock.window_seconds = self.clock.progress
                 self._next_window_seconds = None
-                self._links.send_number(self._partners[0], self.clock.progress)
+                self._links.send(self._partners[0], [np.array([self.clock.progress])])
         else:
             self._judge()
         self._send()

@@ -269,7 +269,7 @@ def test_data_of_iterations_is_exchanged_as_precice_asks(
     scheme = "serial-implicit" if "A-Mesh" in after else "parallel-implicit"
     path.write_text(implicit.replace(before, after).replace("parallel-implicit", scheme))
     assert path.read_text() != implicit
-    with pytest.raises(ConfigurationError, match="expected .* found .*; add its <exchange>") as caught:
+    with pytest.raises(ConfigurationError, match=r"expected .* found .*; add its <exchange>") as caught:
         Participant(participant, str(path), 0, 1)
     assert not isinstance(caught.value, UnsupportedConfigurationError)
 
@@ -277,7 +277,7 @@ def test_data_of_iterations_is_exchanged_as_precice_asks(
 def test_participants_take_part_in_a_coupling_scheme(text: str) -> None:
     without = text.replace("</precice-configuration>", '<participant name="C" />\n</precice-configuration>')
     check(without)
-    with pytest.raises(ConfigurationError, match='expected a <coupling-scheme:…> with participant "C", found none'):
+    with pytest.raises(ConfigurationError, match='expected a <coupling-scheme:…> of participant "C", found none'):
         check(without, "C")
 
 
