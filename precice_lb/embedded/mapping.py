@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,16 +86,8 @@ class Mapping(ABC):
         self.source = source
         self.target = target
         self.conservative = described.constraint == "conservative"
-
-    @property
-    def origins(self) -> Mesh:
-        """The mesh whose vertices look for others."""
-        return self.source if self.conservative else self.target
-
-    @property
-    def searched(self) -> Mesh:
-        """The mesh in which they look."""
-        return self.target if self.conservative else self.source
+        #: The mesh whose vertices look for others, and the one in which they look.
+        self.origins, self.searched = (source, target) if self.conservative else (target, source)
 
     @abstractmethod
     def needed(self, vertices: Array) -> Indices:
@@ -240,13 +233,12 @@ def _polynomial(points: Array, axes: list[int]) -> Array:
     return np.hstack([np.ones((len(points), 1)), points[:, axes]])
 
 
-class MappedField:
+class MappedField(NamedTuple):
     """One data that a mapping carries from one mesh to another (``precice/impl/DataContext.cpp``)."""
 
-    def __init__(self, mapping: Mapping, source: Field, target: Field) -> None:
-        self.mapping = mapping
-        self.source = source
-        self.target = target
+    mapping: Mapping
+    source: Field
+    target: Field
 
     def run(self, after: float | None = None) -> None:
         """Map all samples that the target does not have yet, and only those after a time if one is given."""
