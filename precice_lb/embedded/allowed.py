@@ -64,13 +64,11 @@ _NOT_INSIDE = {("acceleration:aitken", "preconditioner")}
 _OFF = _Rule('"false"', lambda element, name: not element.boolean(name))
 _MESH = _Rule("a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name)), True)
 _ANY = _Rule("text", lambda element, name: True)
-_FINITE = _real(-math.inf)._replace(what="a finite number")
-_POSITIVE = _real(1e-14)
 _SHARE = _real(1e-14, 1.0)
 #: Attributes that may be whatever preCICE takes, where no rule stands for them.
 _FREE = (
     "acceptor connector control coordinate data dimensions direction directory enabled enforce-gather-scatter "
-    "exchange-directory experimental filter first format from geometric-filter initialize mesh method mode name "
+    "exchange-directory experimental filter first format from geometric-filter initialize limit mesh method mode name "
     "network output port second substeps synchronize to type value"
 )
 #: By attribute, or by tag (without what stands behind its colon) and attribute.
@@ -84,17 +82,13 @@ _RULES = {
     "use-two-level-initialization": _OFF,
     "api-access": _OFF,
     "direct-access": _OFF,
-    "safety-factor": _FINITE,
+    "safety-factor": _real(-math.inf)._replace(what="a finite number"),
     "mapping/from": _MESH,
     "mapping/to": _MESH,
     "constraint": _one_of("consistent", "conservative"),
-    "support-radius": _POSITIVE,
-    "max-time/value": _POSITIVE,
-    "time-window-size/value": _FINITE,
+    "support-radius": _real(1e-14),
     "suffices": _OFF,
     "strict": _OFF,
-    "absolute-convergence-measure/limit": _POSITIVE,
-    "relative-convergence-measure/limit": _SHARE,
     "scaling": _real(0.0),
     "relaxation/value": _SHARE,
     "initial-relaxation/value": _SHARE,

@@ -197,22 +197,17 @@ class Links:
             with self.failure_kept():
                 self._channels[partner].send(arrays)
 
-    def receive(self, partner: str) -> Arrays:
-        """Wait for a partner's message at the primary rank; a `CouplingError` on all ranks if it is gone.
+    def receive(self, partner: str, part: Callable[[Arrays, int], Arrays] = lambda message, rank: message) -> Arrays:
+        """Wait for a partner's message at the primary rank, and return this rank's part of it, by default all.
 
-        The other ranks go on at once, with nothing: they must wait for the primary rank next, in ``scatter``,
-        ``broadcast`` or ``agree``, which raises there what is raised here.
+        A `CouplingError` on all ranks if the partner is gone.
         """
-        self._agreed = True
-        arrays: Arrays = []
-        if not self.intra.is_primary:
-            return arrays
-        if self._failure is None:
+        message: Arrays = []
+        if self.intra.is_primary and self._failure is None:
             with self.failure_kept():
-                arrays = self._channels[partner].receive()
-        if self._failure is not None:
-            self.intra.agree(self._failure)
-        return arrays
+                message = self._channels[partner].receive()
+        self._agreed = True
+        return self.intra.scatter(lambda rank: part(message, rank), self._failure)
 
     def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
         """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
@@ -231,7 +226,7 @@ class Links:
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
         """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
         with self.profiler.event("waitAndReceiveData"):
-            message = iter(self.intra.scatter(self._parts(self.receive(partner), data)))
+            message = iter(self.receive(partner, lambda message, rank: _part(message, data, rank)))
             for one in data:
                 times = next(message).tolist() if one.substeps else [time] * len(next(message))
                 if one.substeps:
@@ -239,18 +234,19 @@ class Links:
                 for moment in times:
                     one.field.waveform.put(moment, next(message))
 
-    def _parts(self, message: Arrays, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
-        """Return what each rank gets of a message, for the primary rank, which alone has it."""
-        owners: list[Partition | None] = []
-        for one in data if message else ():
-            owners += [None, *[one.field.mesh.partition] * len(message[len(owners)])]
-        return lambda rank: [
-            part if owner is None else owner.part(part, rank) for part, owner in zip(message, owners, strict=True)
-        ]
-
     def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
-        return float(self.intra.broadcast(self.receive(partner))[0][0])
+        return float(self.receive(partner)[0][0])
+
+
+def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
+    """Return what a rank gets of the times and samples of data."""
+    parts: Arrays = []
+    for one in data:
+        times = message[len(parts)]
+        samples = message[len(parts) + 1 : len(parts) + 1 + len(times)]
+        parts += [times, *(one.field.mesh.partition.part(sample, rank) for sample in samples)]
+    return parts
 
 
 def exchange_meshes(
@@ -266,7 +262,7 @@ def exchange_meshes(
         if not mesh.provided:
             received = next(r for r in configuration.participants[participant].receives if r.name == mesh.name)
             factor = None if received.geometric_filter == "no-filter" else received.safety_factor
-            (whole,) = intra.broadcast(links.receive(mesh.provider))
+            (whole,) = links.receive(mesh.provider)
             _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
             continue
         mesh.partition = Partition(intra, mesh.size)

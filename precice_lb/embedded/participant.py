@@ -53,6 +53,18 @@ def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None =
     return np.asarray(values, dtype=dtype)
 
 
+def as_rows(values: Any, name: str, mesh: Mesh, columns: int, call: str) -> NDArray[Any]:
+    """Return an array of so many columns; a `ShapeError` if it has others."""
+    array = as_array(values, name, call)
+    if len(array) == 0:
+        return np.zeros((0, columns))
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise ShapeError(
+            f'expected {name} of shape (n, {columns}) for mesh "{mesh.name}" in {call}(), found {array.shape}'
+        )
+    return array
+
+
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
@@ -128,14 +140,6 @@ class Participant:
         profiler.end("construction")
         profiler.enter_solver("solver.initialize")
 
-    def _leave_to_parent(self) -> None:
-        """Take the coupling from a forked process: whatever it did to a connection or a file would be done to both."""
-        self._state = State.FORKED
-        self._close.detach()
-        self._profiler.leave()
-        for channel in (*self._channels.values(), *self._intra.channels.values()):
-            channel.leave()
-
     # Meshes.
 
     def get_mesh_dimensions(self, mesh_name: str) -> int:
@@ -167,16 +171,9 @@ class Participant:
     def set_mesh_vertices(self, mesh_name: str, positions: ArrayLike) -> NDArray[np.int32]:
         """Add vertices, shape (n, dimensions), and return their ids, shape (n,)."""
         mesh = self._mesh_to_modify(mesh_name)
-        array = as_array(positions, "positions", "set_mesh_vertices", np.float64)
-        if len(array) == 0:
-            array = np.zeros((0, mesh.dimensions))
-        if array.ndim != 2 or array.shape[1] != mesh.dimensions:
-            raise ShapeError(
-                f'expected positions of shape (n, {mesh.dimensions}) for mesh "{mesh.name}" in set_mesh_vertices(), '
-                f"found {array.shape}"
-            )
+        array = as_rows(positions, "positions", mesh, mesh.dimensions, "set_mesh_vertices")
         # A copy: the solver may change its array afterwards.
-        return mesh.add_vertices(array.copy())
+        return mesh.add_vertices(np.array(array, dtype=np.float64))
 
     # Data.
 
@@ -245,7 +242,7 @@ class Participant:
 
     def set_mesh_edges(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take edges, vertex ids of shape (n, 2)."""
-        self._check_elements(mesh_name, vertices, 2, "set_mesh_edges")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 2, "set_mesh_edges")
 
     def set_mesh_triangle(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
@@ -255,7 +252,7 @@ class Participant:
 
     def set_mesh_triangles(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take triangles, vertex ids of shape (n, 3)."""
-        self._check_elements(mesh_name, vertices, 3, "set_mesh_triangles")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 3, "set_mesh_triangles")
 
     def set_mesh_quad(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
@@ -265,30 +262,23 @@ class Participant:
 
     def set_mesh_quads(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take quadrilaterals, shape (n, 4)."""
-        self._check_elements(mesh_name, vertices, 4, "set_mesh_quads")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 4, "set_mesh_quads")
 
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
         """Take a tetrahedron of a 3-D mesh."""
-        self._check_3d(mesh_name)
+        self._mesh_of_3d(mesh_name)
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
-        self._check_3d(mesh_name)
-        self._check_elements(mesh_name, vertices, 4, "set_mesh_tetrahedra")
+        as_rows(vertices, "vertices", self._mesh_of_3d(mesh_name), 4, "set_mesh_tetrahedra")
 
-    def _check_3d(self, mesh_name: str) -> None:
-        if self._mesh_to_modify(mesh_name).dimensions != 3:
-            raise CouplingError(
-                f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{as_text(mesh_name)}"'
-            )
-
-    def _check_elements(self, mesh_name: str, vertices: ArrayLike, corners: int, call: str) -> None:
-        self._mesh_to_modify(mesh_name)
-        array = as_array(vertices, "vertices", call)
-        if len(array) and (array.ndim != 2 or array.shape[1] != corners):
-            raise ShapeError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
+    def _mesh_of_3d(self, mesh_name: str) -> Mesh:
+        mesh = self._mesh_to_modify(mesh_name)
+        if mesh.dimensions != 3:
+            raise CouplingError(f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{mesh.name}"')
+        return mesh
 
     # Profiling sections of the solver.
 
@@ -584,8 +574,13 @@ _LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:
+    """Take couplings from a forked process: whatever it did to a connection or a file would be done to both."""
     for participant in _LIVE:
-        participant._leave_to_parent()
+        participant._state = State.FORKED
+        participant._close.detach()
+        participant._profiler.leave()
+        for channel in (*participant._channels.values(), *participant._intra.channels.values()):
+            channel.leave()
 
 
 os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -40,7 +40,7 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
                 f"Participant: expected {name} for a first guess, found {', '.join(arguments) or 'nothing'}; a class "
                 "derived from it with other arguments has to pass preCICE's on in __new__, as with pyprecice"
             )
-    participant, configuration = _text(arguments["solver_name"]), _text(arguments["configuration_file_name"])
+    participant, configuration = (os.fsdecode(arguments[name]) for name in ("solver_name", "configuration_file_name"))
     if asked is not None and asked not in MODES:
         raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
     mode = asked or setting("PRECICE_LB_GUESS", "", *MODES)
@@ -53,7 +53,11 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
     if channel is not None:
         if not mode:
             return _refusing(cls, participant, configuration)
-        return _guessing(cls, recording, channel, mode, arguments)
+        _install(recording)
+        # Each participant has a class of its own.
+        is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
+        guess = ShiftedExchange(participant, channel, mode, is_silent)
+        return _derived(cls, _precice_lb_guess_mode=mode, _precice_lb_guess=guess)
     if mode in ("hold", "linear", "quadratic") and backend.name == "embedded":
         return _native(cls, mode, participant)
     if mode:
@@ -62,10 +66,6 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
             "precice-lb guess patch CONFIG -o OUT"
         )
     return cls
-
-
-def _text(name: str | bytes) -> str:
-    return os.fsdecode(name)
 
 
 def _native(cls: Any, mode: str, participant: str) -> Any:
@@ -100,14 +100,6 @@ def _derived(cls: Any, **members: Any) -> Any:
     """Derive a class that is called like its base."""
     called = {name: getattr(cls, name) for name in ("__qualname__", "__module__", "__doc__")}
     return type(cls)(cls.__name__, (cls,), {**called, **members})
-
-
-def _guessing(cls: Any, recording: Any, channel: Channel, mode: str, arguments: Mapping[str, Any]) -> Any:
-    """Make the class that exchanges shifted values; each participant has one of its own."""
-    _install(recording)
-    is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
-    guess = ShiftedExchange(_text(arguments["solver_name"]), channel, mode, is_silent)
-    return _derived(cls, _precice_lb_guess_mode=mode, _precice_lb_guess=guess)
 
 
 def _install(recording: Any) -> None:
@@ -232,7 +224,7 @@ class ShiftedExchange:
         self, base: Any, write: Callable[..., Any], mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any
     ) -> Any:
         """Write, and take what the solver has written."""
-        values, key = on_host(values), (_text(mesh_name), _text(data_name))
+        values, key = on_host(values), (os.fsdecode(mesh_name), os.fsdecode(data_name))
         result = write(mesh_name, data_name, vertex_ids, values)
         if self._initial is not None:
             self._initial.append((key, np.array(vertex_ids), np.array(values)))
@@ -250,7 +242,7 @@ class ShiftedExchange:
         relative_read_time: Any,
     ) -> Any:
         """Read what the solver asks for."""
-        found = self._received.get((_text(mesh_name), _text(data_name)))
+        found = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
         if found is None:
             return read(mesh_name, data_name, vertex_ids, relative_read_time)
         field, delta = found

@@ -92,8 +92,11 @@ class CouplingTail:
         for name in names:
             if (log := self._find(run, name)) is not None:
                 self._read(log)
-                if run.has_ended and name in run.ranks and not self._is_of(run.series[name].rows["iterations"]):
-                    continue
+                if run.has_ended and name in run.ranks:
+                    logged, done = self._windows.iterations, run.series[name].rows["iterations"]
+                    if (len(logged), logged.sum()) != (len(done), done.sum()):
+                        # Of other windows than the participant has done.
+                        continue
                 is_judge = name == self._scheme.judge
                 row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
                 return self._result(name, "log", self._windows, row)
@@ -104,11 +107,6 @@ class CouplingTail:
                 windows = _Windows(iterations, 0 if most is None else int((iterations >= most).sum()))
                 return self._result(name, "store", windows, {})
         return None
-
-    def _is_of(self, iterations: NDArray[np.float64]) -> bool:
-        """Whether the log tells of the windows that a participant has done."""
-        logged = self._windows.iterations
-        return (len(logged), logged.sum()) == (len(iterations), iterations.sum())
 
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""

@@ -282,7 +282,11 @@ class RunFiles:
     def _groups(self) -> list[list[Tail]]:
         runs = group_runs(group_ranks(self._stores()))
         latest = [list(group) for group in runs[-1]] if runs else []
-        groups = [[_live(store) for store in group] for group in latest]
+        # A merged file does not grow.
+        sources = [
+            [each if each.path.name.endswith(MERGED_SUFFIX) else each.path for each in group] for group in latest
+        ]
+        groups = [[Tail(source, WaitsFiller, tables=["guesses"]) for source in group] for group in sources]
         seen = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)
         return [*groups, *self._profiled(seen, begun)]
@@ -321,11 +325,6 @@ def stated_parameters(
     stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
     is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
     return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
-
-
-def _live(store: RankFile) -> Tail:
-    is_merged = store.path.name.endswith(MERGED_SUFFIX)
-    return Tail(store if is_merged else store.path, WaitsFiller, tables=["guesses"])
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:
