@@ -19,15 +19,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.precice_xml.elements import Element
-
-Array = NDArray[np.float64]
 
 
 def _inside(element: Element, *tags: str) -> Element:
@@ -163,10 +160,7 @@ class Aitken(Acceleration):
 def triangle(matrix: Array, intra: IntraComm) -> Array:
     """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
     own = _triangle(matrix)
-    if not intra.is_parallel:
-        return own
-    parts = [part for (part,) in intra.gather([own])]
-    return intra.broadcast([_triangle(np.concatenate(parts))] if parts else [])[0]
+    return intra.reduce(own, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else own
 
 
 def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:

@@ -32,9 +32,9 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.timeline import Array
 from precice_lb.precice_xml.config import M2N
 
 _CONNECT_SECONDS = 60.0
@@ -47,7 +47,7 @@ _ROOM = 2**26
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
 
-Arrays = list[NDArray[np.float64]]
+Arrays = list[Array]
 
 
 def write_frame(sock: socket.socket, content: bytes) -> None:
@@ -155,7 +155,7 @@ class Channel:
         self._sender = threading.Thread(target=self._work, name=f"send-to-{partner}", daemon=True)
         self._sender.start()
 
-    def send(self, arrays: Sequence[NDArray[np.float64]], failure: str | None = None) -> None:
+    def send(self, arrays: Sequence[Array], failure: str | None = None) -> None:
         """Send arrays, or let the other side's `receive` raise a failure; wait only for room for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
@@ -352,12 +352,14 @@ class IntraComm:
                 failure = failure or str(error)
         self.agree(failure)
 
-    def total(self, local: NDArray[np.float64]) -> NDArray[np.float64]:
+    def total(self, local: Array) -> Array:
         """Sum of an array over all ranks, on all ranks (preCICE's ``IntraComm::allreduceSum``)."""
-        if not self.is_parallel:
-            return local
+        return self.reduce(local, lambda parts: sum(parts[1:], start=parts[0]))
+
+    def reduce(self, local: Array, combine: Callable[[Arrays], Array]) -> Array:
+        """Return on every rank what the primary rank makes of an array of each."""
         parts = [part for (part,) in self.gather([local])]
-        return self.broadcast([sum(parts[1:], start=parts[0])] if parts else [])[0]
+        return self.broadcast([combine(parts)] if parts else [])[0]
 
 
 _DEFAULT_TIMEOUT = 60.0

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, gather
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.precice_xml.config import MeshMapping
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Relative distance within which two neighbours count as equally near.

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.communication import Channel, IntraComm
+from precice_lb.embedded.communication import Arrays, Channel, IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Waveform
+from precice_lb.embedded.timeline import Array, Waveform
 from precice_lb.precice_xml import Configuration
 
 if TYPE_CHECKING:
     from precice_lb.embedded.files import Profiler
     from precice_lb.embedded.mapping import Mapping
-
-Array = NDArray[np.float64]
 
 
 class Partition:
@@ -162,9 +160,6 @@ class Mesh:
                 f'cannot {call} data "{data}" on mesh "{self.name}": invalid vertex id {vertex_ids[position]} at '
                 f"vertices[{position}], expected ids in [0, {self.size}) from set_mesh_vertex or set_mesh_vertices"
             )
-
-
-Arrays = list[Array]
 
 
 class Links:

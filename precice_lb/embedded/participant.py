@@ -21,7 +21,7 @@ from precice_lb.embedded.errors import CouplingError, ShapeError, refused
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, Mesh, exchange_meshes
 from precice_lb.embedded.schemes import FIRST_GUESSES, Action
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.names import say
 from precice_lb.precice_xml import read_configuration
@@ -201,9 +201,7 @@ class Participant:
         with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
             field.written[ids] = array
 
-    def read_data(
-        self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float
-    ) -> NDArray[np.float64]:
+    def read_data(self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float) -> Array:
         """Read values at vertices, shape (n,), at a time counted from the current one (simulated seconds).
 
         They have the shape (n,) for scalar and (n, dimensions) for vector data.
@@ -226,7 +224,7 @@ class Participant:
             )
         field.mesh.check_ids(ids, "read", field.data)
         with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
-            values: NDArray[np.float64] = field.waveform.at(self._coupling.time + ahead)[ids]
+            values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.

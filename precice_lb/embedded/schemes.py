@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
-from precice_lb.embedded.timeline import TOLERANCE, Clock
+from precice_lb.embedded.timeline import TOLERANCE, Array, Clock
 from precice_lb.precice_xml.config import CouplingScheme
 
 #: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
@@ -79,7 +78,7 @@ class Scheme:
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         #: Converged values of the data that are guessed, the newest first.
-        self._history: dict[CouplingData, deque[NDArray[np.float64]]] = {}
+        self._history: dict[CouplingData, deque[Array]] = {}
         self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
 from precice_lb.guess.config import Channel, Field
-from precice_lb.guess.predictors import LENGTH, MODES, Guard, Guesser
+from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.device import on_host
@@ -136,7 +136,6 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
     return concerned and not heard
 
 
-Array = NDArray[np.float64]
 _Key = tuple[str, str]
 
 # Share of the time windows that learning may take, the same while all windows so far are learned from, the number of

@@ -283,9 +283,7 @@ class RunFiles:
         runs = group_runs(group_ranks(self._stores()))
         latest = [list(group) for group in runs[-1]] if runs else []
         # A merged file does not grow.
-        sources = [
-            [each if each.path.name.endswith(MERGED_SUFFIX) else each.path for each in group] for group in latest
-        ]
+        sources = [[it if it.path.name.endswith(MERGED_SUFFIX) else it.path for it in group] for group in latest]
         groups = [[Tail(source, WaitsFiller, tables=["guesses"]) for source in group] for group in sources]
         seen = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)
