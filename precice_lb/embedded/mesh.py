@@ -152,15 +152,6 @@ class Mesh:
         self._pieces.append(positions)
         return np.arange(first, self.size, dtype=np.int32)
 
-    def check_ids(self, vertex_ids: NDArray[np.int32], call: str, data: str) -> None:
-        """Refuse ids that this rank's mesh does not have."""
-        if len(vertex_ids) and (vertex_ids.min() < 0 or vertex_ids.max() >= self.size):
-            position = int(np.flatnonzero((vertex_ids < 0) | (vertex_ids >= self.size))[0])
-            raise CouplingError(
-                f'cannot {call} data "{data}" on mesh "{self.name}": invalid vertex id {vertex_ids[position]} at '
-                f"vertices[{position}], expected ids in [0, {self.size}) from set_mesh_vertex or set_mesh_vertices"
-            )
-
 
 class Links:
     """The links of one participant to all its partners, and what they have in common."""

@@ -7,7 +7,7 @@ import enum
 import math
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -185,8 +185,7 @@ class Participant:
                 raise CouplingError(
                     "write_data() cannot be called when is_coupling_ongoing() is false: nobody would use the data"
                 )
-        field = self._field_of_solver(mesh_name, data_name, self._parts.writes, "write")
-        ids = as_array(vertex_ids, "vertex_ids", "write_data", np.int32)
+        field, ids = self._place(mesh_name, data_name, vertex_ids, self._parts.writes, "write")
         array = as_array(values, "values", "write_data", np.float64)
         if len(array) == 0 and len(ids) == 0:
             return
@@ -197,7 +196,6 @@ class Participant:
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
                 f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        field.mesh.check_ids(ids, "write", field.data)
         with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
             field.written[ids] = array
 
@@ -213,8 +211,7 @@ class Participant:
                 f"expected a relative read time in [0, {self._coupling.max_step:g}], inside what is left of the time "
                 f"window, found {ahead:g}"
             )
-        field = self._field_of_solver(mesh_name, data_name, self._parts.reads, "read")
-        ids = as_array(vertex_ids, "vertex_ids", "read_data", np.int32)
+        field, ids = self._place(mesh_name, data_name, vertex_ids, self._parts.reads, "read")
         if len(ids) == 0:
             return np.empty(0)
         if len(field.waveform) == 0:
@@ -222,7 +219,6 @@ class Participant:
                 f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
                 "<exchange> and <mapping:…> in the configuration"
             )
-        field.mesh.check_ids(ids, "read", field.data)
         with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
             values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
@@ -349,16 +345,24 @@ class Participant:
             raise CouplingError(f'expected data of mesh "{mesh.name}" ({known or "it has none"}), found "{name}"')
         return field
 
-    def _field_of_solver(
-        self, mesh_name: str, data_name: str, fields: dict[tuple[str, str], Field], what: str
-    ) -> Field:
+    def _place(
+        self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, fields: Mapping[tuple[str, str], Field], what: str
+    ) -> tuple[Field, NDArray[np.int32]]:
+        """Find a field of the solver, and vertices of this rank."""
         field = self._field(mesh_name, data_name)
-        if (field.mesh.name, field.data) not in fields:
+        mesh, data = field.mesh, field.data
+        if (mesh.name, data) not in fields:
             raise CouplingError(
-                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh.name}": add '
-                f'<{what}-data name="{field.data}" mesh="{field.mesh.name}" /> to the configuration'
+                f'participant "{self._name}" does not {what} data "{data}" on mesh "{mesh.name}": add '
+                f'<{what}-data name="{data}" mesh="{mesh.name}" /> to the configuration'
             )
-        return field
+        ids = as_array(vertex_ids, "vertex_ids", f"{what}_data", np.int32)
+        if len(wrong := np.flatnonzero((ids < 0) | (ids >= mesh.size))):
+            raise CouplingError(
+                f'cannot {what} data "{data}" on mesh "{mesh.name}": invalid vertex id {ids[wrong[0]]} at '
+                f"vertices[{wrong[0]}], expected ids in [0, {mesh.size}) from set_mesh_vertex or set_mesh_vertices"
+            )
+        return field, ids
 
     # Status.
 
