@@ -64,6 +64,7 @@ _NOT_INSIDE = {("acceleration:aitken", "preconditioner")}
 _OFF = _Rule('"false"', lambda element, name: not element.boolean(name))
 _MESH = _Rule("a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name)), True)
 _ANY = _Rule("text", lambda element, name: True)
+_FINITE = _real(-math.inf)._replace(what="a finite number")
 _SHARE = _real(1e-14, 1.0)
 #: Attributes that may be whatever preCICE takes, where no rule stands for them.
 _FREE = (
@@ -82,11 +83,13 @@ _RULES = {
     "use-two-level-initialization": _OFF,
     "api-access": _OFF,
     "direct-access": _OFF,
-    "safety-factor": _real(-math.inf)._replace(what="a finite number"),
+    "safety-factor": _FINITE,
     "mapping/from": _MESH,
     "mapping/to": _MESH,
     "constraint": _one_of("consistent", "conservative"),
     "support-radius": _real(1e-14),
+    "max-time/value": _FINITE,
+    "time-window-size/value": _FINITE,
     "suffices": _OFF,
     "strict": _OFF,
     "scaling": _real(0.0),
