@@ -81,6 +81,7 @@ def watch(
     """
     if not once:
         _come_last()
+    from precice_lb.report.render import console
     from precice_lb.watch import Observer, watch_run
 
     limits = _limits(threshold or [])
@@ -89,7 +90,8 @@ def watch(
     words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
     if once:
         view = _View(watch_run(directory, **words), *_chain_of(directory))  # type: ignore[arg-type]
-        _print(view, format)
+        ascii_only = console().options.ascii_only
+        print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
         return REACHED if _reached(view.snapshot, limits) else 0
     observer = Observer(directory, **words)  # type: ignore[arg-type]
     with _screen(format) as show:
@@ -203,13 +205,6 @@ def _screen(format: str) -> Iterator[Callable[[_View], None]]:
             say("\n".join(watch_facts(snapshot)))
 
     yield show
-
-
-def _print(view: _View, format: str) -> None:
-    from precice_lb.report.render import console
-
-    ascii_only = console().options.ascii_only
-    print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

@@ -19,15 +19,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.precice_xml.elements import Element
-
-Array = NDArray[np.float64]
 
 
 def _inside(element: Element, *tags: str) -> Element:
@@ -163,10 +160,7 @@ class Aitken(Acceleration):
 def triangle(matrix: Array, intra: IntraComm) -> Array:
     """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
     own = _triangle(matrix)
-    if not intra.is_parallel:
-        return own
-    parts = [part for (part,) in intra.gather([own])]
-    return intra.broadcast([_triangle(np.concatenate(parts))] if parts else [])[0]
+    return intra.reduce(own, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else own
 
 
 def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:
@@ -205,9 +199,9 @@ def _moved(times: Array, window: list[float]) -> Array:
 class QuasiNewton(Acceleration):
     """IQN-ILS.
 
-    ``V`` holds differences of residuals of the primary data and ``W`` those of the values of all data, newest column
-    first; ``_windows`` numbers the time windows that they are from. ``_times`` are those
-    of the first time window's samples of each data, moved along with the window.
+    A column has the differences of residuals of the primary data (of ``V``), those of the values of all data (of ``W``)
+    and the number of the time window that they are from, newest first. ``_times`` are those of the first time window's
+    samples of each data, moved along with the window.
     """
 
     def __init__(self, element: Element, data: Sequence[CouplingData], intra: IntraComm) -> None:
@@ -217,9 +211,7 @@ class QuasiNewton(Acceleration):
         filtering = element.first("filter")
         self._filter = "QR3" if filtering is None else filtering.text("type")
         self._filter_limit = 1e-2 if filtering is None else filtering.number("limit", "1e-16")
-        self._v: list[Array] = []
-        self._w: list[Array] = []
-        self._windows: list[int] = []
+        self._columns: list[tuple[Array, Array, int]] = []
         self._window = 0
         self._has_column = False
         self._rows = int(intra.total(np.array([float(sum(one.entries for one in self._primary))]))[0])
@@ -232,7 +224,7 @@ class QuasiNewton(Acceleration):
     def log_entries(self) -> dict[str, int]:
         """Columns in use, and those that the filter or the limits took away."""
         return {
-            "QNColumns": len(self._windows),
+            "QNColumns": len(self._columns),
             "DeletedQNColumns": self._deleted,
             "DroppedQNColumns": self._dropped,
         }
@@ -260,15 +252,13 @@ class QuasiNewton(Acceleration):
         ]
 
     def _add_column(self, residuals: Array, values: Array) -> None:
-        count = len(self._windows)
+        count = len(self._columns)
         # As in preCICE: in place of a time window's columns that all were removed, new ones count with those before.
-        window = self._windows[0] if self._has_column and self._windows else self._window
+        window = self._columns[0][2] if self._has_column and self._columns else self._window
         self._has_column = True
-        self._v.insert(0, residuals)
-        self._w.insert(0, values)
-        self._windows.insert(0, window)
+        self._columns.insert(0, (residuals, values, window))
         if count == self._most_columns or count > self._rows:
-            del self._v[count], self._w[count], self._windows[count]
+            del self._columns[count]
             self._dropped += 1
 
     def accelerate(self, window_start: float) -> None:
@@ -282,7 +272,7 @@ class QuasiNewton(Acceleration):
         if self._first_iteration:
             self._deleted = self._dropped = 0
         solved = self._solve()
-        step = np.column_stack([np.zeros((len(values), 0)), *self._w]) @ solved
+        step = np.column_stack([np.zeros((len(values), 0)), *(w for _, w, _ in self._columns)]) @ solved
         if np.isnan(self._intra.total(np.array([np.vdot(step, step)]))[0]):
             raise CouplingError(
                 "the quasi-Newton update contains NaN: the acceleration failed to converge; do the solvers write the "
@@ -302,15 +292,13 @@ class QuasiNewton(Acceleration):
 
     def _solve(self) -> Array:
         """Remove columns that bring nothing new, and weigh the others so that they cancel the residuals best."""
-        weighted = np.column_stack([*self._v, self._old_residuals]) * self._preconditioner.weights[:, np.newaxis]
-        factor = triangle(weighted, self._intra)
+        residuals = np.column_stack([*(v for v, _, _ in self._columns), self._old_residuals])
+        factor = triangle(residuals * self._preconditioner.weights[:, np.newaxis], self._intra)
         if not np.isfinite(factor).all():
-            return np.full(len(self._w), np.nan)
+            return np.full(len(self._columns), np.nan)
         kept = independent_columns(factor[:, :-1], self._filter, self._filter_limit)
-        for column in reversed(range(len(self._v))):
-            if column not in kept:
-                del self._v[column], self._w[column], self._windows[column]
-                self._deleted += 1
+        self._deleted += len(self._columns) - len(kept)
+        self._columns = [self._columns[column] for column in kept]
         return np.asarray(np.linalg.lstsq(factor[:, kept], -factor[:, -1])[0], dtype=np.float64)
 
     def converged(self, window_start: float) -> None:
@@ -320,10 +308,11 @@ class QuasiNewton(Acceleration):
             self._first_window = False
         if not self._first_window:
             self._preconditioner.complete_window()
-        if len(set(self._windows)) > self._windows_reused:
-            oldest = self._windows.count(self._windows[-1])
+        windows = [window for _, _, window in self._columns]
+        if len(set(windows)) > self._windows_reused:
+            oldest = windows.count(windows[-1])
             self._dropped += oldest
-            del self._v[-oldest:], self._w[-oldest:], self._windows[-oldest:]
+            del self._columns[-oldest:]
         self._window += 1
         self._has_column = False
         self._first_iteration = True

@@ -65,12 +65,11 @@ _OFF = _Rule('"false"', lambda element, name: not element.boolean(name))
 _MESH = _Rule("a mesh (without it, mapping is just-in-time)", lambda element, name: bool(element.text(name)), True)
 _ANY = _Rule("text", lambda element, name: True)
 _FINITE = _real(-math.inf)._replace(what="a finite number")
-_POSITIVE = _real(1e-14)
 _SHARE = _real(1e-14, 1.0)
 #: Attributes that may be whatever preCICE takes, where no rule stands for them.
 _FREE = (
     "acceptor connector control coordinate data dimensions direction directory enabled enforce-gather-scatter "
-    "exchange-directory experimental filter first format from geometric-filter initialize mesh method mode name "
+    "exchange-directory experimental filter first format from geometric-filter initialize limit mesh method mode name "
     "network output port second substeps synchronize to type value"
 )
 #: By attribute, or by tag (without what stands behind its colon) and attribute.
@@ -88,13 +87,11 @@ _RULES = {
     "mapping/from": _MESH,
     "mapping/to": _MESH,
     "constraint": _one_of("consistent", "conservative"),
-    "support-radius": _POSITIVE,
-    "max-time/value": _POSITIVE,
+    "support-radius": _real(1e-14),
+    "max-time/value": _FINITE,
     "time-window-size/value": _FINITE,
     "suffices": _OFF,
     "strict": _OFF,
-    "absolute-convergence-measure/limit": _POSITIVE,
-    "relative-convergence-measure/limit": _SHARE,
     "scaling": _real(0.0),
     "relaxation/value": _SHARE,
     "initial-relaxation/value": _SHARE,
@@ -117,15 +114,15 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
             f'expected one of the participants {known} of {configuration.path}, found "{participant}": check the name '
             "that the solver passes to Participant"
         )
-    if len(configuration.participants) < 2:
+    if not schemes_of(configuration, participant):
         raise ConfigurationError(
-            f"expected at least two participants in {configuration.path}, found one: one participant makes no coupling"
+            f'{configuration.path}: expected a <coupling-scheme:…> of participant "{participant}", found none; add one'
         )
     _check(configuration.root, schema())
-    for scheme in configuration.root.named("coupling-scheme:"):
-        for data in (data for acceleration in scheme.named("acceleration:") for data in acceleration.named("data")):
-            mesh = data.known("mesh", "mesh", configuration.meshes)
-            data.known("name", f'data of mesh "{mesh}"', configuration.meshes[mesh].data)
+    for element, scheme in zip(
+        configuration.root.named("coupling-scheme:"), configuration.coupling_schemes, strict=True
+    ):
+        _check_iterations(element, scheme)
     for me in configuration.participants.values():
         for element in watch_points_of(configuration, me.name):
             watched_place(configuration, element)
@@ -135,6 +132,19 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
                 f'{configuration.path}, line {line}: participant "{me.name}" {what}, which the embedded backend does '
                 "not know"
             )
+
+
+def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
+    """Refuse measures and accelerations of data that whoever judges does not exchange, or, in series, send."""
+    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge in (one.source, one.target)}
+    sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge == one.source}
+    accelerated = [data for acceleration in element.named("acceleration:") for data in acceleration.named("data")]
+    for child in (*element.children, *accelerated):
+        place = child.attributes.get("mesh"), child.attributes.get("name", child.attributes.get("data"))
+        known = sent if scheme.is_serial and child.tag == "data" else judged
+        if (child.tag == "data" or child.tag.endswith("-convergence-measure")) and place not in known:
+            what = f'data that "{scheme.judge}" {"sends" if known is sent else "exchanges"}'
+            child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")
 
 
 def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
-from precice_lb.embedded.communication import Appointment
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
@@ -54,7 +53,6 @@ class Parts:
         ]
         schemes = schemes_of(configuration, participant)
         self.coupling = Composition([_scheme(configuration, one, participant, self.meshes) for one in schemes])
-        self.appointments = _appointments(configuration, participant)
 
 
 def _mesh(configuration: Configuration, name: str, provider: str, provided: bool) -> Mesh:
@@ -82,20 +80,6 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     element = configuration.root.named("coupling-scheme:")[number].first("acceleration:")
     make_acceleration = None if element is None else partial(_ACCELERATIONS[str(scheme.acceleration)], element)
     return kind(scheme, participant, partners, data, make_acceleration)
-
-
-def _appointments(configuration: Configuration, participant: str) -> list[Appointment]:
-    return [
-        Appointment(
-            m2n.connector if participant == m2n.acceptor else m2n.acceptor,
-            participant == m2n.acceptor,
-            m2n.exchange_directory,
-            m2n.element.text("network", "lo"),
-            m2n.element.integer("port", "0"),
-        )
-        for m2n in configuration.m2ns
-        if participant in (m2n.acceptor, m2n.connector)
-    ]
 
 
 def providers_of(me: Participant) -> dict[str, str]:

@@ -27,15 +27,15 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.errors import CouplingError
+from precice_lb.embedded.timeline import Array
+from precice_lb.precice_xml.config import M2N
 
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
@@ -47,7 +47,7 @@ _ROOM = 2**26
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
 
-Arrays = list[NDArray[np.float64]]
+Arrays = list[Array]
 
 
 def write_frame(sock: socket.socket, content: bytes) -> None:
@@ -155,7 +155,7 @@ class Channel:
         self._sender = threading.Thread(target=self._work, name=f"send-to-{partner}", daemon=True)
         self._sender.start()
 
-    def send(self, arrays: Sequence[NDArray[np.float64]], failure: str | None = None) -> None:
+    def send(self, arrays: Sequence[Array], failure: str | None = None) -> None:
         """Send arrays, or let the other side's `receive` raise a failure; wait only for room for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
@@ -352,12 +352,14 @@ class IntraComm:
                 failure = failure or str(error)
         self.agree(failure)
 
-    def total(self, local: NDArray[np.float64]) -> NDArray[np.float64]:
+    def total(self, local: Array) -> Array:
         """Sum of an array over all ranks, on all ranks (preCICE's ``IntraComm::allreduceSum``)."""
-        if not self.is_parallel:
-            return local
+        return self.reduce(local, lambda parts: sum(parts[1:], start=parts[0]))
+
+    def reduce(self, local: Array, combine: Callable[[Arrays], Array]) -> Array:
+        """Return on every rank what the primary rank makes of an array of each."""
         parts = [part for (part,) in self.gather([local])]
-        return self.broadcast([sum(parts[1:], start=parts[0])] if parts else [])[0]
+        return self.broadcast([combine(parts)] if parts else [])[0]
 
 
 _DEFAULT_TIMEOUT = 60.0
@@ -370,32 +372,19 @@ _DIFFERENCES = {
 }
 
 
-@dataclass(frozen=True)
-class Appointment:
-    """One m2n of this participant: whom to meet, where, over which network interface and port (0: any free one).
-
-    ``directory`` is the exchange directory as written in the configuration, relative to the working directory.
-    """
-
-    partner: str
-    accepts: bool
-    directory: str
-    network: str = "lo"
-    port: int = 0
-
-    def file(self, me: str) -> Path:
-        """Path of the file that the acceptor publishes."""
-        acceptor, connector = (me, self.partner) if self.accepts else (self.partner, me)
-        return Path(self.directory) / _DIRECTORY / f"{quote(acceptor, safe='')}-{quote(connector, safe='')}.json"
+def published_file(m2n: M2N) -> Path:
+    """Path of the file that the acceptor publishes, relative to the working directory as the exchange directory is."""
+    names = f"{quote(m2n.acceptor, safe='')}-{quote(m2n.connector, safe='')}.json"
+    return Path(m2n.exchange_directory) / _DIRECTORY / names
 
 
 def connect(
-    me: str, appointments: Sequence[Appointment], configuration: str, timeout: float, guess: str = "hold"
+    me: str, m2ns: Sequence[M2N], configuration: str, timeout: float, guess: str = "hold"
 ) -> dict[str, Channel]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is what time windows
-    start from.
+    `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is
+    what time windows start from.
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
@@ -403,8 +392,11 @@ def connect(
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
-        for appointment in appointments:
-            meetings[appointment.partner] = (_Acceptor if appointment.accepts else _Connector)(me, appointment, told)
+        for m2n in m2ns:
+            if me == m2n.acceptor:
+                meetings[m2n.connector] = _Acceptor(me, m2n.connector, m2n, told)
+            elif me == m2n.connector:
+                meetings[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, told)
         while True:
             for partner, meeting in meetings.items():
                 if partner not in channels and (sock := meeting.attempt()) is not None:
@@ -432,12 +424,11 @@ def connect(
 
 
 class _Meeting:
-    """One side of an appointment."""
+    """One side of an m2n."""
 
-    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
-        self.appointment = appointment
-        self.path = appointment.file(me)
-        self._me = me
+    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
+        self.path = published_file(m2n)
+        self._names = f'"{me}" and its partner "{partner}"'
         self._told = told
 
     def _greet(self, sock: socket.socket, token: str) -> None:
@@ -450,7 +441,7 @@ class _Meeting:
             if greeting.get(key) != self._told[key]:
                 sock.close()
                 what = problem.format(self._told[key], greeting.get(key))
-                raise CouplingError(f'"{self._me}" and its partner "{self.appointment.partner}" {what}')
+                raise CouplingError(f"{self._names} {what}")
         return sock
 
 
@@ -462,12 +453,13 @@ def _head(token: str) -> bytes:
 class _Acceptor(_Meeting):
     """Listens, and publishes where."""
 
-    def __init__(self, me: str, appointment: Appointment, told: dict[str, int | str]) -> None:
-        super().__init__(me, appointment, told)
+    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
+        super().__init__(me, partner, m2n, told)
         self._token = secrets.token_hex(16)
-        address = _interface_address(appointment.network)
+        # Over which interface and at which port; 0 is any free one.
+        address = _interface_address(m2n.element.text("network", "lo"))
         try:
-            self._door = _Door(address, appointment.port, _head(self._token))
+            self._door = _Door(address, m2n.element.integer("port", "0"), _head(self._token))
             port = self._door.listener.getsockname()[1]
             self._published = json.dumps({"address": address, "port": port, "token": self._token})
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -478,8 +470,8 @@ class _Acceptor(_Meeting):
             os.replace(aside, self.path)
         except OSError as error:
             raise CouplingError(
-                f'"{me}" cannot publish its address for partner "{appointment.partner}" in {self.path}: {error}; make '
-                "the m2n's exchange-directory writable and its port free"
+                f'"{me}" cannot publish its address for partner "{partner}" in {self.path}: {error}; '
+                "make the m2n's exchange-directory writable and its port free"
             ) from error
 
     def attempt(self) -> socket.socket | None:

@@ -172,8 +172,7 @@ class WatchPoint:
         if self._mesh.size:
             self._vertex = int(nearest_neighbours(self._place, self._mesh.coordinates)[0])
             distance = float(np.linalg.norm(self._place[0] - self._mesh.coordinates[self._vertex]))
-        found = [np.array([float(each) for (each,) in intra.gather([np.array(distance)])])]
-        if intra.rank != int(np.argmin(intra.broadcast(found)[0])):
+        if intra.rank != int(np.argmin(intra.reduce(np.array(distance), np.stack))):
             return
         columns = ["Time", *(f"Coordinate{axis}" for axis in range(self._mesh.dimensions))]
         for field in self._mesh.fields.values():

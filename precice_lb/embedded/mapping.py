@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, gather
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.precice_xml.config import MeshMapping
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Relative distance within which two neighbours count as equally near.
@@ -85,16 +85,8 @@ class Mapping(ABC):
         self.source = source
         self.target = target
         self.conservative = described.constraint == "conservative"
-
-    @property
-    def origins(self) -> Mesh:
-        """The mesh whose vertices look for others."""
-        return self.source if self.conservative else self.target
-
-    @property
-    def searched(self) -> Mesh:
-        """The mesh in which they look."""
-        return self.target if self.conservative else self.source
+        #: The mesh whose vertices look for others, and the one in which they look.
+        self.origins, self.searched = (source, target) if self.conservative else (target, source)
 
     @abstractmethod
     def needed(self, vertices: Array) -> Indices:
@@ -153,7 +145,7 @@ class RadialBasis(Mapping):
     def compute(self, intra: IntraComm) -> None:
         """Assemble and factorise the system at the primary rank."""
         self._intra = intra
-        points, centres = self._gather(self.origins.coordinates), self._gather(self.searched.coordinates, received=True)
+        points, centres = (self._gather(mesh.coordinates, mesh) for mesh in (self.origins, self.searched))
         intra.agree_all(self._assemble(centres, points) if intra.is_primary else None)
 
     def _assemble(self, centres: Array, points: Array) -> str | None:
@@ -210,20 +202,16 @@ class RadialBasis(Mapping):
 
     def apply(self, values: Array) -> Array:
         """Map all ranks' values together: every rank has to call it."""
-        whole = self._gather(values, received=not self.conservative)
-        return self._scatter(self._matrix @ whole if self._intra.is_primary else whole)
-
-    def _gather(self, local: Array, *, received: bool = False) -> Array:
-        mesh = self.searched if received else self.origins
-        return gather(self._intra, [mesh.partition], [local], add=False)[0] if self._intra.is_parallel else local
-
-    def _scatter(self, whole: Array) -> Array:
-        if not self._intra.is_parallel:
-            return whole
+        whole = self._gather(values, self.source)
+        if self._intra.is_primary:
+            whole = self._matrix @ whole
         # Of a received mesh's vertices one rank gets the values: sending adds up those of all ranks.
         part = self.target.partition.part_of_owner if self.conservative else self.target.partition.part
         (local,) = self._intra.scatter(lambda rank: [part(whole, rank)])
         return local
+
+    def _gather(self, local: Array, mesh: Mesh) -> Array:
+        return gather(self._intra, [mesh.partition], [local], add=False)[0]
 
 
 def _beyond_one_cluster(centres: Array, points: Array) -> str | None:
@@ -244,13 +232,12 @@ def _polynomial(points: Array, axes: list[int]) -> Array:
     return np.hstack([np.ones((len(points), 1)), points[:, axes]])
 
 
-class MappedField:
+class MappedField(NamedTuple):
     """One data that a mapping carries from one mesh to another (``precice/impl/DataContext.cpp``)."""
 
-    def __init__(self, mapping: Mapping, source: Field, target: Field) -> None:
-        self.mapping = mapping
-        self.source = source
-        self.target = target
+    mapping: Mapping
+    source: Field
+    target: Field
 
     def run(self, after: float | None = None) -> None:
         """Map all samples that the target does not have yet, and only those after a time if one is given."""

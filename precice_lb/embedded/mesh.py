@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.embedded.communication import Channel, IntraComm
+from precice_lb.embedded.communication import Arrays, Channel, IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Waveform
+from precice_lb.embedded.timeline import Array, Waveform
 from precice_lb.precice_xml import Configuration
 
 if TYPE_CHECKING:
     from precice_lb.embedded.files import Profiler
     from precice_lb.embedded.mapping import Mapping
-
-Array = NDArray[np.float64]
 
 
 class Partition:
@@ -45,7 +43,7 @@ class Partition:
         else:
             sizes = [int(count) for (count,) in intra.gather([np.array(float(size))])]
             self.whole_size = sum(sizes)
-            self._rows = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+            self._rows = [slice(end - size, end) for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
 
     def part(self, whole: Array, rank: int) -> Array:
         """Rows of a rank in an array of all vertices, at the primary rank; a view for the provider of the mesh."""
@@ -70,6 +68,8 @@ def gather(
 
     As preCICE's ``m2n/GatherScatterCommunication.cpp`` does; other ranks get arrays without a meaning.
     """
+    if not intra.is_parallel:
+        return list(local)
     wholes = [np.zeros((p.whole_size, s.shape[1])) for p, s in zip(partitions, local, strict=True)]
     for rank, parts in enumerate(intra.gather(list(local))):
         for partition, whole, part in zip(partitions, wholes, parts, strict=True):
@@ -132,7 +132,6 @@ class Mesh:
         self.dimensions = dimensions
         self.provider = provider
         self.provided = provided
-        self.locked = False
         self.fields: dict[str, Field] = {}
         self.partition: Partition
         self.size = 0
@@ -152,18 +151,6 @@ class Mesh:
         self.size += len(positions)
         self._pieces.append(positions)
         return np.arange(first, self.size, dtype=np.int32)
-
-    def check_ids(self, vertex_ids: NDArray[np.int32], call: str, data: str) -> None:
-        """Refuse ids that this rank's mesh does not have."""
-        if len(vertex_ids) and (vertex_ids.min() < 0 or vertex_ids.max() >= self.size):
-            position = int(np.flatnonzero((vertex_ids < 0) | (vertex_ids >= self.size))[0])
-            raise CouplingError(
-                f'cannot {call} data "{data}" on mesh "{self.name}": invalid vertex id {vertex_ids[position]} at '
-                f"vertices[{position}], expected ids in [0, {self.size}) from set_mesh_vertex or set_mesh_vertices"
-            )
-
-
-Arrays = list[Array]
 
 
 class Links:
@@ -196,22 +183,17 @@ class Links:
             with self.failure_kept():
                 self._channels[partner].send(arrays)
 
-    def receive(self, partner: str) -> Arrays:
-        """Wait for a partner's message at the primary rank; a `CouplingError` on all ranks if it is gone.
+    def receive(self, partner: str, part: Callable[[Arrays, int], Arrays] = lambda message, rank: message) -> Arrays:
+        """Wait for a partner's message at the primary rank, and return this rank's part of it, by default all.
 
-        The other ranks go on at once, with nothing: they must wait for the primary rank next, in ``scatter``,
-        ``broadcast`` or ``agree``, which raises there what is raised here.
+        A `CouplingError` on all ranks if the partner is gone.
         """
-        self._agreed = True
-        arrays: Arrays = []
-        if not self.intra.is_primary:
-            return arrays
-        if self._failure is None:
+        message: Arrays = []
+        if self.intra.is_primary and self._failure is None:
             with self.failure_kept():
-                arrays = self._channels[partner].receive()
-        if self._failure is not None:
-            self.intra.agree(self._failure)
-        return arrays
+                message = self._channels[partner].receive()
+        self._agreed = True
+        return self.intra.scatter(lambda rank: part(message, rank), self._failure)
 
     def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
         """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
@@ -220,19 +202,17 @@ class Links:
                 [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
-            if self.intra.is_parallel:
-                partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
-                wholes = iter(gather(self.intra, partitions, [s for own in samples for s in own]))
-                samples = [[next(wholes) for _ in own] for own in samples]
+            partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
+            wholes = iter(gather(self.intra, partitions, [sample for own in samples for sample in own]))
             message: Arrays = []
             for one, own in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(own) :]), *own]
+                message += [np.array(one.field.waveform.times[-len(own) :]), *itertools.islice(wholes, len(own))]
             self.send(partner, message)
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
         """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
         with self.profiler.event("waitAndReceiveData"):
-            message = iter(self.intra.scatter(self._parts(self.receive(partner), data)))
+            message = iter(self.receive(partner, lambda message, rank: _part(message, data, rank)))
             for one in data:
                 times = next(message).tolist() if one.substeps else [time] * len(next(message))
                 if one.substeps:
@@ -240,34 +220,19 @@ class Links:
                 for moment in times:
                     one.field.waveform.put(moment, next(message))
 
-    def _parts(self, message: Arrays, data: Sequence[CouplingData]) -> Callable[[int], Arrays]:
-        """Return what each rank gets of a message, for the primary rank, which alone has it."""
-        if not self.intra.is_parallel:
-            return lambda rank: message
-        owners: list[Partition | None] = []
-        for one in data if message else ():
-            owners += [None, *[one.field.mesh.partition] * len(message[len(owners)])]
-        return lambda rank: [
-            part if owner is None else owner.part(part, rank) for part, owner in zip(message, owners, strict=True)
-        ]
-
-    def send_number(self, partner: str, number: float) -> None:
-        """Send one number that all ranks know."""
-        self.send(partner, [np.array([number])])
-
     def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
-        return float(self.intra.broadcast(self.receive(partner))[0][0])
+        return float(self.receive(partner)[0][0])
 
-    def send_convergence(self, partner: str, converged: bool) -> None:
-        """Say whether an iteration has converged."""
-        with self.profiler.event("sendConvergence"):
-            self.send_number(partner, float(converged))
 
-    def receive_convergence(self, partner: str) -> bool:
-        """Wait to hear whether an iteration has converged."""
-        with self.profiler.event("receiveConvergence"):
-            return bool(self.receive_number(partner))
+def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
+    """Return what a rank gets of the times and samples of data."""
+    parts: Arrays = []
+    for one in data:
+        times = message[len(parts)]
+        samples = message[len(parts) + 1 : len(parts) + 1 + len(times)]
+        parts += [times, *(one.field.mesh.partition.part(sample, rank) for sample in samples)]
+    return parts
 
 
 def exchange_meshes(
@@ -283,7 +248,7 @@ def exchange_meshes(
         if not mesh.provided:
             received = next(r for r in configuration.participants[participant].receives if r.name == mesh.name)
             factor = None if received.geometric_filter == "no-filter" else received.safety_factor
-            (whole,) = intra.broadcast(links.receive(mesh.provider))
+            (whole,) = links.receive(mesh.provider)
             _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
             continue
         mesh.partition = Partition(intra, mesh.size)

@@ -7,7 +7,7 @@ import enum
 import math
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from precice_lb.embedded.errors import CouplingError, ShapeError, refused
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, Mesh, exchange_meshes
 from precice_lb.embedded.schemes import FIRST_GUESSES, Action
-from precice_lb.embedded.timeline import TOLERANCE
+from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.names import say
 from precice_lb.precice_xml import read_configuration
@@ -51,6 +51,18 @@ def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None =
     if not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
         raise TypeError(f"expected {call}() to get an array for {name}, found {type(values).__name__}")
     return np.asarray(values, dtype=dtype)
+
+
+def as_rows(values: Any, name: str, mesh: Mesh, columns: int, call: str) -> NDArray[Any]:
+    """Return an array of so many columns; a `ShapeError` if it has others."""
+    array = as_array(values, name, call)
+    if len(array) == 0:
+        return np.zeros((0, columns))
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise ShapeError(
+            f'expected {name} of shape (n, {columns}) for mesh "{mesh.name}" in {call}(), found {array.shape}'
+        )
+    return array
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
@@ -102,14 +114,6 @@ class Access:
         profiler.end("construction")
         profiler.enter_solver("solver.initialize")
 
-    def _leave_to_parent(self) -> None:
-        """Take the coupling from a forked process: whatever it did to a connection or a file would be done to both."""
-        self._state = State.FORKED
-        self._close.detach()
-        self._profiler.leave()
-        for channel in (*self._channels.values(), *self._intra.channels.values()):
-            channel.leave()
-
     # Meshes.
 
     def get_mesh_dimensions(self, mesh_name: str) -> int:
@@ -141,16 +145,9 @@ class Access:
     def set_mesh_vertices(self, mesh_name: str, positions: ArrayLike) -> NDArray[np.int32]:
         """Add vertices, shape (n, dimensions), and return their ids, shape (n,)."""
         mesh = self._mesh_to_modify(mesh_name)
-        array = as_array(positions, "positions", "set_mesh_vertices", np.float64)
-        if len(array) == 0:
-            array = np.zeros((0, mesh.dimensions))
-        if array.ndim != 2 or array.shape[1] != mesh.dimensions:
-            raise ShapeError(
-                f'expected positions of shape (n, {mesh.dimensions}) for mesh "{mesh.name}" in set_mesh_vertices(), '
-                f"found {array.shape}"
-            )
+        array = as_rows(positions, "positions", mesh, mesh.dimensions, "set_mesh_vertices")
         # A copy: the solver may change its array afterwards.
-        return mesh.add_vertices(array.copy())
+        return mesh.add_vertices(np.array(array, dtype=np.float64))
 
     # Data.
 
@@ -162,8 +159,7 @@ class Access:
                 raise CouplingError(
                     "write_data() cannot be called when is_coupling_ongoing() is false: nobody would use the data"
                 )
-        field = self._field_of_solver(mesh_name, data_name, self._parts.writes, "write")
-        ids = as_array(vertex_ids, "vertex_ids", "write_data", np.int32)
+        field, ids = self._place(mesh_name, data_name, vertex_ids, self._parts.writes, "write")
         array = as_array(values, "values", "write_data", np.float64)
         if len(array) == 0 and len(ids) == 0:
             return
@@ -174,13 +170,10 @@ class Access:
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
                 f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        field.mesh.check_ids(ids, "write", field.data)
         with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
             field.written[ids] = array
 
-    def read_data(
-        self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float
-    ) -> NDArray[np.float64]:
+    def read_data(self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float) -> Array:
         """Read values at vertices, shape (n,), at a time counted from the current one (simulated seconds).
 
         They have the shape (n,) for scalar and (n, dimensions) for vector data.
@@ -192,8 +185,7 @@ class Access:
                 f"expected a relative read time in [0, {self._coupling.max_step:g}], inside what is left of the time "
                 f"window, found {ahead:g}"
             )
-        field = self._field_of_solver(mesh_name, data_name, self._parts.reads, "read")
-        ids = as_array(vertex_ids, "vertex_ids", "read_data", np.int32)
+        field, ids = self._place(mesh_name, data_name, vertex_ids, self._parts.reads, "read")
         if len(ids) == 0:
             return np.empty(0)
         if len(field.waveform) == 0:
@@ -201,9 +193,8 @@ class Access:
                 f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
                 "<exchange> and <mapping:…> in the configuration"
             )
-        field.mesh.check_ids(ids, "read", field.data)
         with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
-            values: NDArray[np.float64] = field.waveform.at(self._coupling.time + ahead)[ids]
+            values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.
@@ -219,7 +210,7 @@ class Access:
 
     def set_mesh_edges(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take edges, vertex ids of shape (n, 2)."""
-        self._check_elements(mesh_name, vertices, 2, "set_mesh_edges")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 2, "set_mesh_edges")
 
     def set_mesh_triangle(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int
@@ -229,7 +220,7 @@ class Access:
 
     def set_mesh_triangles(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take triangles, vertex ids of shape (n, 3)."""
-        self._check_elements(mesh_name, vertices, 3, "set_mesh_triangles")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 3, "set_mesh_triangles")
 
     def set_mesh_quad(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
@@ -239,30 +230,23 @@ class Access:
 
     def set_mesh_quads(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take quadrilaterals, shape (n, 4)."""
-        self._check_elements(mesh_name, vertices, 4, "set_mesh_quads")
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 4, "set_mesh_quads")
 
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
         """Take a tetrahedron of a 3-D mesh."""
-        self._check_3d(mesh_name)
+        self._mesh_of_3d(mesh_name)
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
         """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
-        self._check_3d(mesh_name)
-        self._check_elements(mesh_name, vertices, 4, "set_mesh_tetrahedra")
+        as_rows(vertices, "vertices", self._mesh_of_3d(mesh_name), 4, "set_mesh_tetrahedra")
 
-    def _check_3d(self, mesh_name: str) -> None:
-        if self._mesh_to_modify(mesh_name).dimensions != 3:
-            raise CouplingError(
-                f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{as_text(mesh_name)}"'
-            )
-
-    def _check_elements(self, mesh_name: str, vertices: ArrayLike, corners: int, call: str) -> None:
-        self._mesh_to_modify(mesh_name)
-        array = as_array(vertices, "vertices", call)
-        if len(array) and (array.ndim != 2 or array.shape[1] != corners):
-            raise ShapeError(f"expected an array of shape (n, {corners}) in {call}(), found {array.shape}")
+    def _mesh_of_3d(self, mesh_name: str) -> Mesh:
+        mesh = self._mesh_to_modify(mesh_name)
+        if mesh.dimensions != 3:
+            raise CouplingError(f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{mesh.name}"')
+        return mesh
 
     # Profiling sections of the solver.
 
@@ -323,7 +307,7 @@ class Access:
                 f'participant "{self._name}" does not provide mesh "{mesh.name}" and cannot modify it: add '
                 f'<provide-mesh name="{mesh.name}" />'
             )
-        if mesh.locked:
+        if self._state is not State.CONSTRUCTED:
             raise CouplingError(f'mesh "{mesh.name}" is locked: modify it before initialize()')
         return mesh
 
@@ -335,16 +319,24 @@ class Access:
             raise CouplingError(f'expected data of mesh "{mesh.name}" ({known or "it has none"}), found "{name}"')
         return field
 
-    def _field_of_solver(
-        self, mesh_name: str, data_name: str, fields: dict[tuple[str, str], Field], what: str
-    ) -> Field:
+    def _place(
+        self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, fields: Mapping[tuple[str, str], Field], what: str
+    ) -> tuple[Field, NDArray[np.int32]]:
+        """Find a field of the solver, and vertices of this rank."""
         field = self._field(mesh_name, data_name)
-        if (field.mesh.name, field.data) not in fields:
+        mesh, data = field.mesh, field.data
+        if (mesh.name, data) not in fields:
             raise CouplingError(
-                f'participant "{self._name}" does not {what} data "{field.data}" on mesh "{field.mesh.name}": add '
-                f'<{what}-data name="{field.data}" mesh="{field.mesh.name}" /> to the configuration'
+                f'participant "{self._name}" does not {what} data "{data}" on mesh "{mesh.name}": add '
+                f'<{what}-data name="{data}" mesh="{mesh.name}" /> to the configuration'
             )
-        return field
+        ids = as_array(vertex_ids, "vertex_ids", f"{what}_data", np.int32)
+        if len(wrong := np.flatnonzero((ids < 0) | (ids >= mesh.size))):
+            raise CouplingError(
+                f'cannot {what} data "{data}" on mesh "{mesh.name}": invalid vertex id {ids[wrong[0]]} at '
+                f"vertices[{wrong[0]}], expected ids in [0, {mesh.size}) from set_mesh_vertex or set_mesh_vertices"
+            )
+        return field, ids
 
 
 class Participant(Access):
@@ -462,15 +454,13 @@ class Participant(Access):
                     self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
             if self._intra.is_primary:
                 with self._links.failure_kept():
-                    text = self._configuration.text
+                    described = self._configuration
                     self._channels.update(
-                        connect(self._name, self._parts.appointments, text, self._timeout, self._guess)
+                        connect(self._name, described.m2ns, described.text, self._timeout, self._guess)
                     )
             self._links.end_phase()
             meshes = list(self._parts.meshes.values())
             exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
-            for mesh in meshes:
-                mesh.locked = True
             for watch_point in self._parts.watch_points:
                 watch_point.initialize(self._intra)
             for field in self._parts.writes.values():
@@ -590,8 +580,13 @@ _LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:
+    """Take couplings from a forked process: whatever it did to a connection or a file would be done to both."""
     for participant in _LIVE:
-        participant._leave_to_parent()
+        participant._state = State.FORKED
+        participant._close.detach()
+        participant._profiler.leave()
+        for channel in (*participant._channels.values(), *participant._intra.channels.values()):
+            channel.leave()
 
 
 os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
-from precice_lb.embedded.timeline import TOLERANCE, Clock
+from precice_lb.embedded.timeline import TOLERANCE, Array, Clock
 from precice_lb.precice_xml.config import CouplingScheme
 
 #: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
@@ -79,7 +78,7 @@ class Scheme:
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         #: Converged values of the data that are guessed, the newest first.
-        self._history: dict[CouplingData, deque[NDArray[np.float64]]] = {}
+        self._history: dict[CouplingData, deque[Array]] = {}
         self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None
@@ -236,7 +235,8 @@ class Scheme:
     def _hear(self) -> None:
         """Wait for what the one that judges sends after an iteration."""
         if self.is_implicit:
-            self._has_converged = self._links.receive_convergence(self._controller)
+            with self._links.profiler.event("receiveConvergence"):
+                self._has_converged = bool(self._links.receive_number(self._controller))
         self._receive(self.clock.time)
 
     def _judge(self) -> None:
@@ -254,7 +254,8 @@ class Scheme:
                 else:
                     self._acceleration.accelerate(self.clock.window_start)
         for partner in self._partners:
-            self._links.send_convergence(partner, self._has_converged)
+            with self._links.profiler.event("sendConvergence"):
+                self._links.send(partner, [np.array([float(self._has_converged)])])
 
     def _measure(self) -> tuple[list[float], list[bool]]:
         """Residual of each measure, and whether it has converged, from 2-norms of its data's change and values."""
@@ -300,7 +301,7 @@ class SerialScheme(Scheme):
             if self._window_from_first:
                 self.clock.window_seconds = self.clock.progress
                 self._next_window_seconds = None
-                self._links.send_number(self._partners[0], self.clock.progress)
+                self._links.send(self._partners[0], [np.array([self.clock.progress])])
         else:
             self._judge()
         self._send()

@@ -132,11 +132,8 @@ class Waveform:
 
     def put(self, time: float, sample: Array) -> None:
         """Store a sample, shape (vertices, components), in place of one at the same time."""
-        for position, (known, _) in enumerate(self.samples):
-            if abs(known - time) <= TOLERANCE:
-                self._keep((*self.samples[:position], (known, sample), *self.samples[position + 1 :]))
-                return
-        self._keep((*self.samples, (time, sample)))
+        time = next((known for known in self.times if abs(known - time) <= TOLERANCE), time)
+        self._keep({**dict(self.samples), time: sample}.items())
 
     def clear(self) -> None:
         """Forget all samples."""

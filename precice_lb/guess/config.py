@@ -13,7 +13,6 @@ from precice_lb.precice_xml.config import (
     CouplingScheme,
     Exchange,
     MeshMapping,
-    Participant,
     parse_configuration,
 )
 from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
@@ -84,9 +83,9 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
             if is_added(exchange.data):
                 continue
             shifted = not scheme.is_serial or exchange.source == scheme.participants[1]
-            for write_mesh, sources in _written(configuration.participants[exchange.source], exchange):
-                for read_mesh, read in _read(configuration.participants[exchange.target], exchange):
-                    found.append(Route(scheme, exchange, write_mesh, read_mesh, (*sources, *read), shifted))
+            for write_mesh, writes in _ends(configuration, exchange, "write"):
+                for read_mesh, reads in _ends(configuration, exchange, "read"):
+                    found.append(Route(scheme, exchange, write_mesh, read_mesh, (*writes, *reads), shifted))
     return tuple(found)
 
 
@@ -99,21 +98,21 @@ def carriers(configuration: Configuration) -> tuple[Route, ...]:
     return tuple(found)
 
 
-def _written(source: Participant, exchange: Exchange) -> list[tuple[str, tuple[MeshMapping, ...]]]:
-    """Find the meshes that a participant writes data on, with the mapping to the one that is exchanged."""
-    mapped = [(m.source, m) for m in source.mappings if m.direction == "write" and m.target == exchange.mesh]
-    return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in source.writes]
+_Way = tuple[str, tuple[MeshMapping, ...]]
 
 
-def _read(target: Participant, exchange: Exchange) -> list[tuple[str, tuple[MeshMapping, ...]]]:
-    """Find the meshes that a participant reads data on, with the mapping from the one that is exchanged."""
-    mapped = [(m.target, m) for m in target.mappings if m.direction == "read" and m.source == exchange.mesh]
-    return [(mesh, way) for mesh, way in _all(exchange, mapped) if (mesh, exchange.data) in target.reads]
-
-
-def _all(exchange: Exchange, mapped: list[tuple[str | None, MeshMapping]]) -> list[tuple[str, tuple[MeshMapping, ...]]]:
-    """Join the mesh that is exchanged and those mapped to or from it; just-in-time mappings have none."""
-    return [(exchange.mesh, ()), *((mesh, (mapping,)) for mesh, mapping in mapped if mesh is not None)]
+def _ends(configuration: Configuration, exchange: Exchange, direction: str) -> list[_Way]:
+    """Find the meshes that data is written, or read, on, with the mapping between it and what is exchanged."""
+    me = configuration.participants[exchange.source if direction == "write" else exchange.target]
+    pairs = me.writes if direction == "write" else me.reads
+    ways: list[_Way] = [(exchange.mesh, ())]
+    for mapping in me.mappings:
+        ends = [mapping.source, mapping.target]
+        here, there = ends if direction == "write" else ends[::-1]
+        # Just-in-time mappings have no mesh here.
+        if mapping.direction == direction and there == exchange.mesh and here is not None:
+            ways.append((here, (mapping,)))
+    return [(mesh, way) for mesh, way in ways if (mesh, exchange.data) in pairs]
 
 
 @dataclass(frozen=True)
@@ -227,16 +226,8 @@ _HELD = "; while that is off by more than a factor of 3, the last value is the f
 
 def obstacles(configuration: Configuration) -> list[str]:
     """Say what stands in the way of a first guess, patched or not, in the order of the file."""
-    return _lines(
-        [
-            *_in_root(configuration),
-            *_in_schemes(configuration),
-            *_in_mappings(configuration),
-            *_in_meshes(configuration),
-            *_in_data_flow(configuration),
-            *_in_actions(configuration),
-        ]
-    )
+    kinds = (_in_root, _in_schemes, _in_mappings, _in_meshes, _in_data_flow, _in_actions)
+    return _lines(finding for kind in kinds for finding in kind(configuration))
 
 
 def notes(configuration: Configuration) -> list[str]:
@@ -294,15 +285,11 @@ def _in_mappings(configuration: Configuration) -> Iterator[_Finding]:
                     tag,
                     f'is not linear with constraint="{mapping.constraint}"; take consistent',
                 )
-        for mapping in _just_in_time(configuration, way.exchange):
-            what = "takes places anew in every call, so there are none to predict at; map between meshes"
-            yield mapping.element.line, f"mapping:{mapping.kind}", what
-
-
-def _just_in_time(configuration: Configuration, exchange: Exchange) -> Iterator[MeshMapping]:
-    source, target = configuration.participants[exchange.source], configuration.participants[exchange.target]
-    yield from (each for each in source.mappings if each.source is None and each.target == exchange.mesh)
-    yield from (each for each in target.mappings if each.target is None and each.source == exchange.mesh)
+        for name, at, free in ((way.exchange.source, "target", "source"), (way.exchange.target, "source", "target")):
+            for mapping in configuration.participants[name].mappings:
+                if getattr(mapping, free) is None and getattr(mapping, at) == way.exchange.mesh:
+                    what = "takes places anew in every call, so there are none to predict at; map between meshes"
+                    yield mapping.element.line, f"mapping:{mapping.kind}", what
 
 
 def _in_meshes(configuration: Configuration) -> Iterator[_Finding]:
@@ -443,29 +430,23 @@ def _edits(configuration: Configuration) -> Iterator[Edit]:
     ways = carriers(configuration)
     guessed, shifted = _places(ways), _places([way for way in ways if way.shifted])
     root = configuration.root
-    beside: list[tuple[tuple[str, ...], Element]] = []
-    for data in root.named("data:scalar", "data:vector"):
-        beside.append(((data.attributes["name"],), data))
-    for mesh in root.named("mesh"):
-        beside += [((mesh.attributes["name"], use.attributes["name"]), use) for use in mesh.children]
-    for participant in root.named("participant"):
-        for each in participant.named("write-data", "read-data"):
-            end = (each.tag, participant.attributes["name"], each.attributes["mesh"], each.attributes["name"])
-            beside.append((end, each))
-    for place, element in beside:
-        if place in guessed:
-            yield _named_beside(configuration.text, element, place in shifted)
+    for parent in (root, *root.children):
+        for element in parent.children:
+            names = parent.attributes.get("name", ""), element.attributes.get("mesh", "")
+            place = element.tag.partition(":")[0], *names, element.attributes.get("name", "")
+            if place in guessed:
+                yield _named_beside(configuration.text, element, place in shifted)
     for element, scheme in zip(root.named("coupling-scheme:"), configuration.coupling_schemes, strict=True):
         yield from _in_scheme(configuration.text, element, scheme, [way for way in ways if way.scheme is scheme])
 
 
 def _places(ways: Sequence[Route]) -> set[tuple[str, ...]]:
-    """Say where data is named on its ways: itself, its meshes, and where solvers write and read it."""
+    """Say where data is named on its ways: tag, name of what that stands in, mesh where there is one, and data."""
     found: set[tuple[str, ...]] = set()
     for way in ways:
         exchange, data = way.exchange, way.exchange.data
-        found |= {(data,), (way.write_mesh, data), (exchange.mesh, data), (way.read_mesh, data)}
-        found.add(("write-data", exchange.source, way.write_mesh, data))
+        found |= {("use-data", mesh, "", data) for mesh in (way.write_mesh, exchange.mesh, way.read_mesh)}
+        found |= {("data", "", "", data), ("write-data", exchange.source, way.write_mesh, data)}
         found.add(("read-data", exchange.target, way.read_mesh, data))
     return found
 

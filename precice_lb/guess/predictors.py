@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,29 +94,18 @@ class Predictor(ABC):
         """Predict from converged windows and the current one's ``value``; both of shape (entries,)."""
 
 
-class Hold(Predictor):
-    """The last value: preCICE's own first guess."""
+class Extrapolation(Predictor):
+    """The last value, which is preCICE's own first guess, or a line or parabola through the last ones: by degree."""
+
+    def __init__(self, degree: int) -> None:
+        self._degree = degree
 
     def predict(self, history: History, value: Array) -> Array:
-        """Return the value itself."""
-        return value
-
-
-class Linear(Predictor):
-    """A straight line through the last two values."""
-
-    def predict(self, history: History, value: Array) -> Array:
-        """Extrapolate from two values, or one."""
-        return value if history.last is None else 2.0 * value - history.last
-
-
-class Quadratic(Predictor):
-    """A parabola through the last three values."""
-
-    def predict(self, history: History, value: Array) -> Array:
-        """Extrapolate from three values, or fewer."""
-        if history.last is None or not len(history):
-            return Linear().predict(history, value)
+        """Extrapolate from one value more than the degree, or from as many as there are."""
+        if self._degree == 0 or history.last is None:
+            return value
+        if self._degree == 1 or not len(history):
+            return 2.0 * value - history.last
         return np.asarray(3.0 * (value - history.last) + history.last - history.increments[-1])
 
 
@@ -138,7 +129,7 @@ class Periodic(Predictor):
     def predict(self, history: History, value: Array) -> Array:
         """Add the increment that came one period before the next one."""
         if not 1 < self.lag <= len(history) + 1:
-            return Linear().predict(history, value)
+            return Extrapolation(1).predict(history, value)
         return np.asarray(value + history.increments[len(history) + 1 - self.lag])
 
 
@@ -182,7 +173,7 @@ class Reduced(Predictor):
     def predict(self, history: History, value: Array) -> Array:
         """Add the increment whose coefficients are predicted."""
         if self._modes is None or history.last is None:
-            return Quadratic().predict(history, value)
+            return Extrapolation(2).predict(history, value)
         latest = np.vstack([history.increments[1 - _ORDER :], value - history.last])
         return np.asarray(value + self._next(_features(latest @ self._modes.T))[0] @ self._modes)
 
@@ -215,10 +206,10 @@ class Neural(Reduced):
         return np.asarray(self._network.predict(features / self._scale)).reshape(1, -1) * self._scale
 
 
-PREDICTORS: dict[str, type[Predictor]] = {
-    "hold": Hold,
-    "linear": Linear,
-    "quadratic": Quadratic,
+PREDICTORS: dict[str, Callable[[], Predictor]] = {
+    "hold": partial(Extrapolation, 0),
+    "linear": partial(Extrapolation, 1),
+    "quadratic": partial(Extrapolation, 2),
     "periodic": Periodic,
     "reduced": Reduced,
     "neural": Neural,

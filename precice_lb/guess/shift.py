@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from precice_lb.guess.predictors import Array
 
 # What a solver's last step may lack to the end of its window, as a share of the window.
 _TOLERANCE = 1e-9

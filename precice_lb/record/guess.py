@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
 from precice_lb.guess.config import Channel, Field
-from precice_lb.guess.predictors import LENGTH, MODES, Guard, Guesser
+from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.device import on_host
@@ -40,7 +40,7 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
                 f"Participant: expected {name} for a first guess, found {', '.join(arguments) or 'nothing'}; a class "
                 "derived from it with other arguments has to pass preCICE's on in __new__, as with pyprecice"
             )
-    participant, configuration = _text(arguments["solver_name"]), _text(arguments["configuration_file_name"])
+    participant, configuration = (os.fsdecode(arguments[name]) for name in ("solver_name", "configuration_file_name"))
     if asked is not None and asked not in MODES:
         raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
     mode = asked or setting("PRECICE_LB_GUESS", "", *MODES)
@@ -53,7 +53,11 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
     if channel is not None:
         if not mode:
             return _refusing(cls, participant, configuration)
-        return _guessing(cls, recording, channel, mode, arguments)
+        _install(recording)
+        # Each participant has a class of its own.
+        is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
+        guess = ShiftedExchange(participant, channel, mode, is_silent)
+        return _derived(cls, _precice_lb_guess_mode=mode, _precice_lb_guess=guess)
     if mode in ("hold", "linear", "quadratic") and backend.name == "embedded":
         return _native(cls, mode, participant)
     if mode:
@@ -62,10 +66,6 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
             "precice-lb guess patch CONFIG -o OUT"
         )
     return cls
-
-
-def _text(name: str | bytes) -> str:
-    return os.fsdecode(name)
 
 
 def _native(cls: Any, mode: str, participant: str) -> Any:
@@ -102,67 +102,25 @@ def _derived(cls: Any, **members: Any) -> Any:
     return type(cls)(cls.__name__, (cls,), {**called, **members})
 
 
-def _guessing(cls: Any, recording: Any, channel: Channel, mode: str, arguments: Mapping[str, Any]) -> Any:
-    """Make the class that exchanges shifted values; each participant has one of its own."""
-    _install(recording)
-    size, communicator = arguments["solver_process_size"], arguments.get("communicator")
-    return _derived(
-        cls,
-        _precice_lb_guess_mode=mode,
-        _precice_lb_guess=ShiftedExchange(_text(arguments["solver_name"]), channel, mode),
-        _precice_lb_agree=staticmethod(functools.partial(_agree, size, communicator)),
-    )
-
-
 def _install(recording: Any) -> None:
     """Put the calls that a first guess changes into the recording class, below all that solvers derive from it."""
-    if hasattr(recording, "_precice_lb_guess"):
-        return
-    recording._precice_lb_guess = None
-    initialize_before, advance_before = recording.initialize, recording.advance
-    write_before = recording.write_data
+    if not hasattr(recording, "_precice_lb_guess"):
+        recording._precice_lb_guess = None
+        for name in ("requires_initial_data", "write_data", "read_data", "initialize", "advance"):
+            setattr(recording, name, _guessed(recording, getattr(recording, name), getattr(ShiftedExchange, name)))
 
-    def requires_initial_data(self: Any) -> Any:
-        result, guess = super(recording, self).requires_initial_data(), self._precice_lb_guess
-        return result if guess is None else result and guess.initializes
 
-    def write_data(self: Any, mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any) -> Any:
-        values = on_host(values)
-        result = write_before(self, mesh_name, data_name, vertex_ids, values)
-        if self._precice_lb_guess is not None:
-            self._precice_lb_guess.write(_text(mesh_name), _text(data_name), vertex_ids, values)
-        return result
+def _guessed(recording: Any, method: Callable[..., Any], guessed: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the call that does another one where its participant has a first guess."""
 
-    def read_data(self: Any, mesh_name: Any, data_name: Any, vertex_ids: Any, relative_read_time: Any) -> Any:
-        base: Any = super(recording, self)
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guess = self._precice_lb_guess
         if guess is None:
-            return base.read_data(mesh_name, data_name, vertex_ids, relative_read_time)
-        return guess.read(base, _text(mesh_name), _text(data_name), vertex_ids, relative_read_time)
+            return method(self, *args, **kwargs)
+        return guessed(guess, super(recording, self), functools.partial(method, self), *args, **kwargs)
 
-    def initialize(self: Any) -> Any:
-        base: Any = super(recording, self)
-        guess = self._precice_lb_guess
-        if guess is None:
-            return initialize_before(self)
-        guess.before_initialize(base)
-        result = initialize_before(self)
-        guess.after_initialize(base, self._precice_lb_agree)
-        return result
-
-    def advance(self: Any, computed_timestep_length: Any) -> Any:
-        base: Any = super(recording, self)
-        guess = self._precice_lb_guess
-        if guess is None:
-            return advance_before(self, computed_timestep_length)
-        guess.before_advance(base, computed_timestep_length)
-        result = advance_before(self, computed_timestep_length)
-        guess.after_advance(base, computed_timestep_length, self._precice_lb_recorder)
-        return result
-
-    for method in (requires_initial_data, write_data, read_data, initialize, advance):
-        method.__doc__ = getattr(recording, method.__name__).__doc__
-        setattr(recording, method.__name__, method)
+    return call
 
 
 def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
@@ -178,7 +136,6 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
     return concerned and not heard
 
 
-Array = NDArray[np.float64]
 _Key = tuple[str, str]
 
 # Share of the time windows that learning may take, the same while all windows so far are learned from, the number of
@@ -187,10 +144,13 @@ _SHARE, _FIRST_SHARE, _RAREST, _LATEST = 0.01, 0.1, 64, 15
 
 
 class ShiftedExchange:
-    """What a participant keeps for its first guesses; ``base`` is always the participant without them."""
+    """What a participant keeps for its first guesses, and its calls with them.
 
-    def __init__(self, participant: str, channel: Channel, mode: str) -> None:
-        self._participant, self._channel, self._mode = participant, channel, mode
+    ``base`` is always the participant as the backend has it, followed by the call without a guess.
+    """
+
+    def __init__(self, participant: str, channel: Channel, mode: str, is_silent: Callable[[bool, bool], bool]) -> None:
+        self._participant, self._channel, self._mode, self._is_silent = participant, channel, mode, is_silent
         self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
         self._received: dict[_Key, tuple[Field, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
@@ -208,14 +168,20 @@ class ShiftedExchange:
         self._learning_ns: deque[int] = deque(maxlen=_LATEST)
         self._every = 1
 
-    @property
-    def initializes(self) -> bool:
-        """Whether the solver itself has initial data to write."""
-        return self._channel.initializes
+    def requires_initial_data(self, base: Any, ask: Callable[[], bool]) -> bool:
+        """Tell the solver whether it has initial data of its own to write."""
+        return ask() and self._channel.initializes
 
-    def before_initialize(self, base: Any) -> None:
+    def initialize(self, base: Any, initialize: Callable[[], Any]) -> Any:
+        """Start the coupling, if all partners take part."""
+        self._before_initialize(base)
+        result = initialize()
+        self._after_initialize(base)
+        return result
+
+    def _before_initialize(self, base: Any) -> None:
         """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
-        if not self.initializes:
+        if not self._channel.initializes:
             # Else the solver has to ask.
             base.requires_initial_data()
         written, self._initial = self._initial or [], None
@@ -232,13 +198,13 @@ class ShiftedExchange:
                 self._sent[field.key] = field, sent, Guesser(self._mode, initial)
                 sent.clear()
 
-    def after_initialize(self, base: Any, is_silent: Callable[[bool, bool], bool]) -> None:
+    def _after_initialize(self, base: Any) -> None:
         """Refuse to go on where a partner does not take part, which the ranks find out together."""
         missing = None
         for field in self._channel.received:
             ids, shape = self._size(base, field)
             said = base.read_data(field.mesh, field.guess, ids, 0.0)
-            if is_silent(len(ids) > 0, bool(np.any(said))):
+            if self._is_silent(len(ids) > 0, bool(np.any(said))):
                 missing = field.route.exchange.source
             if field.route.shifted:
                 # By vertex, of which there may be others in between.
@@ -253,23 +219,43 @@ class ShiftedExchange:
         self._position.start_window(base.get_max_time_step_size())
         self._begin_ns = time.perf_counter_ns()
 
-    def write(self, mesh: str, data: str, ids: Any, values: Any) -> None:
-        """Take what the solver has written."""
+    def write_data(
+        self, base: Any, write: Callable[..., Any], mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any
+    ) -> Any:
+        """Write, and take what the solver has written."""
+        values, key = on_host(values), (os.fsdecode(mesh_name), os.fsdecode(data_name))
+        result = write(mesh_name, data_name, vertex_ids, values)
         if self._initial is not None:
-            self._initial.append(((mesh, data), np.array(ids), np.array(values)))
-        elif (found := self._sent.get((mesh, data))) is not None:
-            found[1].write(ids, values)
+            self._initial.append((key, np.array(vertex_ids), np.array(values)))
+        elif (found := self._sent.get(key)) is not None:
+            found[1].write(vertex_ids, values)
+        return result
 
-    def read(self, base: Any, mesh: str, data: str, ids: Any, step: float) -> Any:
+    def read_data(
+        self,
+        base: Any,
+        read: Callable[..., Any],
+        mesh_name: Any,
+        data_name: Any,
+        vertex_ids: Any,
+        relative_read_time: Any,
+    ) -> Any:
         """Read what the solver asks for."""
-        found = self._received.get((mesh, data))
+        found = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
         if found is None:
-            return base.read_data(mesh, data, ids, step)
+            return read(mesh_name, data_name, vertex_ids, relative_read_time)
         field, delta = found
-        shift = delta.at(self._position.after(step))[np.asarray(ids, dtype=np.int32)]
-        return base.read_data(mesh, field.shifted, ids, step) + shift
+        shift = delta.at(self._position.after(relative_read_time))[np.asarray(vertex_ids, dtype=np.int32)]
+        return read(mesh_name, field.shifted, vertex_ids, relative_read_time) + shift
 
-    def before_advance(self, base: Any, step: float) -> None:
+    def advance(self, base: Any, advance: Callable[[Any], Any], computed_timestep_length: Any) -> Any:
+        """Advance with shifted values."""
+        self._before_advance(base, computed_timestep_length)
+        result = advance(computed_timestep_length)
+        self._after_advance(base, computed_timestep_length)
+        return result
+
+    def _before_advance(self, base: Any, step: float) -> None:
         """Write shifted values and, at the end of a time window, predictions."""
         begin = time.perf_counter_ns()
         part = self._position.after(step)
@@ -282,12 +268,12 @@ class ShiftedExchange:
                 base.write_data(field.mesh, field.guess, ids, sent.predicted)
         self._cost_ns += time.perf_counter_ns() - begin
 
-    def after_advance(self, base: Any, step: float, recorder: Recorder | None) -> None:
+    def _after_advance(self, base: Any, step: float) -> None:
         """Go on within the time window, to its next iteration, or to the next window."""
         begin = time.perf_counter_ns()
         complete = base.is_time_window_complete()
         if complete:
-            self._complete(recorder)
+            self._complete(base.__self__._precice_lb_recorder)
             if base.is_coupling_ongoing():
                 self._start_window(base)
             else:

@@ -125,7 +125,12 @@ def run_metadata(
         "working_directory": os.getcwd(),
         "command": shlex.join(sys.argv)[:_LONGEST_COMMAND],
     }
-    return {name: _clean(value) for name, value in metadata.items() if value is not None}, text
+    # Without what UTF-8 cannot hold, as in file names of another encoding.
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in metadata.items()
+        if value is not None
+    }, text
 
 
 def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -200,11 +205,6 @@ def _threads() -> int:
 def _backend_version(backend: Backend) -> str:
     version = backend.module.get_version_information()
     return version.decode("utf-8", "replace") if isinstance(version, bytes) else str(version)
-
-
-def _clean(value: Any) -> Any:
-    """Replace what UTF-8 cannot hold, as in file names of another encoding."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 _FILES = {"recommend": "recommendation.json", "summary": "summary.txt"}

@@ -102,10 +102,8 @@ class MeshNotes:
             points = np.asarray(values, dtype=float)
             if len(points):
                 known = points if mesh.box is None else np.concatenate([points, mesh.box.T])
-                mesh.count, mesh.box = (
-                    mesh.count + len(points),
-                    np.stack([known.min(axis=0), known.max(axis=0)], axis=1),
-                )
+                box = np.stack([known.min(axis=0), known.max(axis=0)], axis=1)
+                mesh.count, mesh.box = mesh.count + len(points), box
                 mesh.points += [np.array(points)] * self._keep_points
         else:
             kind = call.removeprefix("set_mesh_")

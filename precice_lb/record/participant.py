@@ -39,23 +39,6 @@ class Backend:
     reason: str | None = None
 
 
-def _libprecice() -> Backend | str:
-    """Load pyprecice, or say why it is not there."""
-    try:
-        module = importlib.import_module("precice")
-    except ModuleNotFoundError as error:
-        # Not a module that pyprecice itself lacks.
-        if error.name == "precice":
-            return str(error)
-        raise
-    if getattr(module, "__file__", None) is None:
-        # A directory of that name is imported as an empty namespace package.
-        return f"{', '.join(module.__path__)} is no pyprecice"
-    if not hasattr(module, "Participant"):
-        raise ImportError(f"{module.__file__} has no Participant: expected pyprecice 3.2 or newer")
-    return Backend("libprecice", module, module.Participant)
-
-
 @functools.lru_cache(maxsize=1)
 def load_backend() -> Backend:
     """Load the backend that ``PRECICE_LB_BACKEND`` names, else pyprecice, else the embedded one, once per process.
@@ -71,17 +54,23 @@ def load_backend() -> Backend:
     reason = None
     if choice != "embedded":
         try:
-            found = _libprecice()
+            module = importlib.import_module("precice")
+            if getattr(module, "__file__", None) is not None:
+                if hasattr(module, "Participant"):
+                    return Backend("libprecice", module, module.Participant)
+                raise ImportError(f"{module.__file__} has no Participant: expected pyprecice 3.2 or newer")
+            # A directory of that name is imported as an empty namespace package.
+            reason = f"{', '.join(module.__path__)} is no pyprecice"
         # Whatever an import may raise: mpi4py raises RuntimeError where it finds no MPI library.
         except Exception as error:
-            raise BackendError(
-                f"pyprecice is installed but cannot be imported: {type(error).__name__}: {error}; correct the "
-                "environment (libprecice's directory in LD_LIBRARY_PATH, one MPI for libprecice, mpi4py and mpiexec), "
-                "or say PRECICE_LB_BACKEND=embedded to couple without libprecice"
-            ) from error
-        if isinstance(found, Backend):
-            return found
-        reason = found
+            # Not a module that pyprecice itself lacks.
+            if not (isinstance(error, ModuleNotFoundError) and error.name == "precice"):
+                raise BackendError(
+                    f"pyprecice is installed but cannot be imported: {type(error).__name__}: {error}; correct the "
+                    "environment (libprecice's directory in LD_LIBRARY_PATH, one MPI for libprecice, mpi4py and "
+                    "mpiexec), or say PRECICE_LB_BACKEND=embedded to couple without libprecice"
+                ) from error
+            reason = str(error)
     if choice == "libprecice":
         raise BackendError(
             f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install libprecice and "

@@ -67,25 +67,20 @@ def checked_count(feature: Any, number: Any) -> tuple[str, float] | None:
     """Return the name of a feature and how much of it a rank holds; None, and one warning, where it is no such call."""
     name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
     if not isinstance(name, str) or not name.strip("\0"):
-        _ignore_count("the name of a feature", feature)
-        return None
-    try:
-        count = float(number)
-    # Code of any package may run here, and raise what it likes.
-    except Exception:
-        _ignore_count("how much of a feature this rank holds", number, name)
-        return None
-    if not (math.isfinite(count) and count >= 0):
-        _ignore_count("how much of a feature this rank holds, at least 0", count, name)
-        return None
-    return name, count
-
-
-def _ignore_count(expected: str, found: Any, feature: str = "") -> None:
-    """Warn of a call of ``count``, once of each kind."""
+        expected, found, of = "the name of a feature", feature, ""
+    else:
+        expected, found, of = "how much of a feature this rank holds", number, f" of {name[:80]!r}"
+        try:
+            found = count = float(number)
+            expected = f"{expected}, at least 0"
+            if math.isfinite(count) and count >= 0:
+                return name, count
+        # Code of any package may run here, and raise what it likes.
+        except Exception:
+            pass
     text = repr(found)[:80] if type(found) in (str, bytes, int, float, type(None)) else f"a {type(found).__name__}"
-    of = f" of {feature[:80]!r}" if feature else ""
     warn_once(f"a call of count() is ignored: expected {expected}, found {text}{of}", kind=expected)
+    return None
 
 
 def sums(rows: NDArray[np.void]) -> NDArray[np.int64]:

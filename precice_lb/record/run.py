@@ -59,7 +59,17 @@ def _program(name: str) -> list[str]:
         return [*_this_python(), name]
     if os.access(name, os.X_OK):
         return [name if os.sep in name else os.path.join(os.curdir, name)]
-    _refuse_other_languages(name)
+    try:
+        with open(name, "rb") as file:
+            line = file.readline(4096)
+    except OSError as error:
+        raise PreciceLBError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
+    # Of another language.
+    if line.startswith((b"#!", b"\x7fELF")) and b"python" not in line:
+        raise PreciceLBError(
+            f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put "
+            "its interpreter in front"
+        )
     return [*_this_python(), name]
 
 
@@ -74,19 +84,6 @@ def _this_python() -> list[str]:
     if options and options[-1].startswith("-") and options[-1][-1] in "cm":
         options[-1] = options[-1][:-1]
     return [sys.executable, *(option for option in options if option != "-")]
-
-
-def _refuse_other_languages(name: str) -> None:
-    try:
-        with open(name, "rb") as file:
-            line = file.readline(4096)
-    except OSError as error:
-        raise PreciceLBError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
-    if line.startswith((b"#!", b"\x7fELF")) and b"python" not in line:
-        raise PreciceLBError(
-            f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put "
-            "its interpreter in front"
-        )
 
 
 def _replace_process(command: list[str]) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,23 +92,21 @@ class CouplingTail:
         for name in names:
             if (log := self._find(run, name)) is not None:
                 self._read(log)
-                if run.has_ended and name in run.ranks and not self._is_of(run.series[name].iterations):
-                    continue
+                if run.has_ended and name in run.ranks:
+                    logged, done = self._windows.iterations, run.series[name].rows["iterations"]
+                    if (len(logged), logged.sum()) != (len(done), done.sum()):
+                        # Of other windows than the participant has done.
+                        continue
                 is_judge = name == self._scheme.judge
                 row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
                 return self._result(name, "log", self._windows, row)
         for name in names:
             if name in run.ranks and run.ranks[name][0].is_recorded:
-                iterations = run.series[name].iterations.astype(np.int64)
+                iterations = run.series[name].rows["iterations"].astype(np.int64)
                 most = self._scheme.max_iterations
                 windows = _Windows(iterations, 0 if most is None else int((iterations >= most).sum()))
                 return self._result(name, "store", windows, {})
         return None
-
-    def _is_of(self, iterations: NDArray[np.float64]) -> bool:
-        """Whether the log tells of the windows that a participant has done."""
-        logged = self._windows.iterations
-        return (len(logged), logged.sum()) == (len(iterations), iterations.sum())
 
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""
@@ -159,8 +158,8 @@ class CouplingTail:
             participant=name,
             source=source,
             windows=len(windows.iterations),
-            iterations_latest=_median(windows.iterations[-self._size :]),
-            iterations=_median(windows.iterations),
+            iterations_latest=median(windows.iterations[-self._size :]),
+            iterations=median(windows.iterations),
             max_iterations=scheme.max_iterations,
             not_converged=windows.not_converged if scheme.measures else None,
             acceleration=windows.acceleration,
@@ -170,8 +169,10 @@ class CouplingTail:
         )
 
 
-def _median(iterations: NDArray[np.int64]) -> float:
-    return float(np.median(iterations)) if len(iterations) else math.nan
+def median(values: NDArray[Any]) -> float:
+    """Median of what is known; NaN of nothing."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
 
 
 def _residual(measure: ConvergenceMeasure, row: Mapping[str, float]) -> Residual:

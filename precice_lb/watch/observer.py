@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.recommend import load_sources
-from precice_lb.watch.convergence import CouplingTail
-from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches, Series
+from precice_lb.watch.convergence import CouplingTail, median
+from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches, stated_parameters
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
 LATEST = 8
@@ -125,10 +124,7 @@ class Observer:
             {name: series.least_wait for name, series in run.series.items()},
             {name: series.least_overhead for name, series in run.series.items()},
         )
-        participants = tuple(
-            _state(name, run.metadata[name], len(ranks), run.state(name), run.series[name], floor, warmup)
-            for name, ranks in run.ranks.items()
-        )
+        participants = tuple(_state(run, name, floor, warmup) for name in run.ranks)
         windows = min(each.windows for each in participants)
         cores = np.array([each.layout.cores for each in participants], dtype=np.float64)
         waiting = np.array([each.wait_share for each in participants])
@@ -173,9 +169,9 @@ class Observer:
                 run.configuration,
                 {each.participant: each.layout.cores for each in participants},
                 own,
-                run.iterations(LATEST),
+                {name: float(series.rows["iterations"][-LATEST:].mean()) for name, series in run.series.items()},
                 measurements=self._earlier,
-                parameters=run.parameters(self._earlier),
+                parameters=stated_parameters(run.metadata.values(), self._earlier) if self._earlier else {},
                 learner=self._learner,
                 restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
                 restart_measured=self._restart_cost is None,
@@ -187,40 +183,34 @@ class Observer:
         return self._rebalance
 
 
-def _state(
-    name: str,
-    metadata: Mapping[str, Any],
-    ranks_seen: int,
-    state: str,
-    series: Series,
-    floor: float,
-    warmup: int,
-) -> ParticipantState:
+def _state(run: LiveRun, name: str, floor: float, warmup: int) -> ParticipantState:
     """Sum a participant up."""
-    steady = series.windows > warmup
-    own, wait, wall = (values[steady] for values in (series.own(floor), series.wait, series.wall))
+    metadata, series, rows = run.metadata[name], run.series[name], run.series[name].rows
+    steady = rows["window"] > warmup
+    all_own = series.own(floor)
+    own, wait, wall = all_own[steady], rows["wait"][steady], rows["wall"][steady]
     # What the first windows take is no load that a run has now; that it has changed since is looked for in all.
-    settled = warmup_of(own / np.maximum(series.iterations[steady], 1.0)) if np.isfinite(own).all() else 0
+    settled = warmup_of(own / np.maximum(rows["iterations"][steady], 1.0)) if np.isfinite(own).all() else 0
     latest = slice(max(len(own) - LATEST, settled), None)
     known = own[np.isfinite(own)]
-    parts = [part for part in np.array_split(np.arange(len(series.windows)), BINS) if len(part)]
+    parts = [part for part in np.array_split(np.arange(len(rows)), BINS) if len(part)]
     return ParticipantState(
         participant=name,
         ranks=int(metadata["size"]),
         threads=int(metadata.get("threads", 1)),
-        ranks_seen=ranks_seen,
-        state=state,
+        ranks_seen=len(run.ranks[name]),
+        state=run.state(name),
         windows=series.last_window,
-        window_seconds=_median(wall[latest]),
-        compute_seconds=_median(own[latest]),
-        wait_seconds=_median(wait[latest]),
+        window_seconds=median(wall[latest]),
+        compute_seconds=median(own[latest]),
+        wait_seconds=median(wait[latest]),
         wait_share=_share(wait[latest], wall[latest]),
         wait_share_so_far=_share(wait, wall),
         drift=drift_of(known) if len(known) else Drift(0.0, 0.0),
         shift=shift_of(known[:-LATEST], known[-LATEST:]),
-        history_windows=np.array([series.windows[part[-1]] for part in parts], dtype=np.int64),
-        history_wait_share=np.array([_share(series.wait[part], series.wall[part]) for part in parts]),
-        history_compute_seconds=np.array([float(np.mean(series.own(floor)[part])) for part in parts]),
+        history_windows=np.array([rows["window"][part[-1]] for part in parts], dtype=np.int64),
+        history_wait_share=np.array([_share(rows["wait"][part], rows["wall"][part]) for part in parts]),
+        history_compute_seconds=np.array([float(np.mean(all_own[part])) for part in parts]),
         problems=series.problems,
     )
 
@@ -229,11 +219,6 @@ def _share(wait: Array, wall: Array) -> float:
     known = np.isfinite(wait) & np.isfinite(wall)
     total = float(wall[known].sum())
     return float(wait[known].sum()) / total if total > 0 else math.nan
-
-
-def _median(values: Array) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan
 
 
 def watch_run(

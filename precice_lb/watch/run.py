@@ -34,6 +34,12 @@ SEARCH_SHARE = 0.02
 
 _QUICK_SECONDS = 0.05
 
+# Of a time window that all ranks have completed: seconds without waiting for partners and without the transfer floor,
+# seconds of waiting, wall seconds, coupling iterations, and its first guess; NaN where not measured.
+_ROW = np.dtype(
+    [("window", "<i8"), *((name, "<f8") for name in ("busy", "wait", "wall", "iterations")), ("guess", GUESSED)]
+)
+
 T = TypeVar("T")
 Array = NDArray[np.float64]
 
@@ -46,15 +52,8 @@ class Series:
     """
 
     def __init__(self) -> None:
-        # Time windows that all ranks have completed, rising, shape (W,).
-        self.windows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        # Seconds of each without waiting for partners and without the transfer floor, seconds of waiting, wall seconds,
-        # coupling iterations, and first guesses; NaN where not measured.
-        self.busy: Array = np.empty(0)
-        self.wait: Array = np.empty(0)
-        self.wall: Array = np.empty(0)
-        self.iterations: Array = np.empty(0)
-        self.guesses: NDArray[np.void] = np.empty(0, GUESSED)
+        # One of `_ROW` for each window, rising.
+        self.rows: NDArray[np.void] = np.empty(0, _ROW)
         # The least of an iteration so far, but for the first windows; NaN if there was none.
         self.least_wait = self.least_overhead = np.nan
         # Why waits were not measured, with the number of ranks.
@@ -62,8 +61,8 @@ class Series:
 
     @property
     def last_window(self) -> int:
-        """The last of `windows`; 0 if there is none."""
-        return int(self.windows[-1]) if len(self.windows) else 0
+        """The last of the windows; 0 if there is none."""
+        return int(self.rows["window"][-1]) if len(self.rows) else 0
 
     def add(self, group: Sequence[RankFile], warmup: int) -> None:
         """Take the windows that all ranks, each with at least its rows since then, have completed after the last."""
@@ -78,28 +77,30 @@ class Series:
             return
         times = participant_times(group, layout, warmup, whole=False)
         self.problems = times.problems
-        self.windows = np.concatenate([self.windows, layout.windows[new]])
-        wait, busy, wall = (layout.of_windows(values)[new] for values in (times.wait, times.busy, times.wall))
-        self.wait, self.busy = np.concatenate([self.wait, wait]), np.concatenate([self.busy, busy])
-        self.wall = np.concatenate([self.wall, np.where(np.isfinite(busy), busy + wait, wall)])
-        self.iterations = np.concatenate([self.iterations, layout.iterations[new]])
+        rows = np.zeros(np.count_nonzero(new), _ROW)
+        rows["window"], rows["iterations"] = layout.windows[new], layout.iterations[new]
+        for name, values in (("wait", times.wait), ("busy", times.busy), ("wall", times.wall)):
+            rows[name] = layout.of_windows(values)[new]
+        rows["wall"] = np.where(np.isfinite(rows["busy"]), rows["busy"] + rows["wait"], rows["wall"])
+        self.rows = np.concatenate([self.rows, rows])
         # How well a window was guessed may be written after its rows.
-        first = int(np.searchsorted(self.windows, layout.windows[0]))
-        guesses = Guesses(self.windows[first:])
+        latest = self.rows[np.searchsorted(self.rows["window"], layout.windows[0]) :]
+        guesses = Guesses(latest["window"])
         for store in group:
             guesses.add(store)
-        self.guesses = np.concatenate([self.guesses[:first], guesses.rows])
+        latest["guess"] = guesses.rows
         self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
 
     def guessed(self, warmup: int) -> Columns:
         """Return what tells the predictors of windows after warm-up."""
-        steady = self.windows > warmup
-        return self.windows[steady], self.iterations[steady], self.wall[steady], self.guesses[steady]
+        rows = self.rows[self.rows["window"] > warmup]
+        return rows["window"], rows["iterations"], rows["wall"], rows["guess"]
 
     def own(self, floor: float) -> Array:
         """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
-        return self.busy + (floor if np.isfinite(self.least_wait) else 0.0) * self.iterations
+        own: Array = self.rows["busy"] + (floor if np.isfinite(self.least_wait) else 0.0) * self.rows["iterations"]
+        return own
 
 
 class LiveRun:
@@ -194,15 +195,6 @@ class LiveRun:
             for rank in group:
                 rank.update()
 
-    def iterations(self, latest: int) -> dict[str, float]:
-        """Mean coupling iterations of the latest windows by participant."""
-        found = {name: series.iterations[-latest:] for name, series in self.series.items()}
-        return {name: float(values.mean()) for name, values in found.items() if len(values)}
-
-    def parameters(self, measurements: Measurements | None) -> dict[str, float | str | None]:
-        """Parameters that the run states, as far as measurements have columns for them."""
-        return stated_parameters(self.metadata.values(), measurements) if measurements else {}
-
 
 class Searches:
     """Repeats searches of whole trees, of which there may be many files, in a bounded share of the time."""
@@ -243,12 +235,10 @@ class RunFiles:
         before = frozenset(self._heads)
         is_complete = self._run is not None and not self._run.missing
         problems = self._find(again=not is_complete)
-        if self._run is not None and is_complete and before == frozenset(self._heads):
-            self._run.read()
-            return self._run
-        groups = self._groups()
+        is_known = is_complete and before == frozenset(self._heads)
+        groups = [] if is_known else self._groups()
         key = _key(rank.path for group in groups for rank in group)
-        if self._run is not None and self._run.key == key:
+        if self._run is not None and (is_known or self._run.key == key):
             self._run.read()
             return self._run
         for group in groups:
@@ -292,7 +282,9 @@ class RunFiles:
     def _groups(self) -> list[list[Tail]]:
         runs = group_runs(group_ranks(self._stores()))
         latest = [list(group) for group in runs[-1]] if runs else []
-        groups = [[_live(store) for store in group] for group in latest]
+        # A merged file does not grow.
+        sources = [[it if it.path.name.endswith(MERGED_SUFFIX) else it.path for it in group] for group in latest]
+        groups = [[Tail(source, WaitsFiller, tables=["guesses"]) for source in group] for group in sources]
         seen = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)
         return [*groups, *self._profiled(seen, begun)]
@@ -331,11 +323,6 @@ def stated_parameters(
     stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
     is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
     return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
-
-
-def _live(store: RankFile) -> Tail:
-    is_merged = store.path.name.endswith(MERGED_SUFFIX)
-    return Tail(store if is_merged else store.path, WaitsFiller, tables=["guesses"])
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

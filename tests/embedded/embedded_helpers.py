@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from precice_lb.precice_xml.config import M2N
+from precice_lb.precice_xml.elements import Element
+
 SECONDS = 400
 STARTED: list[subprocess.Popen[str]] = []
 
@@ -118,6 +121,12 @@ def write_configuration(
         text.append(f'<participant name="{name}">\n{body}\n</participant>')
     path.write_text("\n".join([*text, *m2ns, *schemes, "</precice-configuration>", ""]))
     return path
+
+
+def m2n(directory: Path, connector: str = "B", acceptor: str = "A", **attributes: str) -> M2N:
+    """Make the rendezvous of two participants in a directory."""
+    element = Element("m2n:sockets", 0, attributes)
+    return M2N("sockets", acceptor, connector, str(directory), False, 0, element)
 
 
 def points(count: int, dimensions: int, seed: int) -> list[list[float]]:

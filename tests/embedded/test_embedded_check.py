@@ -252,14 +252,33 @@ def test_iterations_that_precice_refuses_are_wrong(before: str, after: str, foun
 
 
 @pytest.mark.parametrize("participant", ["A", "B"])
-def test_accelerated_data_has_to_be_there_for_whoever_asks(participant: str, implicit: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Fo"'),
+        ('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Heat"'),
+        ('measure limit="1e-3" data="Heat"', 'measure limit="1e-3" data="Force"'),
+        # In series, what the first participant sends cannot be accelerated.
+        ('IQN-ILS><data name="Force" mesh="B-Mesh"', 'IQN-ILS><data name="Heat" mesh="A-Mesh"'),
+    ],
+)
+def test_data_of_iterations_is_exchanged_as_precice_asks(
+    before: str, after: str, participant: str, implicit: str, tmp_path: Path
+) -> None:
     path = tmp_path / "changed.xml"
-    path.write_text(
-        implicit.replace('<acceleration:IQN-ILS><data name="Force"', '<acceleration:IQN-ILS><data name="Fo"')
-    )
+    scheme = "serial-implicit" if "A-Mesh" in after else "parallel-implicit"
+    path.write_text(implicit.replace(before, after).replace("parallel-implicit", scheme))
     assert path.read_text() != implicit
-    with pytest.raises(ConfigurationError, match='a defined data of mesh "B-Mesh" as "name" in <data>, found "Fo"'):
+    with pytest.raises(ConfigurationError, match=r"expected .* found .*; add its <exchange>") as caught:
         Participant(participant, str(path), 0, 1)
+    assert not isinstance(caught.value, UnsupportedConfigurationError)
+
+
+def test_participants_take_part_in_a_coupling_scheme(text: str) -> None:
+    without = text.replace("</precice-configuration>", '<participant name="C" />\n</precice-configuration>')
+    check(without)
+    with pytest.raises(ConfigurationError, match='expected a <coupling-scheme:…> of participant "C", found none'):
+        check(without, "C")
 
 
 def test_rbf_mappings_have_one_basis_function(text: str) -> None:

@@ -15,12 +15,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from embedded_helpers import m2n
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
-from precice_lb.embedded.communication import Appointment, Channel, IntraComm, connect, write_frame
+from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file, write_frame
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes, expanded_box, inside
 from precice_lb.embedded.timeline import Clock, Waveform
@@ -294,11 +295,10 @@ def _meet(
     directory: Path, configurations: tuple[str, str] = ("same", "same"), between: Callable[[], None] = lambda: None
 ):
     """Let B wait for A's address, do something, and let A come."""
-    a, b = Appointment("B", True, str(directory)), Appointment("A", False, str(directory))
     with ThreadPoolExecutor() as pool:
-        connector = pool.submit(connect, "B", [b], configurations[1], 20.0)
+        connector = pool.submit(connect, "B", [m2n(directory)], configurations[1], 20.0)
         between()
-        acceptor = pool.submit(connect, "A", [a], configurations[0], 20.0)
+        acceptor = pool.submit(connect, "A", [m2n(directory)], configurations[0], 20.0)
         return acceptor, connector
 
 
@@ -316,7 +316,7 @@ def test_partners_meet_and_leave_no_file(tmp_path: Path) -> None:
 
 
 def _stale(directory: Path, content: str) -> Path:
-    path = Appointment("B", True, str(directory)).file("A")
+    path = published_file(m2n(directory))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return path
@@ -355,10 +355,10 @@ def test_a_stale_address_misleads_nobody(listener: str, tmp_path: Path) -> None:
 
 
 def test_a_stranger_at_the_door_is_turned_away(tmp_path: Path) -> None:
-    a, b = Appointment("B", True, str(tmp_path)), Appointment("A", False, str(tmp_path))
+    a = m2n(tmp_path)
     with ThreadPoolExecutor() as pool:
         acceptor = pool.submit(connect, "A", [a], "same", 20.0)
-        path = a.file("A")
+        path = published_file(a)
         while not path.exists():
             time.sleep(0.01)
         address = json.loads(path.read_text())
@@ -367,7 +367,7 @@ def test_a_stranger_at_the_door_is_turned_away(tmp_path: Path) -> None:
                 stranger.sendall(rubbish)
                 with contextlib.suppress(ConnectionResetError):
                     assert stranger.recv(1) == b""
-        connector = pool.submit(connect, "B", [b], "same", 20.0)
+        connector = pool.submit(connect, "B", [a], "same", 20.0)
         _assert_connected(acceptor, connector)
 
 
@@ -378,12 +378,12 @@ def test_different_configurations_are_an_error_on_both_sides(tmp_path: Path) -> 
 
 
 def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
-    a = Appointment("B", True, str(tmp_path))
+    a = m2n(tmp_path)
     with ThreadPoolExecutor() as pool:
         acceptor = pool.submit(connect, "A", [a], "same", 20.0)
-        while not a.file("A").exists():
+        while not published_file(a).exists():
             time.sleep(0.01)
-        told = json.loads(a.file("A").read_text())
+        told = json.loads(published_file(a).read_text())
         greeting = {"token": told["token"], "protocol": 1, "configuration": "same"}
         with socket.create_connection((told["address"], told["port"])) as earlier:
             write_frame(earlier, json.dumps(greeting).encode())
@@ -392,7 +392,7 @@ def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_
 
 
 def test_a_partner_that_never_comes_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    missing = [Appointment("B", True, str(tmp_path)), Appointment("C", False, str(tmp_path))]
+    missing = [m2n(tmp_path), m2n(tmp_path, connector="A", acceptor="C")]
     with pytest.raises(CouplingError) as caught:
         connect("A", missing, "x", 0.2)
     assert all(part in str(caught.value) for part in ('"B"', '"C"', str(tmp_path), "0.2 s", "PRECICE_LB_TIMEOUT"))
@@ -401,4 +401,4 @@ def test_a_partner_that_never_comes_is_an_error_that_says_what_to_do(tmp_path: P
 
 def test_an_unknown_network_interface_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CouplingError, match='network="nowhere0"'):
-        connect("A", [Appointment("B", True, str(tmp_path), "nowhere0")], "x", 0.2)
+        connect("A", [m2n(tmp_path, network="nowhere0")], "x", 0.2)

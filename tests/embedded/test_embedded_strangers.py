@@ -17,22 +17,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from embedded_helpers import m2n
 
 from precice_lb.embedded import CouplingError
-from precice_lb.embedded.communication import Appointment, Channel, IntraComm, connect
+from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file
+from precice_lb.precice_xml.config import M2N
 
 
 @pytest.fixture
-def acceptor(tmp_path: Path) -> Appointment:
-    return Appointment("B", True, str(tmp_path))
+def acceptor(tmp_path: Path) -> M2N:
+    return m2n(tmp_path)
 
 
-def published(acceptor: Appointment, waiting: Future[Any]) -> dict[str, Any]:
+def published(acceptor: M2N, waiting: Future[Any]) -> dict[str, Any]:
     """Wait for the address that A publishes as long as it waits for its partner."""
-    while not acceptor.file("A").exists():
+    while not published_file(acceptor).exists():
         assert not waiting.done()
         time.sleep(0.01)
-    return json.loads(acceptor.file("A").read_text())
+    return json.loads(published_file(acceptor).read_text())
 
 
 @contextlib.contextmanager
@@ -88,12 +90,12 @@ SAYINGS = {
 
 
 @pytest.mark.parametrize("saying", SAYINGS)
-def test_whatever_strangers_say_the_partner_comes_in(saying: str, acceptor: Appointment, tmp_path: Path) -> None:
+def test_whatever_strangers_say_the_partner_comes_in(saying: str, acceptor: M2N, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         a = pool.submit(connect, "A", [acceptor], "same", 15.0)
         told = published(acceptor, a)
         with strangers((told["address"], told["port"]), *[SAYINGS[saying]] * 5):
-            b = pool.submit(connect, "B", [Appointment("A", False, str(tmp_path))], "same", 15.0)
+            b = pool.submit(connect, "B", [acceptor], "same", 15.0)
             channels = a.result(100)["B"], b.result(100)["A"]
         channels[0].send([np.ones((2, 1))])
         np.testing.assert_array_equal(channels[1].receive()[0], np.ones((2, 1)))
@@ -101,7 +103,7 @@ def test_whatever_strangers_say_the_partner_comes_in(saying: str, acceptor: Appo
             channel.abort()
 
 
-def test_a_byte_now_and_then_holds_nobody_past_the_time_out(acceptor: Appointment) -> None:
+def test_a_byte_now_and_then_holds_nobody_past_the_time_out(acceptor: M2N) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(connect, "A", [acceptor], "same", 3.0)
         told = published(acceptor, waiting)
@@ -109,7 +111,7 @@ def test_a_byte_now_and_then_holds_nobody_past_the_time_out(acceptor: Appointmen
             waiting.result(30)
 
 
-def test_more_strangers_than_files_may_be_open_cost_none_of_them(acceptor: Appointment, tmp_path: Path) -> None:
+def test_more_strangers_than_files_may_be_open_cost_none_of_them(acceptor: M2N, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         a = pool.submit(connect, "A", [acceptor], "same", 60.0)
         told = published(acceptor, a)
@@ -119,20 +121,20 @@ def test_more_strangers_than_files_may_be_open_cost_none_of_them(acceptor: Appoi
             ]
             # The first are turned away long before their time is up.
             assert silent[0].recv(1) == b""
-            b = pool.submit(connect, "B", [Appointment("A", False, str(tmp_path))], "same", 60.0)
+            b = pool.submit(connect, "B", [acceptor], "same", 60.0)
             for channel in (a.result(100)["B"], b.result(100)["A"]):
                 channel.abort()
 
 
-def test_only_its_user_may_read_the_token(acceptor: Appointment, tmp_path: Path) -> None:
+def test_only_its_user_may_read_the_token(acceptor: M2N, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(connect, "A", [acceptor], "same", 60.0)
         told = published(acceptor, waiting)
-        path = acceptor.file("A")
+        path = published_file(acceptor)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert not [other for other in path.parent.iterdir() if told["token"] in other.name]
         for channel in (
-            connect("B", [Appointment("A", False, str(tmp_path))], "same", 60.0)["A"],
+            connect("B", [acceptor], "same", 60.0)["A"],
             waiting.result(100)["B"],
         ):
             channel.abort()

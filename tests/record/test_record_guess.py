@@ -315,7 +315,7 @@ def test_a_predictor_that_fails_is_one_warning_and_held(tmp_path: Path) -> None:
         "from precice_lb.guess import predictors\n"
         "def fails(self, history, value):\n"
         "    return value if len(history) <= 10 else value * np.nan\n"
-        "predictors.Linear.predict = fails"
+        "predictors.Extrapolation.predict = fails"
     )
     jobs = [{"directory": home, "guess": mode, "before": broken} for mode, home in homes.items()]
     results = _run(tmp_path, jobs, "embedded")
