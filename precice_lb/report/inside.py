@@ -21,7 +21,7 @@ from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
 from precice_lb.report.render import write_files
 from precice_lb.report.style import GREY, Panel, colour_of, one_panel
-from precice_lb.report.text import percent, seconds_unit
+from precice_lb.report.text import or_dash, percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.inside import Balance
@@ -48,7 +48,7 @@ def costs_table(balance: Balance) -> Table:
     constant = sum(len(load.seconds) for load in balance.loads) * costs.constant
     total = float(np.sum(held)) + constant or math.nan
     rows = [
-        (visible(name), f"{seconds:.4g}", f"{error:.2g}" if math.isfinite(error) else "–", percent(share / total))
+        (visible(name), f"{seconds:.4g}", or_dash(error, ".2g"), percent(share / total))
         for name, seconds, error, share in zip(costs.features, costs.seconds, costs.standard_errors, held, strict=True)
     ]
     if costs.constant:
@@ -171,8 +171,8 @@ def _blocks_of(evidence: Evidence, name: str, stem: str) -> Iterator[Block]:
 
 def _shown(evidence: Evidence, balance: Balance) -> RankLoad:
     """Choose the run that the report shows, or one on more ranks where that is on one."""
-    run = evidence.shown_run
-    load = next((each for each in balance.loads if run and each.run == run.name), balance.loads[-1])
+    name = evidence.shown_run.name
+    load = next((each for each in balance.loads if each.run == name), balance.loads[-1])
     return load if len(load.counts) > 1 else max(balance.loads, key=lambda each: len(each.counts))
 
 
