@@ -20,12 +20,13 @@ from precice_lb.report.style import (
     COLOURS,
     GREY,
     HATCHED,
+    WIDTH,
     Bars,
     Panel,
     colour_of,
     marker_of,
+    new_figure,
     one_panel,
-    strips,
     whole_ticks,
 )
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary
@@ -183,18 +184,24 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
     """Draw a strip of ranks for each participant, coloured by how long each is busy."""
-    shares = [(names[each.participant], (busy := _busy(each)) / np.nanmax(busy) * 100) for each in shown]
-    return Chart(
-        "imbalance",
-        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for.",
-        strips(
-            shares,
-            min(95.0, *(float(np.nanmin(share)) for _, share in shares)),
-            xlabel="rank (number)",
-            ylabel="participants",
-            bar="busy time, of the participant's busiest rank (%)",
-        ),
+    shares = [(busy := _busy(each)) / np.nanmax(busy) * 100 for each in shown]
+    look = {"interpolation": "nearest", "cmap": "viridis_r", "vmin": min(95.0, *map(np.nanmin, shares)), "vmax": 100}
+    with new_figure(WIDTH, 0.68 * len(shown) + 0.95) as figure:
+        grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
+        for axes, each, share in zip(grid, shown, shares, strict=True):
+            drawn = axes.imshow(share[None], aspect="auto", extent=(-0.5, len(share) - 0.5, 0, 1), **look)
+            axes.set_title(names[each.participant], loc="left", fontsize=9, parse_math=False)
+            axes.set_yticks([])
+            axes.grid(visible=False)
+            whole_ticks(axes.xaxis, 6)
+        axes.set_xlabel("rank (number)")
+        figure.supylabel("participants", fontsize="medium")
+        label = "busy time, of the participant's busiest rank (%)"
+        figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=label, aspect=40, fraction=0.06)
+    caption = (
+        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for."
     )
+    return Chart("imbalance", caption, figure)
 
 
 def quality_section(evidence: Evidence) -> Iterator[Block]:

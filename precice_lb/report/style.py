@@ -36,7 +36,7 @@ MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linesty
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
-_WIDTH = 4.2
+WIDTH = 4.2
 # What ticks and the label of the vertical axis take beside a legend, in inches.
 _BESIDE = 0.75
 _STYLE: list[Any] = [
@@ -226,7 +226,7 @@ def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
 
 def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -> Figure:
     """Make a figure of panels one below the other, as wide as one, with a common axis and the last one's legend."""
-    with new_figure(_WIDTH, sum(heights)) as figure:
+    with new_figure(WIDTH, sum(heights)) as figure:
         grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
         drawn = [Panel(axes) for axes in grid]
         for panel, each in zip(drawn, draw, strict=True):
@@ -235,25 +235,6 @@ def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -
             panel.axes.set_xlabel("")
             drawn[-1].take(panel)
         figure.set_figheight(sum(heights) + drawn[-1].legend().get_window_extent().height / figure.dpi)
-    return figure
-
-
-def strips(values: Sequence[tuple[str, Array]], lowest: float, *, xlabel: str, ylabel: str, bar: str) -> Figure:
-    """Make a figure of a strip of cells below each name, one below the other, coloured from the lowest value to 100."""
-    with new_figure(_WIDTH, 0.68 * len(values) + 0.95) as figure:
-        grid = figure.subplots(len(values), 1, squeeze=False).ravel()
-        for axes, (name, row) in zip(grid, values, strict=True):
-            place = (-0.5, len(row) - 0.5, 0, 1)
-            drawn = axes.imshow(
-                row[None], aspect="auto", interpolation="nearest", cmap="viridis_r", vmin=lowest, vmax=100, extent=place
-            )
-            axes.set_title(name, loc="left", fontsize=9, parse_math=False)
-            axes.set_yticks([])
-            axes.grid(visible=False)
-            whole_ticks(axes.xaxis, 6)
-        axes.set_xlabel(xlabel)
-        figure.supylabel(ylabel, fontsize="medium")
-        figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
     return figure
 
 

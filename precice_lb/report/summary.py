@@ -54,31 +54,13 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """One coupling iteration, by its number in the window: in how many windows, mean own and wait seconds."""
-
-    iteration: int
-    windows: int
-    compute_seconds: float
-    wait_seconds: float
-
-
-@dataclass(frozen=True)
 class Iterations:
-    """Coupling iterations per window, and each on its own."""
+    """Coupling iterations per window, and each by its number: in how many windows, mean own and wait seconds."""
 
     mean: float
     least: int
     most: int
-    each: tuple[Iteration, ...]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why mapping and wait were not measured and what to set, and of how many ranks."""
-
-    problem: str
-    ranks: int
+    each: list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +87,8 @@ class ParticipantSummary:
     # The coupling backend that ran, and where mapping and wait come from, if not from the backend itself.
     backend: str
     timing_source: str | None
-    timing_problems: tuple[Problem, ...]
+    # Why mapping and wait were not measured and what to set, and of how many ranks.
+    timing_problems: list[dict[str, Any]]
     # Mean wall time, compute time and wait for partners per window; NaN where not measured. Without outliers: windows
     # far from their neighbours, per iteration, put back among them, which `recommend` compares predictions with.
     window_seconds: float
@@ -250,7 +233,7 @@ def _participant(
         windows_with_measured_wait=int(np.isfinite(part.wait_seconds[steady]).sum()),
         backend=str(part.metadata.get("backend", "unknown")),
         timing_source=str(part.metadata.get("timing_source", "")) or None,
-        timing_problems=tuple(Problem(text, ranks) for text, ranks in part.timing_problems.items()),
+        timing_problems=[{"problem": text, "ranks": ranks} for text, ranks in part.timing_problems.items()],
         window_seconds=window,
         window_seconds_without_outliers=_usual(part.window_seconds[steady], iterations),
         compute_seconds=_mean(own),
@@ -264,12 +247,12 @@ def _participant(
             mean=_mean(iterations),
             least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
             most=int(iterations.max(initial=0)),
-            each=tuple(
-                Iteration(number, int(windows), float(compute_seconds), float(wait_seconds))
-                for number, (windows, compute_seconds, wait_seconds) in enumerate(by_iteration, start=1)
+            each=[
+                {"iteration": number, "windows": windows, "compute_seconds": seconds, "wait_seconds": waited}
+                for number, (windows, seconds, waited) in enumerate(by_iteration, start=1)
                 # One that only windows of the warm-up had.
                 if windows
-            ),
+            ],
         ),
         ranks_waiting_in_the_solver=tuple(np.flatnonzero(recorded & ~told).tolist()),
         not_measured=tuple(name for name, quantity in quantities.items() if not quantity.measured),
