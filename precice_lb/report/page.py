@@ -28,7 +28,7 @@ from precice_lb.layout import Layouts, count_text
 from precice_lb.names import visible
 from precice_lb.report import recommendation as view
 from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Table
-from precice_lb.report.chain_view import CHAIN_TITLE, chain_section, chain_title
+from precice_lb.report.chain_view import CHAIN_TITLE, chain_line, chain_section
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.partners import link_charts, partners_blocks, partners_of_split
 from precice_lb.report.render import attempted
@@ -395,7 +395,7 @@ def build_page(evidence: Evidence) -> Page:
     if chain is not None:
         # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
         sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
-        title = chain_title(chain)
+        title = chain_line(chain)
     subtitle = f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}"
     return Page(title, subtitle, tuple(sections))
 
@@ -416,4 +416,4 @@ def chain_page(chain: ChainDocument, problem: str) -> Page:
     """Make a page of a chain of jobs alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
     section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
-    return Page(chain_title(chain), chain.study, (section,))
+    return Page(chain_line(chain), chain.study, (section,))
