@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
 from precice_lb.names import say, with_versions
-from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -193,13 +192,6 @@ def _print_answer(
 def command_line() -> str:
     """Write the command that is running, to be repeated."""
     return shlex.join(["precice-lb", *sys.argv[1:]])
-
-
-def name_report(paths: Sequence[Path]) -> None:
-    """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
-    page, *figures = paths
-    say(f"wrote {plural(len(figures), 'figure')} in {page.parent}")
-    say(f"report: {page}")
 
 
 def name_files(paths: Sequence[Path], format: str = "table") -> None:

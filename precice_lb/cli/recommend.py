@@ -16,14 +16,14 @@ from precice_lb.cli.flow import (
     Output,
     Verbose,
     command_line,
-    name_report,
     show,
 )
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.layout import layout_from
-from precice_lb.names import checked_name, without_versions
+from precice_lb.names import checked_name, say, without_versions
 from precice_lb.plugins import close_match
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
@@ -140,7 +140,9 @@ def report(
         page = chain_page(chain, str(error))
     else:
         page = build_page(dataclasses.replace(evidence, chain=chain))
-    name_report(write_report(page, output))
+    path, *figures = write_report(page, output)
+    say(f"wrote {plural(len(figures), 'figure')} in {output}")
+    say(f"report: {path}")
 
 
 def _evidence(sources: Sequence[Path], given: Case) -> Evidence:

@@ -94,11 +94,10 @@ class Evidence:
         return dict.fromkeys([*self.recommendation.split, *(who for run in self.runs for who in run.participants)])
 
     @cached_property
-    def shown_run(self) -> CoupledRun:
-        """The recorded run whose split is nearest to the recommended one, of repeats that with the median window.
+    def repeats(self) -> list[CoupledRun]:
+        """Recorded runs of the recommended versions with the split that is nearest to the recommended one.
 
-        Of an even number the faster one of the middle; runs without windows after warm-up only where there are no
-        others; of the recommended versions in any case.
+        The fastest first; runs without windows after warm-up only where there are no others.
         """
         split = self.recommendation.split
 
@@ -106,24 +105,18 @@ class Evidence:
             ratios = [run.participants[who].cores / count for who, count in split.items()]
             return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
-        whole = [run for run in self._runs_of_versions if set(run.participants) >= set(split)]
+        versions = self.recommendation.versions
+        whole = [run for run in self.runs if is_of(run.versions, versions) and set(run.participants) >= set(split)]
         judged = [run for run in whole if math.isfinite(_window(run))] or whole
         nearest = min(map(distance, judged), default=0.0)
-        repeats = sorted((run for run in judged if distance(run) == nearest), key=_window)
-        if not repeats:
+        return sorted((run for run in judged if distance(run) == nearest), key=_window)
+
+    @property
+    def shown_run(self) -> CoupledRun:
+        """That with the median window among them, of an even number the faster one of the middle."""
+        if not self.repeats:
             raise Missing(_NO_RUNS)
-        return repeats[(len(repeats) - 1) // 2]
-
-    @cached_property
-    def repeats(self) -> int:
-        """How many recorded runs have the split of the one that is shown."""
-        splits = [{who: part.cores for who, part in run.participants.items()} for run in self._runs_of_versions]
-        return splits.count(splits[self._runs_of_versions.index(self.shown_run)])
-
-    @cached_property
-    def _runs_of_versions(self) -> list[CoupledRun]:
-        """Recorded runs of the recommended versions."""
-        return [run for run in self.runs if is_of(run.versions, self.recommendation.versions)]
+        return self.repeats[(len(self.repeats) - 1) // 2]
 
     @cached_property
     def shown_summary(self) -> RunSummary:
@@ -296,7 +289,7 @@ def launch_section(evidence: Evidence) -> Iterator[Block]:
             yield CodeBlock(path.name, shown.rstrip("\n"))
         return
     layouts = evidence.recommendation.layouts
-    started = evidence.shown_run.participants if evidence.runs else {}
+    started = evidence.shown_run.participants if evidence.repeats else {}
     option: list[str] = []
     lines: list[str] = []
     for who, count in evidence.recommendation.split.items():

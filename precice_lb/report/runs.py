@@ -71,7 +71,7 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
     split = split_of(run, evidence.recommendation.split)
     at_it = all(run.participants[who].cores == count for who, count in evidence.recommendation.split.items())
     where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
-    where += f"; of its {evidence.repeats} runs that with the median window" if evidence.repeats > 1 else ""
+    where += f"; of its {len(evidence.repeats)} runs that with the median window" if len(evidence.repeats) > 1 else ""
     yield Paragraph(f"Measured in run {visible(run.name)} on {split}, {where}.")
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
