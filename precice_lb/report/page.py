@@ -23,6 +23,7 @@ import numpy as np
 
 from precice_lb.calibrate.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
+from precice_lb.dataset.records import mean_known
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.layout import Layouts, count_text
 from precice_lb.names import visible
@@ -131,8 +132,10 @@ class Evidence:
 
 def _window(run: CoupledRun) -> float:
     """Mean seconds of the windows after warm-up, of the participant with the longest; NaN where unknown."""
-    means = [run.time.of(who) * part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
-    return max((float(np.nanmean(each)) if np.isfinite(each).any() else math.nan for each in means), default=math.nan)
+    means = [
+        run.time.of(who) * mean_known(part.window_seconds[run.steady(who)]) for who, part in run.participants.items()
+    ]
+    return max(means, default=math.nan)
 
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:

@@ -59,12 +59,6 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
     return " + ".join(map(str, layouts)) + ("" if any(each.threads > 1 for each in layouts) else " ranks")
 
 
-def _busy(each: ParticipantSummary) -> Array:
-    """Solve, mapping and overhead of each rank, seconds per window; NaN where the solve was not measured."""
-    parts = each.rank_seconds
-    return np.asarray(parts["solve"] + np.nan_to_num(parts["mapping"]) + np.nan_to_num(parts["overhead"]))
-
-
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Show what a typical window consists of, per participant, for its slowest and its fastest rank."""
     run, summary = evidence.shown_run, evidence.shown_summary
@@ -85,12 +79,9 @@ def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
     """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
     unit, groups, used = seconds_unit([each.window_seconds for each in shown]), [], set()
     for each in shown:
-        busy = _busy(each)
-        busy[list(each.ranks_waiting_in_the_solver)] = np.nan
-        told = np.isfinite(busy).sum()
-        if not told:
+        if not (told := np.isfinite(each.busy).sum()):
             continue
-        most, least = int(np.nanargmax(busy)), int(np.nanargmin(busy))
+        most, least = int(np.nanargmax(each.busy)), int(np.nanargmin(each.busy))
         # Who computes second waits first.
         parts = sorted(_PARTS, key="partner_wait".__ne__) if each.participant in second else list(_PARTS)
         bars = []
@@ -184,7 +175,7 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
     """Draw a strip of ranks for each participant, coloured by how long each is busy."""
-    shares = [(busy := _busy(each)) / np.nanmax(busy) * 100 for each in shown]
+    shares = [each.busy / np.nanmax(each.busy) * 100 for each in shown]
     look = {"interpolation": "nearest", "cmap": "viridis_r", "vmin": min(95.0, *map(np.nanmin, shares)), "vmax": 100}
     with new_figure(WIDTH, 0.68 * len(shown) + 0.95) as figure:
         grid = figure.subplots(len(shown), 1, squeeze=False).ravel()

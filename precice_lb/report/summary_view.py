@@ -139,12 +139,8 @@ def _rank_tables(each: ParticipantSummary, who: str, unit: SecondsUnit) -> Itera
     rows, silent = [], frozenset(each.ranks_waiting_in_the_solver)
     for rank in range(each.ranks):
         seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
-        # How much of a silent rank's solve is waiting is not known.
-        busy = math.nan if rank in silent else seconds["solve"] + seconds["mapping"] + seconds["overhead"]
-        if each.imbalance_without_time_in_mpi:
-            busy = float(np.nansum([seconds[name] for name in ("solve", "mapping", "overhead")]) - each.rank_mpi[rank])
         waited = math.nan if rank in silent else seconds["partner_wait"]
-        shares = (percent(value / each.window_seconds) for value in (busy, waited))
+        shares = (percent(value / each.window_seconds) for value in (float(each.busy[rank]), waited))
         rows.append((f"{rank}{'*' if rank in silent else ''}", *map(unit.number, seconds.values()), *shares))
     header = ("rank", f"solve ({unit.symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if silent else ""

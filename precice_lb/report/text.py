@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -124,8 +124,7 @@ def ranks_text(
     split: Mapping[str, int],
     names: Mapping[str, str] | None = None,
     layouts: Mapping[str, Layouts] | None = None,
-    name: Callable[[str], str] = visible,
 ) -> str:
     """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 x 4 threads``."""
     short = names or {}
-    return listed(f"{name(short.get(who, who))} {count_text(who, count, layouts)}" for who, count in split.items())
+    return listed(f"{visible(short.get(who, who))} {count_text(who, count, layouts)}" for who, count in split.items())

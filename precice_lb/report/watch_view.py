@@ -164,7 +164,7 @@ def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str
 
 def _better(better: Rebalance, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
     unit = seconds_unit([better.present_seconds])
-    split = ranks_text(better.split, names, better.layouts, name=str)
+    split = ranks_text(better.split, names, better.layouts)
     basis = f"Judged from {better.basis}."
     warnings = [Paragraph(warning, "warning") for warning in better.warnings]
     if better.split == better.present:
