@@ -11,7 +11,7 @@ import numpy as np
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
-from precice_lb.report.style import GREY, MARK, Panel, colour_of, stacked, whole_ticks
+from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
 from precice_lb.report.text import percent, seconds_unit, short_names
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def _seconds(panel: Panel, chain: ChainDocument) -> None:
             size = 7 if len(segments) <= 20 else 4.5
             middle = [segments[place].start_window + segments[place].windows / 2 for place in marked]
             heights = [windows[place] for place in marked]
-            panel.axes.plot(middle, heights, marker=marker, markersize=size, zorder=5, **MARK)
-            panel.key(text, marker=marker, markersize=7, **MARK)
+            panel.mark(text, middle, heights, marker, size)
     _borders(panel, chain)
     panel.label("Course of the chain", "", f"time per window ({unit.symbol})")
     panel.axes.set_ylim(0, 1.08 * panel.axes.get_ylim()[1])

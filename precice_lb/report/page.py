@@ -280,10 +280,9 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
 
 def launch_section(evidence: Evidence) -> Iterator[Block]:
     """Say how to start the recommended split."""
-    scripts = [] if evidence.launch is None else [evidence.launch / name for name in ("run.sh", "job.sbatch")]
-    if found := [path for path in scripts if path.is_file()]:
+    if (folder := evidence.launch) and (found := [*folder.glob("run.sh"), *folder.glob("job.sbatch")]):
         yield Paragraph(
-            f"{visible(str(evidence.launch))} holds the split ready to use: "
+            f"{visible(str(folder))} holds the split ready to use: "
             "run.sh for this machine or an allocation, job.sbatch for Slurm."
         )
         for path in found:

@@ -31,7 +31,7 @@ GREY = "#5A5A5A"
 GRID = "#E4E4E4"
 HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
-MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none"}
+_MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none"}
 """How what is marked looks, with a marker."""
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
@@ -152,11 +152,11 @@ class Panel:
         (line,) = self.axes.plot(x, y, **style)
         self.name(line, text)
 
-    def mark(self, text: str, x: float, y: float, marker: str = "*") -> None:
-        """Mark a split, the recommended one by a star, and name the mark."""
-        size = 15 if marker == "*" else 7
-        self.axes.plot([x], [y], marker=marker, markersize=size, zorder=6 if marker == "*" else 5, **MARK)
-        self.key(text, marker=marker, markersize=min(size, 11), **MARK)
+    def mark(self, text: str, x: ArrayLike, y: ArrayLike, marker: str = "*", size: float = 7) -> None:
+        """Mark places, the recommended split's by a star, and name the mark."""
+        star = marker == "*"
+        self.axes.plot(x, y, marker=marker, markersize=15 if star else size, zorder=6 if star else 5, **_MARK)
+        self.key(text, marker=marker, markersize=11 if star else 7, **_MARK)
 
     def bars(self, groups: Iterable[Bars], **heading: Any) -> None:
         """Draw groups of horizontal bars below each other."""
