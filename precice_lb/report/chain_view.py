@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def chain_chart(chain: ChainDocument) -> Chart:
         "chain",
         "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
         f"say why a segment has its split, dotted lines where it changed. Below, the {chain.unit} of each participant.",
-        stacked([partial(_seconds, chain=chain), partial(_ranks, chain=chain)], (2.4, 1.5)),
+        stacked([_seconds, _ranks], (2.4, 1.5), chain),
     )
 
 

@@ -49,7 +49,7 @@ def scaling_chart(recommendation: Recommendation) -> Chart:
         "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
         f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
         "stand at the recommended counts.",
-        one_panel(partial(_scaling, recommendation=recommendation), 3.2),
+        one_panel(_scaling, 3.2, recommendation),
     )
 
 
@@ -168,7 +168,7 @@ def landscape_chart(recommendation: Recommendation) -> Chart:
         "landscape",
         "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
         "the measurements leave possible, without the noise from window to window.",
-        one_panel(partial(_landscape, recommendation=recommendation), 3.2),
+        one_panel(_landscape, 3.2, recommendation),
     )
 
 
@@ -211,7 +211,7 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
-    figure = one_panel(partial(_plan, recommendation=recommendation, hours=hours), 3.0)
+    figure = one_panel(_plan, 3.0, recommendation, hours)
     return Chart("cost" if hours else "budget", text, figure)
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -142,11 +142,8 @@ def page_html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawings = {id(chart): _inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
-    sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
-    return environment.get_template("report.html.j2").render(
-        page=page, sections=sections, drawings=drawings, identity=id, is_wide=_is_wide
-    )
+    template = environment.get_template("report.html.j2")
+    return template.render(page=page, groups=_groups, inline_svg=_inline_svg, is_wide=_is_wide)
 
 
 def _shown(value: Any) -> Any:
@@ -166,18 +163,17 @@ def _is_wide(table: Table) -> bool:
     return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
 
 
-def _groups(section: Section) -> Iterator[dict[str, Any]]:
+def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
     """Join neighbouring charts and tables: they stand side by side where there is room."""
-    for beside, blocks in itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table)):
-        yield {"beside": beside, "blocks": list(blocks)}
+    return itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table))
 
 
-def _inline_svg(chart: Chart, number: int) -> str:
+def _inline_svg(chart: Chart) -> str:
     """Render a chart as an SVG element: names are its own, colours follow the page's light or dark."""
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     root = ET.fromstring(chart.svg)
-    prefix = f"f{number}-"
+    prefix = f"{chart.name}-"
     for parent in root.iter():
         for child in list(parent):
             # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.

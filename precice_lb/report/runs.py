@@ -190,9 +190,11 @@ def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, st
         label = "busy time, of the participant's busiest rank (%)"
         figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=label, aspect=40, fraction=0.06)
     caption = (
-        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for."
+        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for"
     )
-    return Chart("imbalance", caption, figure)
+    if any(np.isnan(share).any() for share in shares):
+        caption += "; of blank ones it is not known: they receive no data, and their waiting looks like solve"
+    return Chart("imbalance", f"{caption}.", figure)
 
 
 def quality_section(evidence: Evidence) -> Iterator[Block]:

@@ -219,18 +219,18 @@ class Panel:
         return legend
 
 
-def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
-    """Make a figure of one panel, narrow enough for a telephone."""
-    return stacked([draw], [height])
+def one_panel(draw: Callable[..., None], height: float, *of: Any) -> Figure:
+    """Make a figure of one panel, narrow enough for a telephone, of what the function gets beside it."""
+    return stacked([draw], [height], *of)
 
 
-def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -> Figure:
+def stacked(draw: Sequence[Callable[..., None]], heights: Sequence[float], *of: Any) -> Figure:
     """Make a figure of panels one below the other, as wide as one, with a common axis and the last one's legend."""
     with new_figure(WIDTH, sum(heights)) as figure:
         grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
         drawn = [Panel(axes) for axes in grid]
         for panel, each in zip(drawn, draw, strict=True):
-            each(panel)
+            each(panel, *of)
         for panel in drawn[:-1]:
             panel.axes.set_xlabel("")
             drawn[-1].take(panel)
