@@ -200,16 +200,26 @@ def name_files(paths: Sequence[Path], format: str = "table") -> None:
         say(f"wrote {path}", sys.stderr if format == "json" else sys.stdout)
 
 
+def remembered(directory: Path) -> dict[str, Any]:
+    """Read what was last recommended in a directory; empty where that is not known."""
+    from precice_lb.report.render import JSON_NAME
+
+    try:
+        found = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
+        counts = {"split": {name: int(count) for name, count in found["split"].items()}}
+        words = {key: dict(found.get(key, {})) for key in ("versions", "parameters")}
+        return counts | words | {"total_ranks": int(found.get("total_ranks", 0)), "unit": found.get("budget_unit")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def recommended_split(directory: Path) -> dict[str, int]:
     """Read the split that a campaign recommends, with its versions in the keys: Fluid:gpu."""
     from precice_lb.report.render import JSON_NAME
 
-    path = directory / JSON_NAME
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        split = {str(name): int(count) for name, count in found["split"].items()}
-        return with_versions(split, found.get("versions", {}))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"
-        ) from error
+    if known := remembered(directory):
+        return with_versions(known["split"], known["versions"])
+    raise DataError(
+        f"{directory / JSON_NAME}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or "
+        "give --split"
+    )
