@@ -102,15 +102,18 @@ class Evidence:
         """
         split = self.recommendation.split
 
+        def cores(run: CoupledRun) -> list[int]:
+            return [run.participants[who].cores for who in split]
+
         def distance(run: CoupledRun) -> float:
-            ratios = [run.participants[who].cores / count for who, count in split.items()]
+            ratios = [count / wanted for count, wanted in zip(cores(run), split.values(), strict=True)]
             return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
         versions = self.recommendation.versions
         whole = [run for run in self.runs if is_of(run.versions, versions) and set(run.participants) >= set(split)]
         judged = [run for run in whole if math.isfinite(_window(run))] or whole
-        nearest = min(map(distance, judged), default=0.0)
-        return sorted((run for run in judged if distance(run) == nearest), key=_window)
+        nearest = cores(min(judged, key=distance)) if judged else []
+        return sorted((run for run in judged if cores(run) == nearest), key=_window)
 
     @property
     def shown_run(self) -> CoupledRun:

@@ -51,9 +51,9 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     return short
 
 
-def or_dash(value: float | None, form: str, unit: str = "") -> str:
-    """Write a number as the format says; an unknown one (None or NaN) is a dash."""
-    return "–" if value is None or math.isnan(value) else f"{value:{form}}{unit}"
+def or_dash(value: float, form: str, unit: str = "") -> str:
+    """Write a number as the format says; an unknown one (NaN) is a dash."""
+    return "–" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
 @dataclass(frozen=True)

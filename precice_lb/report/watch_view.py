@@ -10,7 +10,7 @@ from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.guess import guess_label, guess_text
-from precice_lb.report.text import SecondsUnit, listed, or_dash, percent, ranks_text, seconds_unit, short_names
+from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence
@@ -101,9 +101,7 @@ def _facts(snapshot: Snapshot) -> list[Paragraph]:
 def _residuals(each: Convergence) -> Table:
     """Tabulate the residuals of the latest iteration beside their limits."""
     most = "" if each.max_iterations is None else f" of at most {each.max_iterations}"
-    rows = [
-        (visible(r.data), visible(r.mesh), r.kind, or_dash(r.residual, ".2e"), f"{r.limit:.3g}") for r in each.residuals
-    ]
+    rows = [(visible(r.data), visible(r.mesh), r.kind, _number(r.residual), f"{r.limit:.3g}") for r in each.residuals]
     title = f"Convergence of {_coupled(each)}: window {each.window}, iteration {each.iteration}{most}"
     return Table(title, ("data", "mesh", "measure", "residual", "limit"), tuple(rows), text=(0, 1, 2))
 
@@ -141,9 +139,14 @@ def _converging(each: Convergence, *, alone: bool) -> str:
     if each.not_converged:
         parts.append(f"{each.not_converged} of {each.windows} not converged")
     if each.residuals:
-        residuals = ", ".join(f"{visible(r.data)} {or_dash(r.residual, '.2e')}" for r in each.residuals)
+        residuals = ", ".join(f"{visible(r.data)} {_number(r.residual)}" for r in each.residuals)
         parts.append(f"window {each.window} iteration {each.iteration}: {residuals}")
     return ", ".join(parts)
+
+
+def _number(residual: float | None) -> str:
+    """Write a residual, also one that is no number any more."""
+    return "–" if residual is None else f"{residual:.2e}"
 
 
 def _coupled(each: Convergence) -> str:
