@@ -205,10 +205,10 @@ def remembered(directory: Path) -> dict[str, Any]:
     from precice_lb.report.render import JSON_NAME
 
     try:
-        found = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
-        counts = {"split": {name: int(count) for name, count in found["split"].items()}}
-        words = {key: dict(found.get(key, {})) for key in ("versions", "parameters")}
-        return counts | words | {"total_ranks": int(found.get("total_ranks", 0)), "unit": found.get("budget_unit")}
+        kept = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
+        counts = {"split": {name: int(count) for name, count in kept["split"].items()}}
+        words = {key: dict(kept.get(key, {})) for key in ("versions", "parameters")}
+        return counts | words | {"total_ranks": int(kept.get("total_ranks", 0)), "unit": kept.get("budget_unit")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -283,12 +283,12 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
 
 def launch_section(evidence: Evidence) -> Iterator[Block]:
     """Say how to start the recommended split."""
-    if (folder := evidence.launch) and (found := [*folder.glob("run.sh"), *folder.glob("job.sbatch")]):
+    if (folder := evidence.launch) and (scripts := [*folder.glob("run.sh"), *folder.glob("job.sbatch")]):
         yield Paragraph(
             f"{visible(str(folder))} holds the split ready to use: "
             "run.sh for this machine or an allocation, job.sbatch for Slurm."
         )
-        for path in found:
+        for path in scripts:
             text = path.read_text(encoding="utf-8", errors="replace").expandtabs(4)
             shown = "\n".join(map(visible, re.split(r"\r\n|\r|\n", text)))
             yield CodeBlock(path.name, shown.rstrip("\n"))

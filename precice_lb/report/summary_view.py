@@ -232,13 +232,13 @@ def _iterations(found: Iterations) -> str:
     counts = f"{found.most} in each window"
     if found.least < found.most:
         counts = f"mean {found.mean:.2f} per window ({found.least} to {found.most})"
-    told = {int(one["iteration"]): one["compute_seconds"] for one in found.each}
-    told = {number: seconds for number, seconds in told.items() if math.isfinite(seconds)}
-    if not told:
+    known = {int(one["iteration"]): one["compute_seconds"] for one in found.each}
+    known = {number: seconds for number, seconds in known.items() if math.isfinite(seconds)}
+    if not known:
         return f"{counts}; mean compute time of each {_NOT_MEASURED}"
-    unit = seconds_unit(told.values())
-    first = ", ".join(f"#{number} {unit.text(seconds)}" for number, seconds in [*told.items()][:_ITERATIONS_NAMED])
-    return f"{counts}; mean compute time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
+    unit = seconds_unit(known.values())
+    first = ", ".join(f"#{number} {unit.text(seconds)}" for number, seconds in [*known.items()][:_ITERATIONS_NAMED])
+    return f"{counts}; mean compute time: {first}{', …' if len(known) > _ITERATIONS_NAMED else ''}"
 
 
 def _problems(each: ParticipantSummary, most: int = 3) -> str:
