@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from precice_lb.cli.case import Case, measured_by, recommend_case
 from precice_lb.exceptions import DataError
 from precice_lb.names import say, with_versions
-from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import Study
@@ -195,29 +194,32 @@ def command_line() -> str:
     return shlex.join(["precice-lb", *sys.argv[1:]])
 
 
-def name_report(paths: Sequence[Path]) -> None:
-    """Say what a report consists of, with the page to open last; ``paths`` are those of `write_report`."""
-    page, *figures = paths
-    say(f"wrote {plural(len(figures), 'figure')} in {page.parent}")
-    say(f"report: {page}")
-
-
 def name_files(paths: Sequence[Path], format: str = "table") -> None:
     """Say which files were written, one per line; JSON has standard output for itself."""
     for path in paths:
         say(f"wrote {path}", sys.stderr if format == "json" else sys.stdout)
 
 
+def remembered(directory: Path) -> dict[str, Any]:
+    """Read what was last recommended in a directory; empty where that is not known."""
+    from precice_lb.report.render import JSON_NAME
+
+    try:
+        kept = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
+        counts = {"split": {name: int(count) for name, count in kept["split"].items()}}
+        words = {key: dict(kept.get(key, {})) for key in ("versions", "parameters")}
+        return counts | words | {"total_ranks": int(kept.get("total_ranks", 0)), "unit": kept.get("budget_unit")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def recommended_split(directory: Path) -> dict[str, int]:
     """Read the split that a campaign recommends, with its versions in the keys: Fluid:gpu."""
     from precice_lb.report.render import JSON_NAME
 
-    path = directory / JSON_NAME
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        split = {str(name): int(count) for name, count in found["split"].items()}
-        return with_versions(split, found.get("versions", {}))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{path}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or give --split"
-        ) from error
+    if known := remembered(directory):
+        return with_versions(known["split"], known["versions"])
+    raise DataError(
+        f"{directory / JSON_NAME}: expected the recommendation of a campaign, found none: run precice-lb calibrate, or "
+        "give --split"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +15,15 @@ from precice_lb.cli.flow import (
     Output,
     Verbose,
     command_line,
-    name_report,
+    remembered,
     show,
 )
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.layout import layout_from
-from precice_lb.names import checked_name, without_versions
+from precice_lb.names import checked_name, say, without_versions
 from precice_lb.plugins import close_match
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun, Measurements
@@ -140,7 +140,9 @@ def report(
         page = chain_page(chain, str(error))
     else:
         page = build_page(dataclasses.replace(evidence, chain=chain))
-    name_report(write_report(page, output))
+    path, *figures = write_report(page, output)
+    say(f"wrote {plural(len(figures), 'figure')} in {output}")
+    say(f"report: {path}")
 
 
 def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
@@ -149,7 +151,8 @@ def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
     from precice_lb.report.page import Evidence
 
     found = read_measured(sources, given.warmup, runs=True)
-    known = _remembered(sources)
+    known = remembered(sources[0]) if len(sources) == 1 else {}
+    known = known if known.get("unit") == "ranks" else {}
     ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
     recommendation, _ = recommend_case(found, given, ranks, known.get("parameters"))
     target = None if found.asked is None else found.asked.runs.target_regret
@@ -163,20 +166,6 @@ def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
         target_regret=TARGET_REGRET if target is None else target,
     )
-
-
-def _remembered(sources: Sequence[Path]) -> dict[str, Any]:
-    """Return ranks, split and parameters of the last recommendation in a campaign's directory; empty if unknown."""
-    from precice_lb.report.render import JSON_NAME
-
-    if len(sources) != 1:
-        return {}
-    try:
-        found = json.loads((sources[0] / JSON_NAME).read_text(encoding="utf-8"))
-        whole = {"total_ranks": int(found["total_ranks"]), "split": dict(found["split"])}
-        return whole | {"parameters": dict(found["parameters"])} if found["budget_unit"] == "ranks" else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def _most_ranks(runs: Sequence[CoupledRun], measurements: Measurements) -> int:

@@ -93,6 +93,10 @@ class Chart:
         return figure_svg(self.figure)
 
 
+class Missing(Exception):
+    """What a section of a report is made of is not there; the message says what to set."""
+
+
 Block: TypeAlias = Paragraph | Table | DefinitionList | CodeBlock | Chart
 
 

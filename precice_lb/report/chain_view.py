@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
-from precice_lb.report.style import GREY, MARK, Panel, colour_of, stacked, whole_ticks
+from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
 from precice_lb.report.text import percent, seconds_unit, short_names
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def chain_chart(chain: ChainDocument) -> Chart:
         "chain",
         "Window time of each segment (black) and the compute time of every participant in a window of its own; marks "
         f"say why a segment has its split, dotted lines where it changed. Below, the {chain.unit} of each participant.",
-        stacked([partial(_seconds, chain=chain), partial(_ranks, chain=chain)], (2.4, 1.5)),
+        stacked([_seconds, _ranks], (2.4, 1.5), chain),
     )
 
 
@@ -54,8 +52,7 @@ def _seconds(panel: Panel, chain: ChainDocument) -> None:
             size = 7 if len(segments) <= 20 else 4.5
             middle = [segments[place].start_window + segments[place].windows / 2 for place in marked]
             heights = [windows[place] for place in marked]
-            panel.axes.plot(middle, heights, marker=marker, markersize=size, zorder=5, **MARK)
-            panel.key(text, marker=marker, markersize=7, **MARK)
+            panel.mark(text, middle, heights, marker, size)
     _borders(panel, chain)
     panel.label("Course of the chain", "", f"time per window ({unit.symbol})")
     panel.axes.set_ylim(0, 1.08 * panel.axes.get_ylim()[1])
@@ -105,13 +102,8 @@ def _changes(chain: ChainDocument) -> list[int]:
 
 CHAIN_TITLE = "Job chain"
 _NAME_WIDTH = 24
-# Splits so far that are told one by one; earlier ones are counted.
-_TOLD = 5
-
-
-def chain_title(chain: ChainDocument) -> str:
-    """Say in a heading how far a chain is."""
-    return f"{CHAIN_TITLE}: {_how_far(chain)}"
+# Segments that the view of a running one has above it.
+_LATEST = 5
 
 
 def chain_section(chain: ChainDocument) -> Iterator[Block]:
@@ -164,20 +156,21 @@ def _course(chain: ChainDocument) -> str:
     return f"; a window took {unit.text(first)} in the first segment and {unit.text(last)} in the last, {beside}"
 
 
-def segment_table(chain: ChainDocument, names: Mapping[str, str]) -> Table:
-    """Tabulate the segments: splits, windows, their seconds, waiting, and what the border took."""
-    unit = seconds_unit([each.window_seconds for each in chain.segments])
-    border = seconds_unit([each.border_seconds for each in chain.segments], 3)
+def segment_table(chain: ChainDocument, names: Mapping[str, str], latest: int = 0) -> Table:
+    """Tabulate the segments, or the latest: splits, windows, their seconds, waiting, and what the border took."""
+    segments = chain.segments[-latest:]
+    unit = seconds_unit([each.window_seconds for each in segments])
+    border = seconds_unit([each.border_seconds for each in segments], 3)
     rows = [
         {
             "no.": str(each.segment),
-            chain.unit: _counts(each.split, chain),
+            chain.unit: " + ".join(str(each.split[name]) for name in chain.participants),
             "windows": f"{each.start_window + 1}–{each.start_window + each.windows}",
             f"window ({unit.symbol})": unit.number(each.window_seconds),
             "waiting (%)": " + ".join(percent(each.wait_share[n], 0).removesuffix(" %") for n in chain.participants),
             f"border ({border.symbol})": border.number(each.border_seconds),
         }
-        for each in chain.segments
+        for each in segments
     ]
     return Table.of(f"Segments, with {chain.unit} and waiting of {' + '.join(names.values())}", rows)
 
@@ -210,7 +203,7 @@ def chain_progress(chain: ChainDocument) -> list[Block]:
     names = short_names(chain.participants, _NAME_WIDTH)
     blocks: list[Block] = [Paragraph(chain_line(chain), "lead")]
     if chain.segments:
-        blocks.append(Paragraph(f"Splits so far, {chain.unit} of {' + '.join(names.values())}: {_so_far(chain)}."))
+        blocks.append(segment_table(chain, names, _LATEST))
     if chain.next is not None or chain.segments:
         blocks.append(Paragraph(f"S{_decided(chain, names)[1:]}"))
     return [*blocks, *_stopped(chain)]
@@ -223,19 +216,3 @@ def chain_line(chain: ChainDocument) -> str:
         return f"Job chain {end}: {_how_far(chain)}"
     where = f"from window {chain.windows_done + 1} of {chain.total_windows} on"
     return f"Job chain: segment {len(chain.segments) + 1}, {where}"
-
-
-def _so_far(chain: ChainDocument) -> str:
-    """Name the splits one after the other, those of neighbouring segments once, with their last window time."""
-    groups = [list(group) for _, group in groupby(chain.segments, key=lambda each: _counts(each.split, chain))]
-    unit = seconds_unit([each.window_seconds for each in chain.segments])
-    told = []
-    for group in groups[-_TOLD:]:
-        numbers = f"{group[0].segment}" + (f" to {group[-1].segment}" if len(group) > 1 else "")
-        told.append(f"{_counts(group[0].split, chain)} ({numbers}: {unit.text(group[-1].window_seconds)})")
-    earlier = [f"{plural(len(groups) - _TOLD, 'other')} before"] if len(groups) > _TOLD else []
-    return "; ".join([*earlier, *told])
-
-
-def _counts(split: Mapping[str, int], chain: ChainDocument) -> str:
-    return " + ".join(str(split[name]) for name in chain.participants)

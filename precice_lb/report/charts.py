@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,39 +33,13 @@ def _names(recommendation: Recommendation) -> dict[str, str]:
     return short_names(recommendation.split, 16)
 
 
-@dataclass(frozen=True, eq=False)
-class ScalingCurve:
-    """Compute seconds per window of a participant over its ranks."""
-
-    # From the fewest to the most ranks that were measured, are recommended, or in use, shape (k,).
-    ranks: Array
-    seconds: Array
-    # Of the seconds, where the learner has one, shape (k,) each.
-    interval: tuple[Array, Array] | None
-    # Fewest and most ranks that were measured.
-    measured: tuple[float, float]
-
-
-def scaling_curves(recommendation: Recommendation) -> dict[str, ScalingCurve]:
-    """Evaluate the model of each participant over its ranks."""
-    present = recommendation.alternatives.get("present")
-    curves = {}
-    for who, chosen in recommendation.split.items():
-        counts = np.asarray(recommendation.measurements.samples[who], dtype=float)[:, 0]
-        first, last = float(counts.min()), float(counts.max())
-        shown = [first, last, float(chosen), *([float(present.split[who])] if present is not None else [])]
-        ranks = np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
-        interval = _interval(recommendation, who, ranks)
-        curves[who] = ScalingCurve(ranks, recommendation.predicted(who, ranks), interval, (first, last))
-    return curves
-
-
-def _interval(recommendation: Recommendation, who: str, ranks: Array) -> tuple[Array, Array] | None:
-    model = recommendation.models[who]
-    if not hasattr(model, "predict_interval"):
-        return None
-    low, high = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
-    return (np.maximum(low, 0.0), np.asarray(high, dtype=float)) if np.isfinite([low, high]).all() else None
+def _shown_ranks(recommendation: Recommendation, who: str) -> Array:
+    """Ranks from the fewest to the most that were measured, are recommended, or in use."""
+    shown = recommendation.measurements.samples[who][:, 0].astype(float).tolist()
+    shown = [min(shown), max(shown), float(recommendation.split[who])]
+    if (present := recommendation.alternatives.get("present")) is not None:
+        shown.append(float(present.split[who]))
+    return np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
 
 
 def scaling_chart(recommendation: Recommendation) -> Chart:
@@ -76,26 +49,29 @@ def scaling_chart(recommendation: Recommendation) -> Chart:
         "Compute time per window of each participant over its ranks, without waiting: points are measured, curves are "
         f"the models with their {percent(recommendation.level, 0)} intervals, dashed beyond the measurements; stars "
         "stand at the recommended counts.",
-        one_panel(partial(_scaling, recommendation=recommendation), 3.2),
+        one_panel(_scaling, 3.2, recommendation),
     )
 
 
 def _scaling(panel: Panel, recommendation: Recommendation) -> None:
-    names, axes = _names(recommendation), panel.axes
-    curves, samples = scaling_curves(recommendation), recommendation.measurements.samples
+    names, axes, samples = _names(recommendation), panel.axes, recommendation.measurements.samples
+    drawn: list[Array] = []
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present, elsewhere = recommendation.alternatives.get("present"), False
     for index, (who, chosen) in enumerate(recommendation.split.items()):
-        colour, marker, found = colour_of(index), marker_of(index), curves[who]
+        colour, marker, model = colour_of(index), marker_of(index), recommendation.models[who]
         measured, here = np.asarray(samples[who], dtype=float), recommendation.measured_here(who)
         counts, seconds = measured[:, 0], measured[:, 1] * unit.per_second
         elsewhere |= not here.all()
-        ranks, curve = found.ranks, found.seconds * unit.per_second
-        if found.interval is not None:
-            low, high = (edge * unit.per_second for edge in found.interval)
-            axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
+        drawn.append(ranks := _shown_ranks(recommendation, who))
+        curve = recommendation.predicted(who, ranks) * unit.per_second
+        if hasattr(model, "predict_interval"):
+            edges = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
+            if np.isfinite(edges).all():
+                low, high = np.maximum(edges, 0.0) * unit.per_second
+                axes.fill_between(ranks, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(ranks, curve, color=colour, **_DASHED)
-        inside = (ranks >= found.measured[0]) & (ranks <= found.measured[1])
+        inside = (ranks >= counts.min()) & (ranks <= counts.max())
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
         axes.errorbar(
             counts[here], seconds[here], yerr=recommendation.measurements.errors(who)[here] * unit.per_second,
@@ -114,16 +90,15 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
         name = versioned(names, recommendation.versions)[who]
         text = f"{name}: {count_text(who, chosen, recommendation.layouts)}"
         panel.key(text, color=colour, marker=marker, linewidth=1.8)
-    every = [*curves.values()]
     for who, version, other in other_versions(recommendation):
-        every.append(found := scaling_curves(other)[who])
+        drawn.append(ranks := _shown_ranks(other, who))
         text = f"{versioned(names, {who: version})[who]}, not recommended"
         look = {"color": colour_of([*names].index(who)), "linestyle": "-.", "linewidth": 1.0}
-        panel.line(found.ranks, found.seconds * unit.per_second, text, **look)
+        panel.line(ranks, other.predicted(who, ranks) * unit.per_second, text, **look)
     axes.set(xscale="log", yscale="log")
     ylabel = f"compute time per window ({unit.symbol})"
     panel.label("Scaling of each participant", f"{ranks_word(recommendation)} of the participant (count)", ylabel)
-    axes.set_xlim(min(c.ranks[0] for c in every) / 1.15, max(c.ranks[-1] for c in every) * 1.15)
+    axes.set_xlim(min(ranks[0] for ranks in drawn) / 1.15, max(ranks[-1] for ranks in drawn) * 1.15)
     style.plain_log_ticks(axes)
     points: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
     panel.key("measured", **points)
@@ -170,22 +145,11 @@ def comparison_chart(recommendation: Recommendation) -> Chart:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """Window time over the split of all ranks between two participants."""
+def landscape_of(recommendation: Recommendation) -> tuple[Array, Array]:
+    """Evaluate all ways to divide the recommended ranks of two participants, by the curves that were decided on.
 
-    # Of each participant, shape (k,).
-    ranks: dict[str, Array]
-    # Compute seconds per window that the models predict, shape (k,).
-    own: dict[str, Array]
-    # Seconds per window, expected over the drawn curves where the learner draws some, shape (k,).
-    window: Array
-    # Its interval, where known, shape (k,) each.
-    interval: tuple[Array, Array] | None
-
-
-def landscape_of(recommendation: Recommendation) -> Landscape:
-    """Evaluate all ways to divide the recommended ranks of two participants, by the curves that were decided on."""
+    Those of the first participant, shape (k,), and seconds per window by each drawn curve, shape (n, k).
+    """
     expected = recommendation.expected
     first, second = recommendation.split
     total = sum(recommendation.split.values())
@@ -195,13 +159,7 @@ def landscape_of(recommendation: Recommendation) -> Landscape:
     splits = np.column_stack([counts[who] for who in expected.names]).astype(np.int64)
     windows = expected.windows(splits, replay=False)
     usable = (windows < NEVER).all(axis=0)
-    windows, counts = windows[:, usable], {who: grid[usable] for who, grid in counts.items()}
-    own = {who: recommendation.predicted(who, grid) for who, grid in counts.items()}
-    if len(windows) == 1:
-        return Landscape(counts, own, windows[0], None)
-    edge = (1.0 - recommendation.level) / 2.0
-    low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0)
-    return Landscape(counts, own, geometric_mean(windows), (low, high))
+    return ranks[usable], windows[:, usable]
 
 
 def landscape_chart(recommendation: Recommendation) -> Chart:
@@ -210,21 +168,23 @@ def landscape_chart(recommendation: Recommendation) -> Chart:
         "landscape",
         "Window time and compute times if the ranks are divided otherwise; the window time is what is expected of what "
         "the measurements leave possible, without the noise from window to window.",
-        one_panel(partial(_landscape, recommendation=recommendation), 3.2),
+        one_panel(_landscape, 3.2, recommendation),
     )
 
 
 def _landscape(panel: Panel, recommendation: Recommendation) -> None:
-    names, found, axes = _names(recommendation), landscape_of(recommendation), panel.axes
+    names, axes = _names(recommendation), panel.axes
     first, second = recommendation.split
     total, word, best = sum(recommendation.split.values()), ranks_word(recommendation), recommendation.window_seconds
-    ranks, unit = found.ranks[first], seconds_unit([best])
-    panel.line(ranks, found.window * unit.per_second, "window time", color="black", linewidth=2, zorder=3)
-    for index, (who, seconds) in enumerate(found.own.items()):
-        text = f"compute time of {names[who]}"
-        panel.line(ranks, seconds * unit.per_second, text, color=colour_of(index), linewidth=1.2)
-    if found.interval is not None:
-        low, high = (edge * unit.per_second for edge in found.interval)
+    unit, (ranks, windows) = seconds_unit([best]), landscape_of(recommendation)
+    window = geometric_mean(windows)
+    own = [recommendation.predicted(first, ranks), recommendation.predicted(second, total - ranks)]
+    panel.line(ranks, window * unit.per_second, "window time", color="black", linewidth=2, zorder=3)
+    for index, (name, seconds) in enumerate(zip(names.values(), own, strict=True)):
+        panel.line(ranks, seconds * unit.per_second, f"compute time of {name}", color=colour_of(index), linewidth=1.2)
+    if len(windows) > 1:
+        edge = (1.0 - recommendation.level) / 2.0
+        low, high = np.quantile(windows, [edge, 1.0 - edge], axis=0) * unit.per_second
         axes.fill_between(ranks, low, high, color="black", alpha=0.14, linewidth=0)
         panel.shade(f"{100 * recommendation.level:.0f} % interval of the window time", "black")
     # A split of more ranks, where not all were worth giving out, has no place on this axis.
@@ -234,10 +194,10 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
         panel.mark(label(kind), other.split[first], other.window_seconds * unit.per_second, style.MARKS[kind])
     # Towards the edges times grow without bound: show what lies within a few times the optimum, and every mark.
     ceiling = max(3.0 * best, 1.15 * max([best, *(other.window_seconds for other in others.values())]))
-    shown = ranks[found.window <= ceiling]
+    shown = ranks[window <= ceiling]
     axes.set_xlim(max(shown.min() - 0.02 * total, 0.5), min(shown.max() + 0.02 * total, total - 0.5))
     inside = (ranks >= axes.get_xlim()[0]) & (ranks <= axes.get_xlim()[1])
-    floor = max(min(float(times[inside].min()) for times in found.own.values()) / 1.1, best / 6)
+    floor = max(min(float(times[inside].min()) for times in own) / 1.1, best / 6)
     axes.set_yscale("log")
     axes.set_ylim(floor * unit.per_second, 1.05 * ceiling * unit.per_second)
     xlabel = f"{word} of {names[first]} (count)\nthe rest of {total} to {names[second]}"
@@ -251,7 +211,7 @@ def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
     if hours:
         text = "The same splits against what they cost: to the left is cheaper, further down is faster."
-    figure = one_panel(partial(_plan, recommendation=recommendation, hours=hours), 3.0)
+    figure = one_panel(_plan, 3.0, recommendation, hours)
     return Chart("cost" if hours else "budget", text, figure)
 
 

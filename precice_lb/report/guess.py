@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import seconds_unit
+from precice_lb.report.text import or_dash, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.guess.config import Route
@@ -30,7 +29,7 @@ def guess_text(predictors: Sequence[Predictor]) -> str:
     parts = [words, *(f"{visible(each.name)} in {each.windows}, {each.iterations:.3g}" for each in others)]
     cost = sum(each.windows * each.cost_seconds for each in predictors)
     wall = sum(each.windows * each.window_seconds for each in predictors)
-    return "; ".join([*parts, f"cost {_percent(cost / wall)} of the window"])
+    return "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
 
 
 def guess_table(mode: str, predictors: Sequence[Predictor]) -> Table:
@@ -42,19 +41,14 @@ def guess_table(mode: str, predictors: Sequence[Predictor]) -> Table:
             str(each.windows),
             f"{each.iterations:.2f}",
             unit.number(each.cost_seconds),
-            _percent(each.cost_seconds / each.window_seconds),
-            "–" if math.isnan(each.error) else f"{each.error:.3g}",
+            or_dash(100 * each.cost_seconds / each.window_seconds, ".2g", " %"),
+            or_dash(each.error, ".3g"),
         )
         for each in predictors
     ]
     header = ("predictor", "windows", "iterations per window", f"cost ({unit.symbol})", "of the window", "error")
     title = f"{guess_label(mode).capitalize()}: error of the guess over that of the last value (median)"
     return Table(title, header, tuple(rows), (0,))
-
-
-def _percent(share: float) -> str:
-    """Write a small share of one as per cent."""
-    return "–" if math.isnan(share) else f"{100 * share:.2g} %"
 
 
 def guess_blocks(configuration: Configuration) -> list[Block]:

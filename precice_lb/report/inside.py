@@ -20,11 +20,10 @@ from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
 from precice_lb.report.render import write_files
 from precice_lb.report.style import GREY, Panel, colour_of, one_panel
-from precice_lb.report.text import percent, seconds_unit
+from precice_lb.report.text import or_dash, percent, seconds_unit
 
 if TYPE_CHECKING:
     from precice_lb.inside import Balance
-    from precice_lb.inside.loads import FeatureCosts, RankLoad
     from precice_lb.report.page import Evidence
 
 Floats = NDArray[np.float64]
@@ -47,7 +46,7 @@ def costs_table(balance: Balance) -> Table:
     constant = sum(len(load.seconds) for load in balance.loads) * costs.constant
     total = float(np.sum(held)) + constant or math.nan
     rows = [
-        (visible(name), f"{seconds:.4g}", f"{error:.2g}" if math.isfinite(error) else "–", percent(share / total))
+        (visible(name), f"{seconds:.4g}", or_dash(error, ".2g"), percent(share / total))
         for name, seconds, error, share in zip(costs.features, costs.seconds, costs.standard_errors, held, strict=True)
     ]
     if costs.constant:
@@ -62,9 +61,13 @@ def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
     runs += ", …" if len(balance.loads) > _MOST else ""
     yield "busy seconds", f"{balance.basis}; {plural(len(balance.loads), 'run')} ({runs})"
     yield "unexplained", f"{percent(balance.costs.unexplained)} of the busy seconds (root mean square)"
-    now = percent(imbalance(balance.busy(balance.worst)))
-    yield "imbalance now", f"{now}, (max - min)/max{_run_text(balance)}"
-    if (partition := balance.partition) is not None:
+    busy = balance.busy(balance.worst)
+    yield "imbalance now", f"{percent(imbalance(busy))}, (max - min)/max{_run_text(balance)}"
+    if (partition := balance.partition) is None:
+        slowest, mean = float(busy.max()), float(busy.mean())
+        share = percent(1 - mean / slowest, 0)
+        yield "perfect balance", f"{seconds_unit([slowest]).text(mean)} per time window for each rank, {share} less"
+    else:
         seconds, what = balance.now
         unit = seconds_unit([*seconds, *partition.seconds])
         before, after = float(seconds.max()), float(partition.seconds.max())
@@ -131,52 +134,27 @@ def write_inside(balance: Balance, directory: str | Path) -> list[Path]:
 
 def inside_section(evidence: Evidence) -> Iterator[Block]:
     """Show what the time of participants goes to that said what their ranks hold, rank by rank."""
-    for number, name in enumerate(evidence.names, start=1):
-        if any(run.participants[name].rank_counts for run in evidence.runs if name in run.participants):
-            yield from _blocks_of(evidence, name, f"inside-{number}")
+    for number, (name, label) in enumerate(evidence.labels.items(), start=1):
+        if not any(run.participants[name].rank_counts for run in evidence.runs if name in run.participants):
+            continue
+        try:
+            balance = balance_of(loads_of_runs(evidence.runs, name), name)
+        except DataError as error:
+            yield Paragraph(str(error), "missing")
+            continue
+        yield from inside_blocks(balance)
+        if not balance.costs.problem:
+            yield _chart(f"inside-{number}", label, balance)
+            yield Paragraph(
+                "precice-lb inside partitions the mesh by these costs, and precice-lb recommend --set "
+                "recommend.inside=… says how many ranks the participant needs then."
+            )
 
 
-def _blocks_of(evidence: Evidence, name: str, stem: str) -> Iterator[Block]:
-    shown = evidence.names[name]
-    try:
-        balance = balance_of(loads_of_runs(evidence.runs, name), name)
-    except DataError as error:
-        yield Paragraph(str(error), "missing")
-        return
-    yield costs_table(balance)
-    costs = balance.costs
-    if costs.problem:
-        yield Paragraph(f"{shown}: {costs.problem}", "warning")
-        return
-    load = _shown(evidence, balance)
-    # Of each rank by feature, and at last those of no feature, shape (ranks, features + 1).
-    parts = seconds_by_feature(costs, load)
-    parts = np.column_stack([parts, np.full(len(parts), costs.constant)])
-    seconds = parts.sum(axis=1)
-    if len(seconds) < 2:
-        return
-    yield _chart(stem, evidence.labels[name], load, costs, parts)
-    slowest, mean = float(seconds.max()), float(seconds.mean())
-    unit, rank = seconds_unit([slowest]), int(np.argmax(seconds))
-    most = [*map(visible, costs.features), "what belongs to no feature"][int(np.argmax(parts[rank]))]
-    yield Paragraph(
-        f"By these costs ({balance.basis}), the slowest of {plural(len(seconds), 'rank')} of {shown} takes "
-        f"{unit.text(slowest)} per time window in run {visible(load.run)}, and would take {unit.text(mean)} in perfect "
-        f"balance, {percent(1 - mean / slowest, 0)} less. It is rank {rank}, which spends most on {most}. precice-lb "
-        "inside partitions the mesh by these costs, and precice-lb recommend --set recommend.inside=… says how many "
-        "ranks the participant needs then."
-    )
-
-
-def _shown(evidence: Evidence, balance: Balance) -> RankLoad:
-    """Choose the run that the report shows, or one on more ranks where that is on one."""
-    run = evidence.shown_run
-    load = next((each for each in balance.loads if run and each.run == run.name), balance.loads[-1])
-    return load if len(load.counts) > 1 else max(balance.loads, key=lambda each: len(each.counts))
-
-
-def _chart(stem: str, name: str, load: RankLoad, costs: FeatureCosts, parts: Floats) -> Chart:
+def _chart(stem: str, name: str, balance: Balance) -> Chart:
     """Draw the ranks side by side, the busiest first, each with what its time goes to."""
+    costs, load = balance.costs, balance.worst
+    parts = np.column_stack([seconds_by_feature(costs, load), np.full(len(load.counts), costs.constant)])
     order = np.argsort(-parts.sum(axis=1), kind="stable")
     unit = seconds_unit([float(parts.sum(axis=1).max())])
     features = dict(zip([*map(visible, costs.features), "belongs to no feature"], parts[order].T, strict=True))

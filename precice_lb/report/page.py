@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precice_lb.calibrate.worth import TARGET_REGRET, Prospects, next_runs
-from precice_lb.check import CheckResult, check_runs
 from precice_lb.dataset.measurements import is_of
+from precice_lb.dataset.records import mean_known
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.layout import Layouts, count_text
 from precice_lb.names import visible
 from precice_lb.report import recommendation as view
-from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Page, Paragraph, Section, Table
-from precice_lb.report.chain_view import CHAIN_TITLE, chain_section, chain_title
+from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Table
+from precice_lb.report.chain_view import CHAIN_TITLE, chain_line, chain_section
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.partners import link_charts, partners_blocks, partners_of_split
 from precice_lb.report.render import attempted
@@ -45,6 +45,14 @@ if TYPE_CHECKING:
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib", "h5py")
 # Hosts, runs and files beyond these are counted, not named.
 _NAMED = 6
+_NO_RUNS = (
+    "No recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
+    "precice-lb import, and give its stores as a source."
+)
+_NO_PLAN = (
+    "Other budgets and splits near the recommended one were not looked at: precice-lb report does, where a model "
+    "predicts them, and in Python recommend(…, within=0.05)."
+)
 # Received meshes whose partners are drawn.
 _DRAWN = 4
 
@@ -74,63 +82,63 @@ class Evidence:
     @cached_property
     def names(self) -> dict[str, str]:
         """How to write each participant's name in tables: in one line, long ones without their middle."""
-        return short_names(self.recommendation.split, 40)
+        return short_names(self._participants, 40)
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """How to write it in figures, where there is less room."""
-        return short_names(self.recommendation.split, 16)
+        return short_names(self._participants, 16)
+
+    @property
+    def _participants(self) -> dict[str, None]:
+        """Names, those of the split first."""
+        return dict.fromkeys([*self.recommendation.split, *(who for run in self.runs for who in run.participants)])
 
     @cached_property
-    def shown_run(self) -> CoupledRun | None:
-        """The recorded run whose split is nearest to the recommended one, of repeats that with the median window.
+    def repeats(self) -> list[CoupledRun]:
+        """Recorded runs of the recommended versions with the split that is nearest to the recommended one.
 
-        Of an even number the faster one of the middle; runs without windows after warm-up only where there are no
-        others; of the recommended versions in any case.
+        The fastest first; runs without windows after warm-up only where there are no others.
         """
         split = self.recommendation.split
 
+        def cores(run: CoupledRun) -> list[int]:
+            return [run.participants[who].cores for who in split]
+
         def distance(run: CoupledRun) -> float:
-            ratios = [run.participants[who].cores / count for who, count in split.items()]
+            ratios = [count / wanted for count, wanted in zip(cores(run), split.values(), strict=True)]
             return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
-        whole = [run for run in self._runs_of_versions if set(run.participants) >= set(split)]
+        versions = self.recommendation.versions
+        whole = [run for run in self.runs if is_of(run.versions, versions) and set(run.participants) >= set(split)]
         judged = [run for run in whole if math.isfinite(_window(run))] or whole
-        nearest = min(map(distance, judged), default=0.0)
-        repeats = sorted((run for run in judged if distance(run) == nearest), key=_window)
-        return repeats[(len(repeats) - 1) // 2] if repeats else None
+        nearest = cores(min(judged, key=distance)) if judged else []
+        return sorted((run for run in judged if cores(run) == nearest), key=_window)
+
+    @property
+    def shown_run(self) -> CoupledRun:
+        """That with the median window among them, of an even number the faster one of the middle."""
+        if not self.repeats:
+            raise Missing(_NO_RUNS)
+        return self.repeats[(len(self.repeats) - 1) // 2]
 
     @cached_property
-    def repeats(self) -> int:
-        """How many recorded runs have the split of the one that is shown."""
-        splits = [{who: part.cores for who, part in run.participants.items()} for run in self._runs_of_versions]
-        return 0 if self.shown_run is None else splits.count(splits[self._runs_of_versions.index(self.shown_run)])
-
-    @cached_property
-    def _runs_of_versions(self) -> list[CoupledRun]:
-        """Recorded runs of the recommended versions."""
-        return [run for run in self.runs if is_of(run.versions, self.recommendation.versions)]
-
-    @cached_property
-    def shown_summary(self) -> RunSummary | None:
+    def shown_summary(self) -> RunSummary:
         """What that run spent its time on."""
-        return None if self.shown_run is None else summarise([self.shown_run])[0]
+        return summarise([self.shown_run])[0]
 
     @cached_property
     def prospects(self) -> Prospects:
         """What further runs are worth."""
         return next_runs(self.recommendation, self.target_regret)
 
-    @cached_property
-    def checked(self) -> CheckResult | None:
-        """Whether the recorded runs are fit to learn from."""
-        return check_runs(self.runs) if self.runs else None
-
 
 def _window(run: CoupledRun) -> float:
     """Mean seconds of the windows after warm-up, of the participant with the longest; NaN where unknown."""
-    means = [run.time.of(who) * part.window_seconds[run.steady(who)] for who, part in run.participants.items()]
-    return max((float(np.nanmean(each)) if np.isfinite(each).any() else math.nan for each in means), default=math.nan)
+    means = [
+        run.time.of(who) * mean_known(part.window_seconds[run.steady(who)]) for who, part in run.participants.items()
+    ]
+    return max(means, default=math.nan)
 
 
 def recommendation_section(evidence: Evidence) -> Iterator[Block]:
@@ -175,9 +183,9 @@ def comparison_section(evidence: Evidence) -> Iterator[Block]:
         "waits. A better split turns waiting into work."
     )
     yield view.comparison_table(recommendation)
-    option = ",".join(f"{label}=…" for label in evidence.labels.values())
+    option = ",".join(f"{evidence.labels[who]}=…" for who in recommendation.split)
     unknowns = recommendation.measurements.degrees_of_freedom
-    known = all(unknowns.get(who, 0.0) > 0 for who in evidence.names)
+    known = all(unknowns.get(who, 0.0) > 0 for who in recommendation.split)
     missing = []
     if "present" not in recommendation.alternatives:
         missing.append(f"the split in use (--present {option})")
@@ -200,21 +208,18 @@ def landscape_section(evidence: Evidence) -> Iterator[Block]:
     """Show the window time over the split: a curve for two participants, and the splits near the recommended one."""
     recommendation = evidence.recommendation
     shown: list[Block] = [CHARTS["landscape"](recommendation)] if len(recommendation.split) == 2 else []
-    if shown := [*shown, *view.near_tables(recommendation)]:
-        yield Paragraph("How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.")
-        yield from shown
-    else:
-        text = "where a model predicts it, by precice-lb report and in Python by recommend(…, within=0.05)."
-        yield Paragraph(f"Splits near the recommended one are listed {text}", "missing")
+    shown += view.near_tables(recommendation)
+    if not shown:
+        raise Missing(_NO_PLAN)
+    yield Paragraph("How much is lost by a rank more here and a rank less there? A flat valley forgives rounding.")
+    yield from shown
 
 
 def budget_section(evidence: Evidence) -> Iterator[Block]:
     """Show window time against core-hours over all budgets."""
     recommendation = evidence.recommendation
     if recommendation.plan is None:
-        text = "Other budgets were not looked at: precice-lb report does, and in Python recommend(…, within=0.05)."
-        yield Paragraph(text, "missing")
-        return
+        raise Missing(_NO_PLAN)
     yield from (CHARTS["budget"](recommendation), CHARTS["cost"](recommendation))
     yield from view.tradeoff_tables(recommendation)
 
@@ -224,16 +229,13 @@ def partners_section(evidence: Evidence) -> Iterator[Block]:
     try:
         report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
     except PreciceLBError as error:
-        yield Paragraph(f"Not reported: {error}.", "missing")
-        return
+        raise Missing(f"Not reported: {error}.") from error
     if report is None:
-        text = (
+        raise Missing(
             "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
             "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
             "participants, and name that directory to precice-lb partners."
         )
-        yield Paragraph(text, "missing")
-        return
     for number, found in enumerate(report.links[:_DRAWN], start=1):
         yield from link_charts(found, f"partners-{number}")
     yield from partners_blocks(report)
@@ -262,12 +264,10 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether another run is worth it, and which."""
     recommendation = evidence.recommendation
     if not (text := next_text(evidence)):
-        text = (
+        raise Missing(
             f"What another run is worth is not known: {recommendation.learner} draws no curves. "
             "Recommend with another learner, such as bayes, to learn which run would tell most."
         )
-        yield Paragraph(text, "missing")
-        return
     yield Paragraph(text)
     rows = [
         {
@@ -283,24 +283,24 @@ def next_section(evidence: Evidence) -> Iterator[Block]:
 
 def launch_section(evidence: Evidence) -> Iterator[Block]:
     """Say how to start the recommended split."""
-    scripts = [] if evidence.launch is None else [evidence.launch / name for name in ("run.sh", "job.sbatch")]
-    if found := [path for path in scripts if path.is_file()]:
+    if (folder := evidence.launch) and (scripts := [*folder.glob("run.sh"), *folder.glob("job.sbatch")]):
         yield Paragraph(
-            f"{visible(str(evidence.launch))} holds the split ready to use: "
+            f"{visible(str(folder))} holds the split ready to use: "
             "run.sh for this machine or an allocation, job.sbatch for Slurm."
         )
-        for path in found:
+        for path in scripts:
             text = path.read_text(encoding="utf-8", errors="replace").expandtabs(4)
             shown = "\n".join(map(visible, re.split(r"\r\n|\r|\n", text)))
             yield CodeBlock(path.name, shown.rstrip("\n"))
         return
-    layouts, run = evidence.recommendation.layouts, evidence.shown_run
+    layouts = evidence.recommendation.layouts
+    started = evidence.shown_run.participants if evidence.repeats else {}
     option: list[str] = []
     lines: list[str] = []
     for who, count in evidence.recommendation.split.items():
         layout = layouts.get(who, Layouts()).of(count)
         option.append(f"{who}={f'{layout.ranks}x{layout.threads}' if who in layouts else count}")
-        command = "" if run is None else str(run.participants[who].metadata.get("command", ""))
+        command = str(started[who].metadata.get("command", "")) if who in started else ""
         start = f"mpiexec -n {layout.ranks} {visible(command or shlex.quote(f'<solver of {evidence.names[who]}>'))} &"
         lines.append(f"OMP_NUM_THREADS={layout.threads} {start}" if who in layouts else start)
     yield Paragraph(
@@ -393,13 +393,19 @@ def build_page(evidence: Evidence) -> Page:
     if chain is not None:
         # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
         sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
-        title = chain_title(chain)
+        title = chain_line(chain)
     subtitle = f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}"
     return Page(title, subtitle, tuple(sections))
 
 
 def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> Section:
-    blocks = attempted(f"the report's section {name!r}", lambda: tuple(make(evidence)))
+    def made() -> tuple[Block, ...]:
+        try:
+            return tuple(make(evidence))
+        except Missing as missing:
+            return (Paragraph(str(missing), "missing"),)
+
+    blocks = attempted(f"the report's section {name!r}", made)
     text = "This section could not be made; the command that wrote the report says why."
     return Section(name, title, blocks or (Paragraph(text, "missing"),))
 
@@ -408,4 +414,4 @@ def chain_page(chain: ChainDocument, problem: str) -> Page:
     """Make a page of a chain of jobs alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
     section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
-    return Page(chain_title(chain), chain.study, (section,))
+    return Page(chain_line(chain), chain.study, (section,))

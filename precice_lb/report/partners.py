@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,12 +39,12 @@ def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
             f"{stem}-pairs",
             f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
             "connection, coloured ones exchange data.",
-            one_panel(partial(_matrix, found=found), 3.8),
+            one_panel(_matrix, 3.8, found),
         ),
         Chart(
             f"{stem}-counts",
             "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
-            one_panel(partial(_histogram, found=found), 2.8),
+            one_panel(_histogram, 2.8, found),
         ),
     ]
 
@@ -255,12 +254,12 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
 
 def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes."""
-    return attempted("the report of partner ranks", lambda: _write_beside(sources, split, directory)) or []
 
+    def write() -> list[Path]:
+        report = partners_of_split(sources, split)
+        return [] if report is None else write_partners(report, directory)
 
-def _write_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
-    report = partners_of_split(sources, split)
-    return [] if report is None else write_partners(report, directory)
+    return attempted("the report of partner ranks", write) or []
 
 
 def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -> PartnersReport | None:

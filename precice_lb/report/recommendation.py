@@ -345,11 +345,8 @@ def other_versions(recommendation: Recommendation) -> Iterator[tuple[str, str, R
 
 def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """List what the recommendation rests on, as (key, text) pairs."""
-    if recommendation.parameters:
-        yield "case", parameters_text(recommendation.parameters)
     yield "coupling", recommendation.schedule
     yield "budget", _budget(recommendation)
-    yield "load imbalance", f"{percent(recommendation.imbalance)} between the participants"
     yield "learner", recommendation.learner
     shown = versioned(names, recommendation.versions)
     for who in recommendation.split:

@@ -10,14 +10,14 @@ import os
 import re
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -102,36 +102,31 @@ class CampaignProgress:
     """Shows the events of a campaign; use it as a context manager and give it as ``report``."""
 
     def __init__(self, console: Console) -> None:
+        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        text = TextColumn("{task.description}", markup=False)
         self._console = console
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._bar = Progress(text, *columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("runs", visible=False)
 
     def __enter__(self) -> CampaignProgress:
-        if self._console.is_terminal:
-            columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-            text = TextColumn("{task.description}", markup=False)
-            self._progress = Progress(text, *columns, console=self._console, transient=True)
-            self._progress.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._bar.live.stop()
 
     def __call__(self, event: Event) -> None:
         """Show one event of the campaign: of runs that end well, the bar and ``campaign.log`` tell."""
         in_bar = ("run started", "run finished")
-        if event.notable or event.kind not in (in_bar if self._progress is not None else in_bar[1:]):
+        if event.notable or event.kind not in (in_bar[1:] if self._bar.disable else in_bar):
             self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
-        if self._progress is None:
-            return
         if event.kind == "started":
-            self._task = self._progress.add_task("runs", total=event.total, completed=event.number)
-        elif self._task is not None and event.kind == "run started" and event.run is not None:
-            split = " + ".join(str(count) for count in event.run.split.values())
-            self._progress.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
-        elif self._task is not None and event.kind == "run finished":
-            self._progress.update(self._task, completed=event.number, description=event.budget)
+            self._bar.update(self._task, total=event.total, completed=event.number, visible=True)
+        elif event.kind == "run started" and event.run is not None:
+            split = " + ".join(map(str, event.run.split.values()))
+            self._bar.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
+        elif event.kind == "run finished":
+            self._bar.update(self._task, completed=event.number, description=event.budget)
 
 
 def page_html(page: Page) -> str:
@@ -147,11 +142,8 @@ def page_html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawings = {id(chart): _inline_svg(chart, number) for number, chart in enumerate(page.charts, start=1)}
-    sections = [{"section": section, "groups": list(_groups(section))} for section in page.sections]
-    return environment.get_template("report.html.j2").render(
-        page=page, sections=sections, drawings=drawings, identity=id, is_wide=_is_wide
-    )
+    template = environment.get_template("report.html.j2")
+    return template.render(page=page, groups=_groups, inline_svg=_inline_svg, is_wide=_is_wide)
 
 
 def _shown(value: Any) -> Any:
@@ -171,18 +163,17 @@ def _is_wide(table: Table) -> bool:
     return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
 
 
-def _groups(section: Section) -> Iterator[dict[str, Any]]:
+def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
     """Join neighbouring charts and tables: they stand side by side where there is room."""
-    for beside, blocks in itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table)):
-        yield {"beside": beside, "blocks": list(blocks)}
+    return itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table))
 
 
-def _inline_svg(chart: Chart, number: int) -> str:
+def _inline_svg(chart: Chart) -> str:
     """Render a chart as an SVG element: names are its own, colours follow the page's light or dark."""
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     root = ET.fromstring(chart.svg)
-    prefix = f"f{number}-"
+    prefix = f"{chart.name}-"
     for parent in root.iter():
         for child in list(parent):
             # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.

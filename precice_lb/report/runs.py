@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.check import check_runs
 from precice_lb.dataset.runs import roles_of
 from precice_lb.names import visible
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, Paragraph, Table
+from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
 from precice_lb.report.guess import guess_table
 from precice_lb.report.inside import inside_section
 from precice_lb.report.style import (
     COLOURS,
     GREY,
     HATCHED,
+    WIDTH,
     Bars,
     Panel,
     colour_of,
     marker_of,
+    new_figure,
     one_panel,
-    strips,
     whole_ticks,
 )
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary
 from precice_lb.report.summary_view import run_blocks
-from precice_lb.report.text import percent, seconds_unit, short_names
+from precice_lb.report.text import or_dash, percent, seconds_unit, short_names
 
 if TYPE_CHECKING:
     from precice_lb.check import CheckResult, FindingGroup
@@ -47,12 +49,6 @@ _PARTS: dict[str, dict[str, Any]] = {
 }
 # Ranks that differ by more than this share are worth a word.
 _WORTH_A_WORD = 0.2
-NO_RUNS = Paragraph(
-    "No recorded run is among the sources: record one with precice-lb run, or import preCICE's profiling files with "
-    "precice-lb import, and give its stores as a source.",
-    "missing",
-)
-"""What stands in place of all that recorded runs would say."""
 # Windows of a chart at most; more are averaged in groups.
 _MOST_POINTS = 400
 
@@ -63,46 +59,29 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
     return " + ".join(map(str, layouts)) + ("" if any(each.threads > 1 for each in layouts) else " ranks")
 
 
-def _label(names: Mapping[str, str], who: str) -> str:
-    return names.get(who, visible(who)[:16])
-
-
-def _busy(each: ParticipantSummary) -> Array:
-    """Solve, mapping and overhead of each rank, seconds per window; NaN where the solve was not measured."""
-    parts = each.rank_seconds
-    return np.asarray(parts["solve"] + np.nan_to_num(parts["mapping"]) + np.nan_to_num(parts["overhead"]))
-
-
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Show what a typical window consists of, per participant, for its slowest and its fastest rank."""
     run, summary = evidence.shown_run, evidence.shown_summary
-    if run is None or summary is None:
-        yield NO_RUNS
-        return
     split = split_of(run, evidence.recommendation.split)
     at_it = all(run.participants[who].cores == count for who, count in evidence.recommendation.split.items())
     where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
-    where += f"; of its {evidence.repeats} runs that with the median window" if evidence.repeats > 1 else ""
+    where += f"; of its {len(evidence.repeats)} runs that with the median window" if len(evidence.repeats) > 1 else ""
     yield Paragraph(f"Measured in run {visible(run.name)} on {split}, {where}.")
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
         yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second or frozenset())
     else:
         yield Paragraph("Times of ranks were not measured; the table below says why and what to set.", "missing")
-    names = {each.participant: visible(each.participant) for each in summary.participants} | evidence.names
-    yield from run_blocks(summary, names)
+    yield from run_blocks(summary, evidence.names)
 
 
 def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str], second: Collection[str]) -> Chart:
     """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
     unit, groups, used = seconds_unit([each.window_seconds for each in shown]), [], set()
     for each in shown:
-        busy = _busy(each)
-        busy[list(each.ranks_waiting_in_the_solver)] = np.nan
-        told = np.isfinite(busy).sum()
-        if not told:
+        if not (told := np.isfinite(each.busy).sum()):
             continue
-        most, least = int(np.nanargmax(busy)), int(np.nanargmin(busy))
+        most, least = int(np.nanargmax(each.busy)), int(np.nanargmin(each.busy))
         # Who computes second waits first.
         parts = sorted(_PARTS, key="partner_wait".__ne__) if each.participant in second else list(_PARTS)
         bars = []
@@ -111,7 +90,7 @@ def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
             used |= {part for part, value in seconds.items() if math.isfinite(value)}
             shapes = [(value * unit.per_second, _PARTS[part]) for part, value in seconds.items() if value > 0]
             bars.append((f"{word} {rank}", shapes))
-        groups.append(Bars(f"{_label(names, each.participant)}, {each.layout.words}", bars))
+        groups.append(Bars(f"{names[each.participant]}, {each.layout.words}", bars))
 
     def draw(panel: Panel) -> None:
         panel.bars(groups, weight="bold")
@@ -132,15 +111,12 @@ def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
 def iterations_section(evidence: Evidence) -> Iterator[Block]:
     """Show the coupling iterations of each window."""
     run = evidence.shown_run
-    if run is None:
-        yield NO_RUNS
-        return
     most = max((int(part.iterations.max(initial=0)) for part in run.participants.values()), default=0)
     if most <= 1:
         yield Paragraph("The coupling is explicit: every time window takes one iteration.")
         return
     means = (
-        f"{evidence.names.get(who, visible(who))} {float(np.mean(part.iterations[run.steady(who)])):.2f}"
+        f"{evidence.names[who]} {float(np.mean(part.iterations[run.steady(who)])):.2f}"
         for who, part in run.participants.items()
         if run.steady(who).any()
     )
@@ -158,7 +134,7 @@ def _iterations_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
             # Who iterates together has the same line: the later ones are drawn thinner.
             width = 1.2 + 1.2 * (len(run.participants) - 1 - index)
             style = {"drawstyle": "steps-mid", "color": colour_of(index), "linewidth": width}
-            panel.line(part.windows, part.iterations, _label(names, who), **style)
+            panel.line(part.windows, part.iterations, names[who], **style)
         _over_windows(panel, run, "Coupling iterations per time window", "coupling iterations (count)")
         whole_ticks(panel.axes.yaxis, 7)
 
@@ -177,24 +153,21 @@ def _over_windows(panel: Panel, run: CoupledRun, title: str, ylabel: str) -> Non
 
 def imbalance_section(evidence: Evidence) -> Iterator[Block]:
     """Show which ranks of a participant work longer than others."""
-    summary = evidence.shown_summary
-    if summary is None:
-        yield NO_RUNS
-        return
     several = [
-        each for each in summary.participants if each.ranks > 1 and np.isfinite(each.rank_seconds["solve"]).any()
+        each
+        for each in evidence.shown_summary.participants
+        if each.ranks > 1 and np.isfinite(each.rank_seconds["solve"]).any()
     ]
     if not several:
-        text = "No participant of the shown run has times of more than one rank, so that there is nothing to compare."
-        yield Paragraph(text, "missing")
-        return
+        raise Missing(
+            "No participant of the shown run has times of more than one rank, so there is nothing to compare."
+        )
     yield _imbalance_chart(several, evidence.labels)
     worst = max(several, key=lambda each: -1.0 if math.isnan(each.imbalance) else each.imbalance)
     if worst.imbalance > _WORTH_A_WORD:
-        name = evidence.names.get(worst.participant, visible(worst.participant))
         text = (
-            f"Ranks of {name} differ by {100 * worst.imbalance:.0f} % of the busiest: more ranks do not help there as "
-            "long as its mesh is not partitioned more evenly."
+            f"Ranks of {evidence.names[worst.participant]} differ by {percent(worst.imbalance, 0)} of the "
+            "busiest: more ranks do not help there as long as its mesh is not partitioned more evenly."
         )
         yield Paragraph(text, "warning")
     yield from inside_section(evidence)
@@ -202,31 +175,35 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
     """Draw a strip of ranks for each participant, coloured by how long each is busy."""
-    shares = [(_label(names, each.participant), (busy := _busy(each)) / np.nanmax(busy) * 100) for each in shown]
-    return Chart(
-        "imbalance",
-        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for.",
-        strips(
-            shares,
-            min(95.0, *(float(np.nanmin(share)) for _, share in shares)),
-            xlabel="rank (number)",
-            ylabel="participants",
-            bar="busy time, of the participant's busiest rank (%)",
-        ),
+    shares = [each.busy / np.nanmax(each.busy) * 100 for each in shown]
+    look = {"interpolation": "nearest", "cmap": "viridis_r", "vmin": min(95.0, *map(np.nanmin, shares)), "vmax": 100}
+    with new_figure(WIDTH, 0.68 * len(shown) + 0.95) as figure:
+        grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
+        for axes, each, share in zip(grid, shown, shares, strict=True):
+            drawn = axes.imshow(share[None], aspect="auto", extent=(-0.5, len(share) - 0.5, 0, 1), **look)
+            axes.set_title(names[each.participant], loc="left", fontsize=9, parse_math=False)
+            axes.set_yticks([])
+            axes.grid(visible=False)
+            whole_ticks(axes.xaxis, 6)
+        axes.set_xlabel("rank (number)")
+        figure.supylabel("participants", fontsize="medium")
+        label = "busy time, of the participant's busiest rank (%)"
+        figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=label, aspect=40, fraction=0.06)
+    caption = (
+        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for"
     )
+    if any(np.isnan(share).any() for share in shares):
+        caption += "; of blank ones it is not known: they receive no data, and their waiting looks like solve"
+    return Chart("imbalance", f"{caption}.", figure)
 
 
 def quality_section(evidence: Evidence) -> Iterator[Block]:
     """Say whether the recorded runs are fit to learn from."""
-    checked, run = evidence.checked, evidence.shown_run
-    if checked is None or run is None:
-        yield Paragraph(f"Warm-up, drift and outliers are not known. {NO_RUNS.text}", "missing")
-        return
+    run, checked = evidence.shown_run, check_runs(evidence.runs)
     yield from finding_blocks(checked)
     if any(part.compute_measured for part in run.participants.values()):
         yield windows_chart(run, evidence.labels)
-    runs = short_names(dict.fromkeys(health.run for health in checked.healths), 40)
-    yield from health_blocks(checked, runs, evidence.names)
+    yield from health_blocks(checked)
 
 
 def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
@@ -239,7 +216,7 @@ def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
             if who in known:
                 x, y = _thinned(known[who].windows), _thinned(known[who].compute_seconds) * unit.per_second
                 style = {"color": colour_of(index), "marker": marker_of(index), "markersize": 3, "linewidth": 1}
-                panel.line(x, y, _label(names, who), **style)
+                panel.line(x, y, names[who], **style)
         _over_windows(panel, run, "Compute time in every window", f"compute time per window ({unit.symbol})")
 
     caption = (
@@ -258,24 +235,23 @@ def check_blocks(result: CheckResult) -> list[Block]:
     return [*health_blocks(result), *finding_blocks(result)]
 
 
-def health_blocks(
-    result: CheckResult, runs: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None
-) -> list[Block]:
-    """Tabulate what the windows of each run say of its participants; names may be shortened."""
+def health_blocks(result: CheckResult) -> list[Block]:
+    """Tabulate what the windows of each run say of its participants."""
+    runs, names = (short_names({getattr(each, key) for each in result.healths}, 40) for key in ("run", "participant"))
     unit = seconds_unit(each.seconds for each in result.healths if math.isfinite(each.seconds))
     rows = [
         {
-            "run": (runs or {}).get(each.run, each.run),
-            "participant": (names or {}).get(each.participant, each.participant),
+            "run": runs[each.run],
+            "participant": names[each.participant],
             "ranks": each.ranks_text,
             "windows": str(each.windows),
             "warm-up": f"{each.warmup_found} ({each.warmup_left_out} left out)",
-            f"median compute ({unit.symbol})": _known(each.seconds, unit.number),
-            "iterations": _known(each.iterations, "{:.2f}".format),
+            f"median compute ({unit.symbol})": unit.number(each.seconds),
+            "iterations": or_dash(each.iterations, ".2f"),
             "drift": each.drift_text,
             "outliers": str(each.outliers),
-            "spread": _known(each.deviation, percent),
-            "error": _known(each.error, percent),
+            "spread": percent(each.deviation),
+            "error": percent(each.error),
         }
         for each in result.healths
     ]
@@ -293,10 +269,6 @@ def health_blocks(
     if negligible:
         blocks.append(Paragraph(f"not judged, with less than 1 % of the window: {', '.join(negligible)}"))
     return blocks
-
-
-def _known(value: float, write: Callable[[float], str]) -> str:
-    return write(value) if math.isfinite(value) else "unknown"
 
 
 def finding_blocks(result: CheckResult) -> list[Block]:

@@ -31,12 +31,12 @@ GREY = "#5A5A5A"
 GRID = "#E4E4E4"
 HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 """How waiting for partners looks."""
-MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none"}
+_MARK: dict[str, Any] = {"color": "#F0E442", "markeredgecolor": "black", "linestyle": "none"}
 """How what is marked looks, with a marker."""
 MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P"}
 """Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
-_WIDTH = 4.2
+WIDTH = 4.2
 # What ticks and the label of the vertical axis take beside a legend, in inches.
 _BESIDE = 0.75
 _STYLE: list[Any] = [
@@ -152,11 +152,11 @@ class Panel:
         (line,) = self.axes.plot(x, y, **style)
         self.name(line, text)
 
-    def mark(self, text: str, x: float, y: float, marker: str = "*") -> None:
-        """Mark a split, the recommended one by a star, and name the mark."""
-        size = 15 if marker == "*" else 7
-        self.axes.plot([x], [y], marker=marker, markersize=size, zorder=6 if marker == "*" else 5, **MARK)
-        self.key(text, marker=marker, markersize=min(size, 11), **MARK)
+    def mark(self, text: str, x: ArrayLike, y: ArrayLike, marker: str = "*", size: float = 7) -> None:
+        """Mark places, the recommended split's by a star, and name the mark."""
+        star = marker == "*"
+        self.axes.plot(x, y, marker=marker, markersize=15 if star else size, zorder=6 if star else 5, **_MARK)
+        self.key(text, marker=marker, markersize=11 if star else 7, **_MARK)
 
     def bars(self, groups: Iterable[Bars], **heading: Any) -> None:
         """Draw groups of horizontal bars below each other."""
@@ -219,41 +219,22 @@ class Panel:
         return legend
 
 
-def one_panel(draw: Callable[[Panel], None], height: float = 2.9) -> Figure:
-    """Make a figure of one panel, narrow enough for a telephone."""
-    return stacked([draw], [height])
+def one_panel(draw: Callable[..., None], height: float, *of: Any) -> Figure:
+    """Make a figure of one panel, narrow enough for a telephone, of what the function gets beside it."""
+    return stacked([draw], [height], *of)
 
 
-def stacked(draw: Sequence[Callable[[Panel], None]], heights: Sequence[float]) -> Figure:
+def stacked(draw: Sequence[Callable[..., None]], heights: Sequence[float], *of: Any) -> Figure:
     """Make a figure of panels one below the other, as wide as one, with a common axis and the last one's legend."""
-    with new_figure(_WIDTH, sum(heights)) as figure:
+    with new_figure(WIDTH, sum(heights)) as figure:
         grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
         drawn = [Panel(axes) for axes in grid]
         for panel, each in zip(drawn, draw, strict=True):
-            each(panel)
+            each(panel, *of)
         for panel in drawn[:-1]:
             panel.axes.set_xlabel("")
             drawn[-1].take(panel)
         figure.set_figheight(sum(heights) + drawn[-1].legend().get_window_extent().height / figure.dpi)
-    return figure
-
-
-def strips(values: Sequence[tuple[str, Array]], lowest: float, *, xlabel: str, ylabel: str, bar: str) -> Figure:
-    """Make a figure of a strip of cells below each name, one below the other, coloured from the lowest value to 100."""
-    with new_figure(_WIDTH, 0.68 * len(values) + 0.95) as figure:
-        grid = figure.subplots(len(values), 1, squeeze=False).ravel()
-        for axes, (name, row) in zip(grid, values, strict=True):
-            place = (-0.5, len(row) - 0.5, 0, 1)
-            drawn = axes.imshow(
-                row[None], aspect="auto", interpolation="nearest", cmap="viridis_r", vmin=lowest, vmax=100, extent=place
-            )
-            axes.set_title(name, loc="left", fontsize=9, parse_math=False)
-            axes.set_yticks([])
-            axes.grid(visible=False)
-            whole_ticks(axes.xaxis, 6)
-        axes.set_xlabel(xlabel)
-        figure.supylabel(ylabel, fontsize="medium")
-        figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=bar, aspect=40, fraction=0.06)
     return figure
 
 

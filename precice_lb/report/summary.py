@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
-from precice_lb.dataset.records import load_imbalance
+from precice_lb.dataset.records import load_imbalance, mean_known
 from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
@@ -54,31 +54,13 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """One coupling iteration, by its number in the window: in how many windows, mean own and wait seconds."""
-
-    iteration: int
-    windows: int
-    compute_seconds: float
-    wait_seconds: float
-
-
-@dataclass(frozen=True)
 class Iterations:
-    """Coupling iterations per window, and each on its own."""
+    """Coupling iterations per window, and each by its number: in how many windows, mean own and wait seconds."""
 
     mean: float
     least: int
     most: int
-    each: tuple[Iteration, ...]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why mapping and wait were not measured and what to set, and of how many ranks."""
-
-    problem: str
-    ranks: int
+    each: list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +87,8 @@ class ParticipantSummary:
     # The coupling backend that ran, and where mapping and wait come from, if not from the backend itself.
     backend: str
     timing_source: str | None
-    timing_problems: tuple[Problem, ...]
+    # Why mapping and wait were not measured and what to set, and of how many ranks.
+    timing_problems: list[dict[str, Any]]
     # Mean wall time, compute time and wait for partners per window; NaN where not measured. Without outliers: windows
     # far from their neighbours, per iteration, put back among them, which `recommend` compares predictions with.
     window_seconds: float
@@ -139,6 +122,9 @@ class ParticipantSummary:
     part: ParticipantRun
     # By name, as in `QUANTITIES`: mean seconds per window of each rank, shape (ranks,).
     rank_seconds: dict[str, Array]
+    # Of each rank: solve without time in MPI, mapping and overhead, as far as they were measured; NaN where it waits in
+    # the solver for nobody knows how long, shape (ranks,).
+    busy: Array
 
     @property
     def participant(self) -> str:
@@ -205,7 +191,7 @@ def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
 
 def _summary(run: CoupledRun) -> RunSummary:
     parts = [(part.per_period(run.time.of(name)), run.steady(name)) for name, part in run.participants.items()]
-    slowest = float(np.max([_mean(part.compute_seconds[steady]) for part, steady in parts])) or math.nan
+    slowest = float(np.max([mean_known(part.compute_seconds[steady]) for part, steady in parts])) or math.nan
     if run.not_compared:
         slowest = math.nan
     return RunSummary(run, tuple(_participant(run, part, steady, slowest) for part, steady in parts))
@@ -215,7 +201,7 @@ def _participant(
     run: CoupledRun, part: ParticipantRun, steady: NDArray[np.bool_], slowest: float
 ) -> ParticipantSummary:
     # Of windows without any time nothing has a share.
-    window, wait = _mean(part.window_seconds[steady]) or math.nan, _mean(part.wait_seconds[steady])
+    window, wait = mean_known(part.window_seconds[steady]) or math.nan, mean_known(part.wait_seconds[steady])
     recorded = np.isfinite(part.rank_wait) | np.isfinite(part.rank_solve)
     told = part.receiving if part.receiving.any() else recorded
     # Waits of ranks that receive nothing are no waits for partners, and what they wait for each other is not seen.
@@ -230,14 +216,14 @@ def _participant(
     # Where a wait is not known, neither is how much of it was for whom.
     if math.isnan(wait):
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
-    busy = part.rank_working + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     # Without time in MPI, what silent ranks do can be told too.
-    busy = busy[recorded if part.mpi_known else told]
+    working = np.where(recorded if part.mpi_known else told, part.rank_working, np.nan)
+    busy = working + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
     iterations, own = part.iterations[steady], part.compute_seconds[steady]
     lost = Lost(math.nan, math.nan)
     if np.isfinite(own).any():
         # The transfer floor is part of the compute time: it is no time lost to waiting.
-        idle = part.cores * max(_mean(part.window_seconds[steady] - own), 0.0)
+        idle = part.cores * max(mean_known(part.window_seconds[steady] - own), 0.0)
         lost = Lost(idle / window, float(np.nansum(rank_seconds["own_rank_wait"])) * part.threads / window)
     quantities = {name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()}
     by_iteration = zip(part.iteration_windows, part.iteration_compute, part.iteration_wait, strict=True)
@@ -250,26 +236,26 @@ def _participant(
         windows_with_measured_wait=int(np.isfinite(part.wait_seconds[steady]).sum()),
         backend=str(part.metadata.get("backend", "unknown")),
         timing_source=str(part.metadata.get("timing_source", "")) or None,
-        timing_problems=tuple(Problem(text, ranks) for text, ranks in part.timing_problems.items()),
+        timing_problems=[{"problem": text, "ranks": ranks} for text, ranks in part.timing_problems.items()],
         window_seconds=window,
         window_seconds_without_outliers=_usual(part.window_seconds[steady], iterations),
-        compute_seconds=_mean(own),
-        faster_than_slowest=1 - _mean(own) / slowest,
+        compute_seconds=mean_known(own),
+        faster_than_slowest=1 - mean_known(own) / slowest,
         wait_seconds=wait,
-        hidden_wait_seconds=_mean(part.rank_hidden[told]) if told.any() else 0.0,
+        hidden_wait_seconds=mean_known(part.rank_hidden[told]) if told.any() else 0.0,
         imbalance=load_imbalance(busy) if np.isfinite(busy).sum() > 1 else math.nan,
         imbalance_without_time_in_mpi=part.mpi_known,
         core_hours_lost_per_hour=lost,
         iterations=Iterations(
-            mean=_mean(iterations),
+            mean=mean_known(iterations),
             least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
             most=int(iterations.max(initial=0)),
-            each=tuple(
-                Iteration(number, int(windows), float(compute_seconds), float(wait_seconds))
-                for number, (windows, compute_seconds, wait_seconds) in enumerate(by_iteration, start=1)
+            each=[
+                {"iteration": number, "windows": windows, "compute_seconds": seconds, "wait_seconds": waited}
+                for number, (windows, seconds, waited) in enumerate(by_iteration, start=1)
                 # One that only windows of the warm-up had.
                 if windows
-            ),
+            ],
         ),
         ranks_waiting_in_the_solver=tuple(np.flatnonzero(recorded & ~told).tolist()),
         not_measured=tuple(name for name, quantity in quantities.items() if not quantity.measured),
@@ -279,6 +265,7 @@ def _participant(
         sections=_by_size(part.rank_sections, window),
         part=part,
         rank_seconds=rank_seconds,
+        busy=busy,
     )
 
 
@@ -298,12 +285,7 @@ def _quantity(seconds: Array, window: float) -> Quantity:
 def _usual(seconds: Array, iterations: Array) -> float:
     known = np.isfinite(seconds)
     counts = np.maximum(iterations[known], 1.0)
-    return mean_of(seconds[known] / counts)[0] * _mean(counts)
-
-
-def _mean(seconds: Array) -> float:
-    known = seconds[np.isfinite(seconds)]
-    return float(np.mean(known)) if len(known) else math.nan
+    return mean_of(seconds[known] / counts)[0] * mean_known(counts)
 
 
 def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
@@ -328,7 +310,7 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
 
 def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field in fields(each)[:-2]:
+    for field in fields(each)[:-3]:
         value = getattr(each, field.name)
         values |= value if field.name == "quantities" else {field.name: value}
     if per_rank:

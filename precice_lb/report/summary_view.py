@@ -36,7 +36,8 @@ def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> lis
 def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> Iterator[Block]:
     """Say the same of one run."""
     unit = _unit(summary, 5)
-    yield from _statement(summary, names)
+    if text := _statement(summary, names):
+        yield Paragraph(f"Run {summary.run.name}: {text}.", "lead")
     if summary.remarks:
         yield DefinitionList(tuple(summary.remarks.items()))
     yield _run_table(summary, names)
@@ -50,16 +51,13 @@ def _unit(summary: RunSummary, digits: int) -> SecondsUnit:
     return seconds_unit((each.window_seconds for each in summary.participants), digits)
 
 
-def _statement(summary: RunSummary, names: Mapping[str, str]) -> Iterator[Paragraph]:
-    """Say who waits and how much, and how unequal the participants are, or why that cannot be said."""
+def _statement(summary: RunSummary, names: Mapping[str, str]) -> str:
+    """Say who waits and how much, or why that cannot be said."""
     run, participants = summary.run, summary.participants
     if run.not_compared:
-        yield Paragraph(f"Run {run.name}: its participants are not compared: {run.not_compared}.", "lead")
-        return
+        return f"its participants are not compared: {run.not_compared}"
     if not all(math.isfinite(each.wait_seconds + each.compute_seconds) for each in participants):
-        if text := _without_waits(summary, names):
-            yield Paragraph(f"Run {run.name}: {text}.", "lead")
-        return
+        return _without_waits(summary, names)
     unit = _unit(summary, 3)
 
     def waited(each: ParticipantSummary, of: str = "") -> str:
@@ -68,22 +66,8 @@ def _statement(summary: RunSummary, names: Mapping[str, str]) -> Iterator[Paragr
 
     who, *others = sorted(participants, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
     rest = "".join(f", {names[each.participant]} {waited(each)})" for each in others)
-    yield Paragraph(
-        f"Run {run.name}: {names[who.participant]} waits for other participants {waited(who, ' of the time')} "
-        f"per {run.time.unit}){rest}.",
-        "lead",
-    )
-    slowest = max(participants, key=lambda each: each.compute_seconds)
-    faster = listed(
-        f"{names[each.participant]} is {percent(each.faster_than_slowest)} faster"
-        for each in participants
-        if each is not slowest
-    )
-    if faster:
-        yield Paragraph(
-            f"Load imbalance between participants: {percent(run.imbalance)} ((max - min) / max of their compute times)."
-            f" Slowest is {names[slowest.participant]}; {faster} (1 - compute time / that of the slowest)."
-        )
+    most = f"{names[who.participant]} waits for other participants {waited(who, ' of the time')} per {run.time.unit})"
+    return f"{most}{rest}"
 
 
 def _without_waits(summary: RunSummary, names: Mapping[str, str]) -> str:
@@ -155,12 +139,8 @@ def _rank_tables(each: ParticipantSummary, who: str, unit: SecondsUnit) -> Itera
     rows, silent = [], frozenset(each.ranks_waiting_in_the_solver)
     for rank in range(each.ranks):
         seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
-        # How much of a silent rank's solve is waiting is not known.
-        busy = math.nan if rank in silent else seconds["solve"] + seconds["mapping"] + seconds["overhead"]
-        if each.imbalance_without_time_in_mpi:
-            busy = float(np.nansum([seconds[name] for name in ("solve", "mapping", "overhead")]) - each.rank_mpi[rank])
         waited = math.nan if rank in silent else seconds["partner_wait"]
-        shares = (percent(value / each.window_seconds) for value in (busy, waited))
+        shares = (percent(value / each.window_seconds) for value in (float(each.busy[rank]), waited))
         rows.append((f"{rank}{'*' if rank in silent else ''}", *map(unit.number, seconds.values()), *shares))
     header = ("rank", f"solve ({unit.symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if silent else ""
@@ -188,7 +168,7 @@ def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, 
         between = "not compared" if run.not_compared else _NOT_MEASURED
     else:
         own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in participants)
-        between = f"{percent(run.imbalance)} (mean compute time: {own})"
+        between = f"{percent(run.imbalance)} ((max - min) / max of mean compute times: {own})"
     yield "load imbalance between participants", between
     for each in participants:
         yield f"load imbalance inside {names[each.participant]}", _inside(each, unit)
@@ -252,17 +232,18 @@ def _iterations(found: Iterations) -> str:
     counts = f"{found.most} in each window"
     if found.least < found.most:
         counts = f"mean {found.mean:.2f} per window ({found.least} to {found.most})"
-    told = [one for one in found.each if math.isfinite(one.compute_seconds)]
-    if not told:
+    known = {int(one["iteration"]): one["compute_seconds"] for one in found.each}
+    known = {number: seconds for number, seconds in known.items() if math.isfinite(seconds)}
+    if not known:
         return f"{counts}; mean compute time of each {_NOT_MEASURED}"
-    unit = seconds_unit(one.compute_seconds for one in told)
-    first = ", ".join(f"#{one.iteration} {unit.text(one.compute_seconds)}" for one in told[:_ITERATIONS_NAMED])
-    return f"{counts}; mean compute time: {first}{', …' if len(told) > _ITERATIONS_NAMED else ''}"
+    unit = seconds_unit(known.values())
+    first = ", ".join(f"#{number} {unit.text(seconds)}" for number, seconds in [*known.items()][:_ITERATIONS_NAMED])
+    return f"{counts}; mean compute time: {first}{', …' if len(known) > _ITERATIONS_NAMED else ''}"
 
 
 def _problems(each: ParticipantSummary, most: int = 3) -> str:
     several = [
-        one.problem if one.ranks == each.ranks else f"{one.problem} ({one.ranks} of {each.ranks} ranks)"
+        one["problem"] + ("" if one["ranks"] == each.ranks else f" ({one['ranks']} of {each.ranks} ranks)")
         for one in each.timing_problems
     ]
     return "; ".join(several[:most]) + (f"; and {len(several) - most} more reasons" if len(several) > most else "")

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -51,6 +51,11 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     return short
 
 
+def or_dash(value: float, form: str, unit: str = "") -> str:
+    """Write a number as the format says; an unknown one (NaN) is a dash."""
+    return "–" if math.isnan(value) else f"{value:{form}}{unit}"
+
+
 @dataclass(frozen=True)
 class SecondsUnit:
     """One unit for all times of a table or an axis: its symbol, how many make a second, and the decimals."""
@@ -61,7 +66,7 @@ class SecondsUnit:
 
     def number(self, seconds: float) -> str:
         """Write seconds in this unit, without its symbol; an unmeasured time (NaN) is a dash."""
-        return "–" if math.isnan(seconds) else f"{seconds * self.per_second:.{self.decimals}f}"
+        return or_dash(seconds * self.per_second, f".{self.decimals}f")
 
     def text(self, seconds: float) -> str:
         """Write seconds in this unit with its symbol."""
@@ -106,7 +111,7 @@ def seconds_text(seconds: float, digits: int) -> str:
 
 def percent(share: float, digits: int = 1) -> str:
     """Write a share of one as per cent; an unknown share (NaN) is a dash."""
-    return "–" if math.isnan(share) else f"{100.0 * share:.{digits}f} %"
+    return or_dash(100.0 * share, f".{digits}f", " %")
 
 
 def listed(parts: Iterable[str]) -> str:
@@ -119,8 +124,7 @@ def ranks_text(
     split: Mapping[str, int],
     names: Mapping[str, str] | None = None,
     layouts: Mapping[str, Layouts] | None = None,
-    name: Callable[[str], str] = visible,
 ) -> str:
     """Write a split as a sentence does: ``Inner 9 ranks and Outer 1 x 4 threads``."""
     short = names or {}
-    return listed(f"{name(short.get(who, who))} {count_text(who, count, layouts)}" for who, count in split.items())
+    return listed(f"{visible(short.get(who, who))} {count_text(who, count, layouts)}" for who, count in split.items())

@@ -145,6 +145,7 @@ def _converging(each: Convergence, *, alone: bool) -> str:
 
 
 def _number(residual: float | None) -> str:
+    """Write a residual, also one that is no number any more."""
     return "–" if residual is None else f"{residual:.2e}"
 
 
@@ -166,7 +167,7 @@ def _drift(each: ParticipantState, names: Mapping[str, str], latest: int) -> str
 
 def _better(better: Rebalance, snapshot: Snapshot, names: Mapping[str, str]) -> list[Paragraph]:
     unit = seconds_unit([better.present_seconds])
-    split = ranks_text(better.split, names, better.layouts, name=str)
+    split = ranks_text(better.split, names, better.layouts)
     basis = f"Judged from {better.basis}."
     warnings = [Paragraph(warning, "warning") for warning in better.warnings]
     if better.split == better.present:

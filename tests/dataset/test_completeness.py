@@ -34,7 +34,7 @@ def test_a_missing_rank_is_said_first_and_nothing_is_compared(
 ) -> None:
     text = first_lines(capsys, "summary", reported)
     assert "not compared: there are 1 of 2 ranks of Flow (without rank 1), and the slowest may be missing" in text
-    assert "Slowest" not in text
+    assert "waits for" not in text
     run = summed_up(capsys, reported)
     assert run["imbalance"] is None
     assert {name: part["missing_ranks"] for name, part in run["participants"].items()} == {"Flow": [1], "Shell": []}

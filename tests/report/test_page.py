@@ -74,8 +74,7 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, 
     shown = []
     for chosen in (runs, runs[:3], runs[:1]):
         evidence = dataclasses.replace(recorded, runs=[*recorded.runs[:2], *chosen])
-        assert evidence.shown_run is not None
-        shown.append((evidence.shown_run.name, evidence.repeats))
+        shown.append((evidence.shown_run.name, len(evidence.repeats)))
     assert shown == [("Inner:6 Outer:3 (d)", 4), ("Inner:6 Outer:3 (c)", 3), ("Inner:6 Outer:3 (a)", 1)]
     assert "of its 4 runs that with the median window" in texts(
         build_page(dataclasses.replace(recorded, runs=[*recorded.runs[:2], *runs])), "window"
@@ -87,8 +86,7 @@ def test_the_shown_run_is_of_the_recommended_versions(recorded: Evidence, tmp_pa
         plant(tmp_path / version, number, 1.0, version=version)
     recommendation = dataclasses.replace(recorded.recommendation, versions={"Inner": "gpu"})
     evidence = dataclasses.replace(recorded, recommendation=recommendation, runs=load_runs([tmp_path]))
-    assert evidence.shown_run is not None
-    assert (evidence.shown_run.versions, evidence.repeats) == ({"Inner": "gpu"}, 1)
+    assert (evidence.shown_run.versions, len(evidence.repeats)) == ({"Inner": "gpu"}, 1)
 
 
 @pytest.mark.parametrize("count", [3, 4])
@@ -102,7 +100,7 @@ def test_more_participants_get_the_splits_near_the_best_one(count: int, tmp_path
     assert plan is not None
     assert [row[0] for row in table.rows] == [" + ".join(map(str, near.split.values())) for near in plan.near]
     without = dataclasses.replace(evidence, recommendation=dataclasses.replace(evidence.recommendation, plan=None))
-    assert texts(build_page(without), "landscape").startswith("Splits near the recommended one are listed where")
+    assert texts(build_page(without), "landscape").startswith("Other budgets and splits near the recommended one")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

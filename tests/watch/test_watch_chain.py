@@ -34,7 +34,7 @@ def test_the_chain_stands_above_its_latest_run(tmp_path: Path, capsys: pytest.Ca
     assert main(["watch", str(tmp_path), "--once"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Job chain: segment 2, from window 11 of 40 on\n")
-    assert "Splits so far, ranks of Inner + Outer: 2 + 4 (1: 0.5000 s)." in out
+    assert "1    2 + 4     1–10      0.5000        0 + 0        4.00" in out
     assert "Segment 2 at Inner 3 + Outer 3 ranks (move): moves since it pays" in out
     assert "Run 002: window 10" in out
 
