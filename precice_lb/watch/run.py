@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.guesses import GUESSED, Columns, Guesses
-from precice_lb.dataset.windows import participant_times, windows_of
+from precice_lb.dataset.windows import ParticipantTimes, windows_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.case import profiled_participant
@@ -76,7 +76,7 @@ class Series:
         new = layout.windows > self.last_window
         if not new.any():
             return
-        times = participant_times(group, layout, warmup, whole=False)
+        times = ParticipantTimes(group, layout, warmup, whole=False)
         self.problems = times.problems
         self.windows = np.concatenate([self.windows, layout.windows[new]])
         wait, busy, wall = (layout.of_windows(values)[new] for values in (times.wait, times.busy, times.wall))
