@@ -314,9 +314,10 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     frames, remarks = {}, [remark for part in parts for remark in part.remarks]
     for name, having in sources.items():
         whole = Samples.concat([part.frames[name] for part in having])
-        kept = once(whole, np.repeat(np.arange(len(having)), [len(part.frames[name]) for part in having]).tolist())
+        sizes = [len(part.frames[name]) for part in having]
+        kept, again = once(name, whole, np.repeat(np.arange(len(having)), sizes).tolist())
         frames[name] = whole[kept]
-        remarks += said_again(name, len(whole) - len(kept))
+        remarks += again
 
     def merged(key: str) -> dict[str, Any]:
         return {name: value for part in parts for name, value in getattr(part, key).items()}
@@ -338,11 +339,14 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     )
 
 
-def once(samples: Samples, sources: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Give the rows that no other source says again (`distinct`), by cores and seconds."""
+def once(name: str, samples: Samples, sources: Sequence[Hashable]) -> tuple[NDArray[np.intp], list[str]]:
+    """Give the rows that no other source says again (`distinct`), by cores and seconds, and say how many do."""
     measured = zip(samples.cases, samples.seconds.tolist(), strict=True)
     kept = np.array(distinct(list(zip(sources, measured, samples.standard_error.tolist(), strict=True))))
-    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))]
+    again = len(samples) - len(kept)
+    rows = "1 row is" if again == 1 else f"{again} rows are"
+    remarks = [f"{rows} in more than one source of {name} and counted once."] if again else []
+    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))], remarks
 
 
 def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
@@ -382,11 +386,3 @@ def _matched(
                 known[known.index(other)] = at
             return True
     return False
-
-
-def said_again(name: str, count: int) -> list[str]:
-    """Say how many rows of a participant several sources have, and count once."""
-    if not count:
-        return []
-    rows = "1 row is" if count == 1 else f"{count} rows are"
-    return [f"{rows} in more than one source of {name} and counted once."]

@@ -117,7 +117,7 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
         path.write_bytes(content[:cut])
         seen = tail.add_to(seen)
         assert seen.tolist() == counts[: len(seen)]
-        for columns in other:
+        for columns in other.windows():
             # Of the first row there is nothing to compare with.
             assert set(columns["DroppedQNColumns"]) <= {10, 11, 12} or columns["TimeWindow"].tolist() == [1]
         assert len(seen) in (content[:cut].count(b"\n") - 1, content[:cut].count(b"\n"))
@@ -200,7 +200,7 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     assert any("precice-B-iterations.log: expected an iterations log" in note for note in problem.notes)
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
     with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
-        list(IterationsTail(iterations))
+        list(IterationsTail(iterations).windows())
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 4")
     old = poll(observer)
     assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})

@@ -20,39 +20,6 @@ from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, Fil
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS
 
 
-def advance_rows(
-    calls: NDArray[np.void],
-    iterations: NDArray[np.int64] | None,
-    waits: Sequence[str],
-    before: int = 0,
-    *,
-    mapping: bool = True,
-) -> NDArray[np.void]:
-    """Rows of ``advance`` of a store; ``before`` as of `count_windows`, ``waits`` are columns of waiting.
-
-    Without such columns, or without ``mapping``, these times are not in the file.
-    """
-    rows = ADVANCES.blank(len(calls))
-    rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
-    rows["begin_ns"] = calls["begin_us"] * 1000
-    # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
-    rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
-    rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
-    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if mapping else NOT_MEASURED
-    rows["wait_ns"] = waited_ns(calls, waits)
-    rows["computed_dt"] = np.nan
-    return rows
-
-
-def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
-    """Rows of ``initialize`` of a store."""
-    rows = INITIALIZE.blank(len(times))
-    for name in ("begin", "initialize", "mapping"):
-        rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
-    rows["wait_ns"] = waited_ns(times, waits)
-    return rows
-
-
 def count_windows(
     exchanges: NDArray[np.int64], iterations: NDArray[np.int64] | None = None, before: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -117,6 +84,8 @@ class Profile:
     ----------
     header : Header
         Of the file.
+    case : ProfiledCase
+        What the configuration says, if that is known.
     user_events : bool
         Whether to keep the solver's own events: who follows a run for weeks has no use for them.
 
@@ -133,8 +102,8 @@ class Profile:
         One row; none if the file ends before it does.
     """
 
-    def __init__(self, header: Header, *, user_events: bool = False) -> None:
-        self.header = header
+    def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
+        self.header, self._case = header, case or ProfiledCase(None)
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = np.zeros(0, dtype=CALL_DTYPE)
@@ -223,22 +192,72 @@ class Profile:
             return True
         return False if self.tells_waits else None
 
-    def waits(self, case: ProfiledCase) -> tuple[str, ...]:
-        """Say which columns of calls the participant waits in.
-
-        Parameters
-        ----------
-        case : ProfiledCase
-            What the configuration says.
-
-        Returns
-        -------
-        tuple of str
-            None where the file does not tell how long it waits.
-        """
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """Columns of calls that the participant waits in; none where the file does not tell how long it waits."""
         name = self.header.participant
-        known = self.tells_waits or (self.tells_windows and case.only_data_makes_wait(name))
-        return case.waits(name) if known else ()
+        known = self.tells_waits or (self.tells_windows and self._case.only_data_makes_wait(name))
+        return self._case.waits(name) if known else ()
+
+    @property
+    def receiving(self) -> dict[str, bool]:
+        """What the store's metadata say of whether the rank waits for its partners' data."""
+        return self._case.receiving(self.header.participant, self.mesh_sizes)
+
+    def require_calls(self) -> None:
+        """Refuse a file without calls of ``advance``."""
+        if not len(self.calls):
+            raise DataError(
+                f"{self.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
+                f"them: {self._case.flush_remedy}"
+            )
+
+    def waited_ns(self, rows: NDArray[np.void]) -> NDArray[np.int64]:
+        """Nanoseconds waited in calls."""
+        if not self.waits:
+            return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
+        total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
+        return total
+
+    def advance_rows(
+        self, calls: NDArray[np.void], iterations: NDArray[np.int64] | None, before: int = 0
+    ) -> NDArray[np.void]:
+        """Rows of ``advance`` of a store; ``before`` as of `count_windows`."""
+        rows = ADVANCES.blank(len(calls))
+        rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
+            calls["exchanges"], iterations, before
+        )
+        rows["begin_ns"] = calls["begin_us"] * 1000
+        # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
+        rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
+        rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
+        rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if self.tells_windows else NOT_MEASURED
+        rows["wait_ns"] = self.waited_ns(calls)
+        rows["computed_dt"] = np.nan
+        return rows
+
+    def initialize_rows(self) -> NDArray[np.void]:
+        """Rows of ``initialize`` of a store."""
+        rows = INITIALIZE.blank(len(self.initialize))
+        for name in ("begin", "initialize", "mapping"):
+            rows[f"{name}_ns"] = self.initialize[f"{name}_us"] * 1000
+        rows["wait_ns"] = self.waited_ns(self.initialize)
+        return rows
+
+    def section_rows(self, windows: NDArray[np.int64], first: int = 0) -> NDArray[np.void]:
+        """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
+
+        Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
+        """
+        user = self.user
+        user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
+        if self.waits and not self.tells_waits:
+            counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in self.user_names], dtype=bool)
+            user = user[counts[user["name"]]]
+        sections = np.zeros(len(user), dtype=SECTIONS.dtype)
+        sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
+        sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+        return sections
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
@@ -246,39 +265,6 @@ class Profile:
         # Sums of a block stay far below 2^53, so they are exact.
         for totals, weights in zip(self._totals, (None, events.durations), strict=True):
             totals += np.bincount(events.paths, weights, size).astype(np.int64)
-
-
-def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:
-    """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
-
-    Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
-    """
-    calls = profile.user["call"] - first
-    user = profile.user[(calls >= 0) & (calls < len(windows))]
-    if waits and not profile.tells_waits:
-        counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in profile.user_names], dtype=bool)
-        user = user[counts[user["name"]]]
-    sections = np.zeros(len(user), dtype=SECTIONS.dtype)
-    sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
-    sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
-    return sections
-
-
-def check_calls(profile: Profile, case: ProfiledCase) -> None:
-    """Refuse a file without calls of ``advance``."""
-    if not len(profile.calls):
-        raise DataError(
-            f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
-            f"them: {case.flush_remedy}"
-        )
-
-
-def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
-    """Nanoseconds waited; columns are those that `precice_lb.ingest.profiling.case.ProfiledCase.waits` names."""
-    if not columns:
-        return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
-    total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in columns], axis=0, dtype=np.int64)
-    return total
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -302,9 +288,9 @@ def read_profile(path: str | Path) -> Profile:
     return profile_of(read_header(path))
 
 
-def profile_of(header: Header) -> Profile:
+def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
     """Read what a profiling file, or a database, says of one rank."""
-    return Profile(header, user_events=True).read()
+    return Profile(header, case, user_events=True).read()
 
 
 class _Accounts:

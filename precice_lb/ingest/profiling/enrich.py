@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import (
-    WAITS_UNKNOWN,
-    Profile,
-    advance_rows,
-    check_calls,
-    initialize_rows,
-    profile_of,
-    section_rows,
-    waited_ns,
-)
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
 from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
@@ -62,29 +53,28 @@ def _joined(store: RankFile) -> RankFile:
     try:
         advances = store.advances
         profile, offset = _profile_of(store, case)
-        check_calls(profile, case)
+        profile.require_calls()
         rows, which = _aligned(store, advances, profile, offset)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
     advances = advances.copy()
-    waits = profile.waits(case)
-    taken = advances[rows] = _filled(advances[rows], profile.calls[which], waits, mapping=profile.tells_windows)
+    taken = advances[rows] = _filled(advances[rows], profile, profile.calls[which])
     initialize = store.initialize.copy()
     if len(profile.initialize) and len(initialize):
         if profile.tells_windows:
             _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
-        _fill(initialize, "wait_ns", waited_ns(profile.initialize, waits))
+        _fill(initialize, "wait_ns", profile.waited_ns(profile.initialize))
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
-    metadata |= case.receiving(metadata["participant"], profile.mesh_sizes)
+    metadata |= profile.receiving
     missing = len(advances) - len(taken)
-    if not waits:
+    if not profile.waits:
         metadata["timing_problem"] = f"{profile.header.path}: {WAITS_UNKNOWN}"
     elif missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    sections = section_rows(profile, advances["window"][rows], which.start, waits)
+    sections = profile.section_rows(advances["window"][rows], which.start)
     of_advance = sections[
         np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)[sections["name"]]
     ]
@@ -100,13 +90,11 @@ def _joined(store: RankFile) -> RankFile:
     )
 
 
-def _filled(
-    rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str], *, mapping: bool = True
-) -> NDArray[np.void]:
+def _filled(rows: NDArray[np.void], profile: Profile, calls: NDArray[np.void]) -> NDArray[np.void]:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
-    _fill(rows, "wait_ns", waited_ns(calls, waits))
-    if mapping:
+    _fill(rows, "wait_ns", profile.waited_ns(calls))
+    if profile.tells_windows:
         _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
     rows["solve_ns"] -= calls["jit_us"] * 1000
     rows["advance_ns"] += calls["jit_us"] * 1000
@@ -134,7 +122,7 @@ def _profile_of(store: RankFile, case: ProfiledCase) -> tuple[Profile, int]:
     """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
     problems: list[str] = []
     for header in _matching_headers(store, case, problems):
-        profile = profile_of(header)
+        profile = profile_of(header, case)
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
         if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
@@ -233,9 +221,7 @@ class WaitsFiller(Filler):
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
         count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
-        done = _filled(
-            self._take(count), profile.calls[:count], profile.waits(self._case), mapping=profile.tells_windows
-        )
+        done = _filled(self._take(count), profile, profile.calls[:count])
         profile.calls = profile.calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
@@ -249,10 +235,10 @@ class WaitsFiller(Filler):
             header = next(_matching_headers(self._store, self._case, problems), None)
             if header is None:
                 raise DataError(problems[0])
-            self._profile = Profile(header)
+            self._profile = Profile(header, self._case)
         profile = self._profile.read()
         self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
-        self.metadata |= self._case.receiving(profile.header.participant, profile.mesh_sizes)
+        self.metadata |= profile.receiving
         return profile
 
     def _align(self, profile: Profile) -> None:
@@ -269,8 +255,7 @@ class RowsFiller(Filler):
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
         super().__init__()
-        self._participant = participant
-        self._profile = Profile(header)
+        self._profile = Profile(header, participant.case)
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
         self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -292,7 +277,7 @@ class RowsFiller(Filler):
     @property
     def tables(self) -> Tables:
         """The row of ``initialize``."""
-        return {"initialize": initialize_rows(self._profile.initialize, self._profile.waits(self._participant.case))}
+        return {"initialize": self._profile.initialize_rows()}
 
     def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
@@ -304,7 +289,7 @@ class RowsFiller(Filler):
         except DataError as error:
             self.problem = str(error)
             return rows[:0]
-        self.metadata |= self._participant.case.receiving(profile.header.participant, profile.mesh_sizes)
+        self.metadata |= profile.receiving
         if profile.finalized:
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
         return rows
@@ -316,8 +301,7 @@ class RowsFiller(Filler):
         ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        waits, mapping = profile.waits(self._participant.case), profile.tells_windows
-        rows = advance_rows(profile.calls[:count], iterations, waits, self._counted, mapping=mapping)
+        rows = profile.advance_rows(profile.calls[:count], iterations, self._counted)
         self._counted = int(ended[:count].max(initial=self._counted))
         profile.calls = profile.calls[count:]
         return rows

@@ -124,52 +124,6 @@ def _made_by_tool(head: bytes) -> str:
     return next((what for key, what in _MADE.items() if re.match(rb"\{\s*" + key, start)), "")
 
 
-class BlockReader:
-    """Reads blocks of whole lines in the text format; iterated again, it goes on with what was written meanwhile."""
-
-    def __init__(self, header: Header) -> None:
-        self._header = header
-        self._position = header.offset
-        self._rest = b""
-        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
-
-    def __iter__(self) -> Iterator[bytes]:
-        header = self._header
-        is_json = header.layout == "json"
-        try:
-            with header.path.open("rb") as file:
-                file.seek(self._position)
-                while data := self._read(file):
-                    # A partial record, as a kill leaves it or a write that goes on, waits until it is whole.
-                    cut = data.rfind(b"}" if is_json else b"\n") + 1
-                    if cut:
-                        text = self._rest + data[:cut]
-                        self._rest = data[cut:]
-                        yield _json_to_text(text) if is_json else text
-                    else:
-                        self._rest += data
-        except OSError as error:
-            raise DataError(f"{header.path}: expected a file that can be read, found {error}") from None
-        except lzma.LZMAError as error:
-            _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
-
-    def _read(self, file: BinaryIO) -> bytes:
-        """Read on, decompressed; nothing at the present end."""
-        stream = self._stream
-        if stream is None:
-            data = file.read(_BLOCK)
-            self._position += len(data)
-            return data
-        while not stream.eof:
-            data = file.read(_BLOCK) if stream.needs_input else b""
-            self._position += len(data)
-            if stream.needs_input and not data:
-                return b""
-            if text := stream.decompress(data, _BLOCK):
-                return text
-        return b""
-
-
 def _json_to_text(block: bytes) -> bytes:
     """Write records of the JSON format as lines of the text format."""
     block = block.strip(b", \r\n\t")
@@ -291,8 +245,10 @@ class FileEvents(EventSource):
 
     def __init__(self, header: Header) -> None:
         super().__init__()
-        self._path = header.path
-        self._blocks = BlockReader(header)
+        self._header = header
+        # Where reading goes on, and what was read of a record that was not whole.
+        self._position, self._rest = header.offset, b""
+        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
         self._names: dict[int, str] = {}
         # Parent and event of every path but the first, sorted; the first key is none.
         self._keys = np.full(1, -1, dtype=np.int64)
@@ -301,17 +257,46 @@ class FileEvents(EventSource):
         self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def __iter__(self) -> Iterator[Events]:
-        for block in self._blocks:
+        for block in self._blocks():
             try:
                 records = parse_block(block)
             except DataError as error:
-                raise DataError(f"{self._path}: {error}") from None
+                raise DataError(f"{self._header.path}: {error}") from None
             self._names |= records.names
             events = self._feed(records)
             for number, value in records.data:
                 if (name := self._name(number)).startswith("meshSize"):
                     self.mesh_sizes[name.removeprefix("meshSize")] = value
             yield events
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Read blocks of whole lines in the text format, from where reading ended on."""
+        path, is_json = self._header.path, self._header.layout == "json"
+        try:
+            with path.open("rb") as file:
+                file.seek(self._position)
+                while data := self._read(file):
+                    # A partial record, as a kill leaves it or a write that goes on, waits until it is whole.
+                    cut = data.rfind(b"}" if is_json else b"\n") + 1
+                    text, self._rest = (self._rest + data[:cut], data[cut:]) if cut else (b"", self._rest + data)
+                    if text:
+                        yield _json_to_text(text) if is_json else text
+        except OSError as error:
+            raise DataError(f"{path}: expected a file that can be read, found {error}") from None
+        except lzma.LZMAError as error:
+            _refuse(path, "an LZMA stream", f"damaged data ({error})")
+
+    def _read(self, file: BinaryIO) -> bytes:
+        """Read on, decompressed; nothing at the present end."""
+        stream = self._stream
+        while stream is None or not stream.eof:
+            data = file.read(_BLOCK) if stream is None or stream.needs_input else b""
+            self._position += len(data)
+            if stream is None or (stream.needs_input and not data):
+                return data
+            if text := stream.decompress(data, _BLOCK):
+                return text
+        return b""
 
     def _name(self, event: int) -> str:
         """Name of an event or datum; where the record that names it was lost, one made from its number.

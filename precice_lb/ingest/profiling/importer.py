@@ -12,22 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import (
-    WAITS_UNKNOWN,
-    Profile,
-    advance_rows,
-    check_calls,
-    initialize_rows,
-    profile_of,
-    section_rows,
-)
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
 from precice_lb.ingest.profiling.case import ProfiledParticipant, profiled_participant
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
@@ -234,24 +226,23 @@ def _interrupts_ignored() -> Iterator[None]:
 def _import_file(task: _Task) -> _Done:
     """Write one store."""
     header, case = task.header, task.participant.case
-    profile = profile_of(header)
+    profile = profile_of(header, case)
     ended_us = header.unix_us + profile.last_us
     if ended_us < task.latest_unix_us:
         return _Done(header, None, [f"{header.path}: left by an earlier run, which ended before the latest began"])
     try:
-        check_calls(profile, case)
+        profile.require_calls()
     except DataError as error:
         return _Done(header, None, [str(error)])
-    counted = _counted(task, profile)
-    notes = [] if counted.note is None else [counted.note]
-    waits = profile.waits(case)
-    rows = advance_rows(counted.calls, counted.iterations, waits, mapping=profile.tells_windows)
-    metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
-    if counted.unit:
-        metadata["window_unit"] = counted.unit
-    if notes and (counted.unit or (counted.iterations is not None and not len(counted.iterations))):
-        metadata["recording_problem"] = notes[0]
-    if not waits:
+    calls, iterations, note, unit = _counted(task, profile)
+    notes = [note] if note else []
+    rows = profile.advance_rows(calls, iterations)
+    metadata = task.participant.metadata(header, task.more) | profile.receiving
+    if unit:
+        metadata["window_unit"] = unit
+    if note and (unit or (iterations is not None and not len(iterations))):
+        metadata["recording_problem"] = note
+    if not profile.waits:
         metadata["timing_problem"] = WAITS_UNKNOWN
         notes.append(f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")
     writer = StoreWriter(task.output, metadata, task.participant.configuration)
@@ -260,8 +251,8 @@ def _import_file(task: _Task) -> _Done:
             writer.append(
                 rows,
                 names={"sections": profile.user_names},
-                initialize=initialize_rows(profile.initialize, waits),
-                sections=section_rows(profile, rows["window"], 0, waits),
+                initialize=profile.initialize_rows(),
+                sections=profile.section_rows(rows["window"]),
             )
         finally:
             writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
@@ -271,32 +262,28 @@ def _import_file(task: _Task) -> _Done:
     return _Done(header, writer.path, notes, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Calls of ``advance``, iterations of each window where there are several, and what has to be said of them."""
-
-    calls: NDArray[np.void]
-    iterations: NDArray[np.int64] | None = None
-    note: str | None = None
-    # What counts as a window where these are not known.
-    unit: str = ""
+_Counted: TypeAlias = tuple[NDArray[np.void], NDArray[np.int64] | None, str, str]
 
 
 def _counted(task: _Task, profile: Profile) -> _Counted:
-    """Count coupling iterations and time windows, as the iterations log of the run or the configuration says."""
+    """Count coupling iterations and time windows, as the iterations log of the run or the configuration says.
+
+    Returned are calls of ``advance``, iterations of each window where there are several, what has to be said of them,
+    and what counts as a window where these are not known.
+    """
     name, folder, case = task.header.participant, task.header.path.parent, task.participant.case
     calls = profile.calls
-    is_implicit = case.is_implicit(name) if case.configuration is not None else profile.is_implicit
+    is_implicit = profile.is_implicit if case.configuration is None else case.is_implicit(name)
     if is_implicit is False or (is_implicit is None and not task.participant.logs and case.configuration is None):
         windows = case.windows(name) if profile.finalized and not profile.tells_windows else None
         thinned = calls if windows is None else _ending(calls, windows)
         if thinned is not None:
-            return _Counted(thinned)
+            return thinned, None, "", ""
         note = (
             f"{task.header.path}: expected a multiple of {windows} calls of advance, as many as time windows, found "
             f"{len(calls)}, and nothing in it tells which end one; every call counts as a time window"
         )
-        return _Counted(calls, note=note, unit="call of advance")
+        return calls, None, note, "call of advance"
     wanted = f"expected precice-{name}-iterations.log"
     problem = f"{wanted} beside {folder}, found none"
     fitting = []
@@ -309,26 +296,24 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
         if profile.finalized and (thinned["exchanges"] > 0).sum() != total:
             problem = f"{wanted} of the run in {folder}, found one with another number of iterations"
             continue
-        fitting.append((total, log, _Counted(thinned, iterations)))
+        fitting.append((total, log, thinned, iterations))
     if fitting:
-        total, log, counted = max(fitting, key=lambda found: found[0])
+        total, log, thinned, iterations = max(fitting, key=lambda found: found[0])
+        note = ""
         if not total:
             found = "no window" if log.stat().st_size else "an empty file"
             note = (
                 f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its "
                 "first window was complete, which leaves nothing to learn from; let it run longer"
             )
-            return replace(counted, note=note)
-        if log.name != f"precice-{name}-iterations.log":
-            return replace(counted, note=f"{problem}; took those of its partner, {log}")
-        return counted
+        elif log.name != f"precice-{name}-iterations.log":
+            note = f"{problem}; took those of its partner, {log}"
+        return thinned, iterations, note, ""
     fixed = case.fixed_iterations(name)
     ended = int((calls["exchanges"] > 0).sum())
     if fixed and profile.tells_windows and (ended % fixed == 0 or not profile.finalized):
-        return _Counted(calls, np.full(ended // fixed, fixed, dtype=np.int64))
-    return _Counted(
-        calls, note=f"{problem}; every coupling iteration counts as a time window", unit="coupling iteration"
-    )
+        return calls, np.full(ended // fixed, fixed, dtype=np.int64), "", ""
+    return calls, None, f"{problem}; every coupling iteration counts as a time window", "coupling iteration"
 
 
 def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:

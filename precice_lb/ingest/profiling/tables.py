@@ -38,11 +38,6 @@ class TableTail:
         # Its inode, size and time of change then.
         self._seen: tuple[int, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was in it when it was read."""
-        return not any(self._seen[1:2])
-
     def __iter__(self) -> Iterator[NDArray[np.float64]]:
         try:
             stat = self.path.stat()
@@ -104,27 +99,24 @@ class TableTail:
             return False
 
 
-class IterationsTail:
-    """Yields from ``precice-<Participant>-iterations.log`` the columns of the time windows that were completed."""
+class IterationsTail(TableTail):
+    """The table ``precice-<Participant>-iterations.log``."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._table = TableTail(path)
-
-    def __iter__(self) -> Iterator[dict[str, NDArray[np.int64]]]:
-        for rows in self._table:
+    def windows(self) -> Iterator[dict[str, NDArray[np.int64]]]:
+        """Yield the columns of the time windows that were completed, as of the table."""
+        for rows in self:
             with np.errstate(invalid="ignore"):
                 found = dict(zip(self._names(), rows.astype(np.int64).T, strict=True))
             windows, iterations = found[_WINDOWS[0]], found[_ITERATIONS]
             if (np.diff(windows) != 1).any() or (iterations < 1).any():
                 raise self._refused(f"iterations of each window after {windows[0]}", "others")
             yield found
-        if not self._table.is_empty:
+        if any(self._seen[1:2]):
             self._names()
 
     def add_to(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Append what is new to the iterations of each window from the first on."""
-        for found in self:
+        for found in self.windows():
             windows = found[_WINDOWS[0]]
             if windows[0] > len(counts) + 1:
                 raise self._refused(f"window {len(counts) + 1} and its iterations", f"window {windows[0]}")
@@ -133,7 +125,7 @@ class IterationsTail:
 
     def _names(self) -> list[str]:
         """Names of the columns as today's preCICE has them."""
-        names = [_WINDOWS[0] if name in _WINDOWS else name for name in self._table.columns]
+        names = [_WINDOWS[0] if name in _WINDOWS else name for name in self.columns]
         if not {_WINDOWS[0], _ITERATIONS}.issubset(names):
             raise self._refused(f"the columns {_WINDOWS[0]}, {_ITERATIONS}", " ".join(names)[:60] or "none")
         return names
