@@ -8,8 +8,8 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precice_lb.store.columns import Array, Integers, Rows
 from precice_lb.store.records import RankFile
 
 GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
@@ -32,7 +32,7 @@ class Predictor:
     error: float
 
 
-Columns: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.void]]
+Columns: TypeAlias = tuple[Integers, Array, Array, Rows]
 """Of a participant's windows, shape (W,) each: number, coupling iterations, wall seconds and `GUESSED`."""
 
 
@@ -44,7 +44,7 @@ def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
 class Guesses:
     """What the ranks of a participant guessed for windows, rising."""
 
-    def __init__(self, windows: NDArray[np.int64]) -> None:
+    def __init__(self, windows: Integers) -> None:
         self._windows = windows
         self._found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
         self._errors = np.zeros(len(windows), dtype=np.int64)
@@ -64,9 +64,9 @@ class Guesses:
         self._errors[at[known]] += 1
 
     @property
-    def rows(self) -> NDArray[np.void]:
+    def rows(self) -> Rows:
         """Rows of `GUESSED`."""
-        found: NDArray[np.void] = self._found.copy()
+        found: Rows = self._found.copy()
         errors = self._errors
         found["error"] = np.divide(found["error"], errors, out=np.full(len(found), np.nan), where=errors > 0)
         return found

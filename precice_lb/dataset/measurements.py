@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
 from precice_lb.names import key_of
+from precice_lb.store.columns import Array, Values
 
 Column: TypeAlias = Any
 """An array of shape (n,), made of anything that numpy makes one of."""
@@ -53,7 +54,7 @@ class Samples:
     communication: Column = math.nan
     version: Column = ""
     origin: Column = ""
-    parameters: dict[str, NDArray[Any]] = field(default_factory=dict, kw_only=True)
+    parameters: dict[str, Values] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in _COLUMNS:
@@ -88,7 +89,7 @@ class Samples:
         )
 
     @property
-    def cores(self) -> NDArray[np.float64]:
+    def cores(self) -> Array:
         """Ranks times threads."""
         return np.asarray(self.ranks * self._threads)
 
@@ -98,7 +99,7 @@ class Samples:
         return [Layout(int(ranks), int(each)) for ranks, each in zip(self.ranks, self._threads, strict=True)]
 
     @property
-    def _threads(self) -> NDArray[np.float64]:
+    def _threads(self) -> Array:
         return np.asarray(np.nan_to_num(self.threads, nan=1.0))
 
     @property
@@ -193,7 +194,7 @@ class Measurements:
     degrees_of_freedom: dict[str, float] = field(default_factory=dict)
     iterations: dict[str, float] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
+    recorded: tuple[dict[str, Array], ...] = ()
     runs: tuple[MeasuredRun, ...] = ()
     overhead: dict[str, float] = field(default_factory=dict)
     core_hours: float = math.nan
@@ -207,11 +208,11 @@ class Measurements:
         object.__setattr__(self, "layouts", dict(_layouts(self.frames)))
 
     @cached_property
-    def samples(self) -> dict[str, NDArray[np.float64]]:
+    def samples(self) -> dict[str, Array]:
         """By participant: cores (ranks where each has one thread) and seconds of each row, shape (n, 2)."""
         return {name: np.column_stack([frame.cores, frame.seconds]) for name, frame in self.frames.items()}
 
-    def errors(self, name: str) -> NDArray[np.float64]:
+    def errors(self, name: str) -> Array:
         """Return the standard errors of a participant's samples.
 
         Parameters
@@ -226,7 +227,7 @@ class Measurements:
         return np.asarray(self.frames[name].standard_error)
 
     @property
-    def parameters(self) -> dict[str, dict[str, NDArray[Any]]]:
+    def parameters(self) -> dict[str, dict[str, Values]]:
         """By participant, the further columns of its samples."""
         return {name: frame.parameters for name, frame in self.frames.items()}
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.layout import Layout
 from precice_lb.plural import numbered, plural
+from precice_lb.store.columns import Array, Integers, Mask, Rows
 from precice_lb.store.records import RankFile
 
 Places: TypeAlias = Mapping[str, tuple[int, int]]
@@ -123,34 +123,34 @@ class ParticipantRun:
 
     participant: str
     ranks: int
-    windows: NDArray[np.int64]
-    window_seconds: NDArray[np.float64]
-    compute_seconds: NDArray[np.float64]
-    wait_seconds: NDArray[np.float64]
-    iterations: NDArray[np.float64]
-    rank_solve: NDArray[np.float64]
-    rank_mapping: NDArray[np.float64]
-    rank_wait: NDArray[np.float64]
-    rank_overhead: NDArray[np.float64]
-    rank_hidden: NDArray[np.float64]
+    windows: Integers
+    window_seconds: Array
+    compute_seconds: Array
+    wait_seconds: Array
+    iterations: Array
+    rank_solve: Array
+    rank_mapping: Array
+    rank_wait: Array
+    rank_overhead: Array
+    rank_hidden: Array
     metadata: dict[str, Any]
-    receiving: NDArray[np.bool_]
-    iteration_windows: NDArray[np.int64]
-    iteration_compute: NDArray[np.float64]
-    iteration_wait: NDArray[np.float64]
+    receiving: Mask
+    iteration_windows: Integers
+    iteration_compute: Array
+    iteration_wait: Array
     timing_problems: dict[str, int]
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
-    rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_advance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    guesses: NDArray[np.void] = field(default_factory=lambda: np.empty(0, GUESSED))
-    rank_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    rank_cpu: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    rank_sections: dict[str, Array] = field(default_factory=dict)
+    rank_spent: dict[str, Array] = field(default_factory=dict)
+    rank_advance: Array = field(default_factory=lambda: np.empty(0))
+    guesses: Rows = field(default_factory=lambda: np.empty(0, GUESSED))
+    rank_counts: dict[str, Array] = field(default_factory=dict)
+    rank_vertices: Array = field(default_factory=lambda: np.empty(0))
+    rank_mpi: Array = field(default_factory=lambda: np.empty(0))
+    rank_cpu: Array = field(default_factory=lambda: np.empty(0))
     recorded_ranks: tuple[int, ...] | None = None
-    rank_calls: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    rank_calls: Integers = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     threads: int = 1
 
     def per_period(self, windows: int) -> ParticipantRun:
@@ -192,7 +192,7 @@ class ParticipantRun:
         return self.layout.cores
 
     @property
-    def rank_busy_cores(self) -> NDArray[np.float64]:
+    def rank_busy_cores(self) -> Array:
         """Cores that each rank kept busy while it solved, shape (ranks,), by its CPU time; NaN where unknown."""
         busy = np.full(self.ranks, np.nan)
         if len(self.rank_cpu):
@@ -205,7 +205,7 @@ class ParticipantRun:
         return str(self.metadata.get("version", ""))
 
     @property
-    def compute_per_iteration(self) -> NDArray[np.float64]:
+    def compute_per_iteration(self) -> Array:
         """Compute seconds of each window per coupling iteration, shape (W,)."""
         return self.compute_seconds / np.maximum(self.iterations, 1.0)
 
@@ -229,7 +229,7 @@ class ParticipantRun:
         return bool(len(self.rank_mpi) and recorded.any() and np.isfinite(self.rank_mpi[recorded]).all())
 
     @property
-    def rank_working(self) -> NDArray[np.float64]:
+    def rank_working(self) -> Array:
         """Solve seconds of each rank, shape (ranks,), without time in MPI where that is known."""
         return self.rank_solve - self.rank_mpi if self.mpi_known else self.rank_solve
 
@@ -310,7 +310,7 @@ class CoupledRun:
         """
         return self.warmup_windows * self.time.of(participant)
 
-    def steady(self, participant: str) -> NDArray[np.bool_]:
+    def steady(self, participant: str) -> Mask:
         """Which windows of a participant come after the warm-up.
 
         Parameters
@@ -358,7 +358,7 @@ class CoupledRun:
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.not_compared else math.nan
 
 
-def load_imbalance(costs: NDArray[np.float64]) -> float:
+def load_imbalance(costs: Array) -> float:
     """Return (max - min) / max of seconds, shape (n,), where they are known; NaN if nothing is."""
     known = costs[np.isfinite(costs)]
     if not len(known) or known.max() <= 0:
@@ -366,7 +366,7 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
     return float((known.max() - known.min()) / known.max())
 
 
-def mean_known(values: NDArray[np.float64]) -> float:
+def mean_known(values: Array) -> float:
     """Mean of what is known, shape (n,); NaN if nothing is."""
     known = values[np.isfinite(values)]
     return float(np.mean(known)) if len(known) else math.nan

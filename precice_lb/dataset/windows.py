@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset.guesses import Guesses
 from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
-from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, NOT_MEASURED, TABLES
+from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, NOT_MEASURED, TABLES, Array, Integers, Rows
 from precice_lb.store.records import Complete, RankFile
-
-Array: TypeAlias = NDArray[np.float64]
 
 # What is kept of the ranks of a participant for another look at them.
 _KEPT_BYTES = 1 << 23
@@ -57,17 +55,17 @@ class Windows:
     """Which rows count, and which coupling iteration and time window each belongs to."""
 
     # Time windows that all recorded ranks completed, rising, shape (W,).
-    windows: NDArray[np.int64]
+    windows: Integers
     # Index of the first iteration of each window, shape (W,), among all G iterations of all windows.
     window_starts: NDArray[np.intp]
     # Index of the first row of each iteration, and its number in its window, from 1, shape (G,).
     iteration_starts: NDArray[np.intp]
-    iteration_numbers: NDArray[np.int64]
+    iteration_numbers: Integers
     # Calls that each rank recorded, of those that there are records of.
-    calls: NDArray[np.int64]
+    calls: Integers
 
     @property
-    def iterations(self) -> NDArray[np.float64]:
+    def iterations(self) -> Array:
         """Coupling iterations of each window, shape (W,)."""
         return np.diff(self.window_starts, append=len(self.iteration_starts)).astype(np.float64)
 
@@ -75,7 +73,7 @@ class Windows:
         """Sum iterations to windows."""
         return np.add.reduceat(values, self.window_starts)
 
-    def seconds(self, rows: NDArray[np.void], *, waits: bool = True) -> dict[str, Array]:
+    def seconds(self, rows: Rows, *, waits: bool = True) -> dict[str, Array]:
         """Seconds of a rank in each iteration by quantity, shape (G,); NaN where not measured, or without ``waits``."""
         rows = rows[np.isin(rows["window"], self.windows)]
         if not waits:
@@ -91,7 +89,7 @@ class Windows:
 
 def windows_of(group: Iterable[RankFile]) -> Windows:
     """Find the windows that all ranks of a participant completed with the same number of calls."""
-    first: dict[str, NDArray[np.int64]] = {}
+    first: dict[str, Integers] = {}
     recorded = []
     for store in group:
         rows = store.advances
@@ -115,14 +113,14 @@ def windows_of(group: Iterable[RankFile]) -> Windows:
     return Windows(windows, window_starts, iteration_starts, numbers, np.array(recorded))
 
 
-def _completed(rows: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def _completed(rows: Rows) -> tuple[Integers, NDArray[np.intp]]:
     """Windows that were completed, rising, and the calls of each."""
     windows = np.unique(rows["window"][rows["window_complete"]])
     every, counts = np.unique(rows["window"], return_counts=True)
     return windows, counts[np.searchsorted(every, windows)]
 
 
-def rank_values(store: RankFile, windows: NDArray[np.int64]) -> dict[tuple[str, str], float]:
+def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], float]:
     """Say what further tables tell of a rank, by table and name, the latter empty where a table has none.
 
     In seconds per window, the mean of these windows; of counts the last; of meshes the vertices.
@@ -350,7 +348,7 @@ def _first_wait(store: RankFile) -> float:
     return int(waits[0]) * 1e-9 if len(waits) and waits[0] >= 0 else np.nan
 
 
-def _means_by(numbers: NDArray[np.int64], values: Array) -> Array:
+def _means_by(numbers: Integers, values: Array) -> Array:
     """Mean of what is known by number, from 1 on; NaN where nothing is."""
     known, end = np.isfinite(values), int(numbers.max(initial=0)) + 1
     count = np.bincount(numbers[known], minlength=end)

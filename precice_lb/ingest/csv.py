@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.dataset.measurements import convergence_remarks, once
 from precice_lb.exceptions import DataError
 from precice_lb.names import checked_name
+from precice_lb.store.columns import Values
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
@@ -126,7 +126,7 @@ def _listed(sample: Sample) -> str:
     return ", ".join(sample.parameters) or "none"
 
 
-def _column(values: Sequence[float | str]) -> NDArray[Any] | None:
+def _column(values: Sequence[float | str]) -> Values | None:
     """Turn the cells into numbers if they are; None if all are empty."""
     if all(value == "" for value in values):
         return None

@@ -22,10 +22,9 @@ from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Tables
+from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Tables, Values
 from precice_lb.store.records import RankFile, check_type, in_order, table_rows
 from precice_lb.store.schema import (
     FORMAT,
@@ -318,7 +317,7 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
     return found
 
 
-def table(file: h5py.File, name: str) -> NDArray[Any]:
+def table(file: h5py.File, name: str) -> Values:
     """Read one of `TABLES`; without rows where it is not there."""
     if not has(file, name):
         return TABLES[name].empty()

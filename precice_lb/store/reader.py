@@ -64,11 +64,6 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
-def has_stores(directory: Path) -> bool:
-    """Whether there is any store file below a directory."""
-    return any(is_store_name(path.name) for path in directory.rglob("*"))
-
-
 def stores_below(directory: Path) -> list[Path]:
     """Find the store files below a directory, sorted, by their names: solvers have HDF5 files of their own."""
     return sorted(path for path in directory.rglob("*") if is_store_name(path.name) and path.is_file())

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, Tables
+from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, Rows, Tables
 from precice_lb.store.rank_file import dataset, opened, read_rank_file, told_damage, writing_problem
 from precice_lb.store.records import RankFile, in_order, table_rows
 from precice_lb.store.schema import SPOOL_SUFFIX, SUFFIX
@@ -41,7 +40,7 @@ class Filler:
         """Whether another run writes to the file by now."""
         return False
 
-    def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
+    def fill(self, rows: Rows, *, is_last: bool) -> Rows:
         """Take new rows in the order of the calls, and give, each once, those that are known by now.
 
         With ``is_last`` nobody writes any more: then all are given.
@@ -135,7 +134,7 @@ class Tail:
         if not kept.all():
             self.rows = self.rows[kept]
 
-    def read(self) -> NDArray[np.void]:
+    def read(self) -> Rows:
         """Read what is new in its file since the last call: nothing where that fails, which `problem` then says."""
         if self._is_fixed:
             left, self._left = self._left, None
@@ -159,7 +158,7 @@ class Tail:
         self.has_more = len(rows) >= self._most
         return written
 
-    def _of_spool(self) -> NDArray[np.void]:
+    def _of_spool(self) -> Rows:
         before = {} if self.head is None else self.head.tables
         found, self._offset = read_spool(self.path, self.head, self._offset, self._most)
         tables = {}
@@ -169,7 +168,7 @@ class Tail:
         self.head = replace(found, tables=tables)
         return found.tables["advances"]
 
-    def _of_hdf5(self) -> NDArray[np.void]:
+    def _of_hdf5(self) -> Rows:
         self.head = read_rank_file(self.path)
         with opened(self.path, locking=False) as file:
             source = dataset(file, "advances", ADVANCES.least)

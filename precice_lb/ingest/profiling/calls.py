@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
 
 def count_windows(
-    exchanges: NDArray[np.int64], iterations: NDArray[np.int64] | None = None, before: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    exchanges: Integers, iterations: Integers | None = None, before: int = 0
+) -> tuple[Integers, Integers, Mask]:
     """Tell window and iteration of each call, and whether it ends its window, each of shape (calls,).
 
     A call that exchanges nothing ends before its window does: a solver with smaller steps than the coupling. Every
@@ -112,7 +111,13 @@ class Profile:
         self._totals = np.zeros((2, 0), dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
-        self._user = _Spans() if user_events else None
+        # Names of the solver's own events, and of preCICE's that say what ``advance`` spends; their rows; the number of
+        # the name by place in the nesting, -1 for what is none of these events; and calls that ended so far.
+        self._keeps_user_events = user_events
+        self._names: dict[str, int] = {}
+        self._user: list[Rows] = []
+        self._numbers = np.zeros(0, dtype=np.int32)
+        self._ended = 0
 
     def read(self) -> Profile:
         """Read up to the last whole record; events that have not ended are left out.
@@ -132,10 +137,12 @@ class Profile:
             for events in self.events:
                 self._total(events)
                 if not len(self.initialize):
-                    self.initialize = self._initialize.take(events, self.events.paths)[:1]
-                if self._user is not None:
-                    self._user.take(events, self.events.paths)
-                blocks.append(self._advance.take(events, self.events.paths))
+                    self.initialize = self._initialize.take(events, self.events.paths)[0][:1]
+                rows, calls = self._advance.take(events, self.events.paths)
+                if self._keeps_user_events:
+                    self._take_user_events(events, self._ended + calls)
+                self._ended += len(rows)
+                blocks.append(rows)
                 if not self.tells_windows:
                     blocks[-1]["exchanges"] = 1
         finally:
@@ -166,14 +173,14 @@ class Profile:
         return self.events.global_end_us is not None or "finalize" in self.totals
 
     @property
-    def user(self) -> NDArray[np.void]:
+    def user(self) -> Rows:
         """Events of the solver or its adapter, not those inside another one, and preCICE's own in ``advance``."""
-        return np.concatenate([np.zeros(0, dtype=USER_DTYPE), *(self._user.blocks if self._user else ())])
+        return np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
 
     @property
     def user_names(self) -> tuple[str, ...]:
         """Their names; of the latter behind `ADVANCE_SPENDS`."""
-        return tuple(self._user.names) if self._user else ()
+        return tuple(self._names)
 
     @property
     def tells_waits(self) -> bool:
@@ -212,16 +219,14 @@ class Profile:
                 f"them: {self._case.flush_remedy}"
             )
 
-    def waited_ns(self, rows: NDArray[np.void]) -> NDArray[np.int64]:
+    def waited_ns(self, rows: Rows) -> Integers:
         """Nanoseconds waited in calls."""
         if not self.waits:
             return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
-        total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
+        total: Integers = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
         return total
 
-    def advance_rows(
-        self, calls: NDArray[np.void], iterations: NDArray[np.int64] | None, before: int = 0
-    ) -> NDArray[np.void]:
+    def advance_rows(self, calls: Rows, iterations: Integers | None, before: int = 0) -> Rows:
         """Rows of ``advance`` of a store; ``before`` as of `count_windows`."""
         rows = ADVANCES.blank(len(calls))
         rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
@@ -236,7 +241,7 @@ class Profile:
         rows["computed_dt"] = np.nan
         return rows
 
-    def initialize_rows(self) -> NDArray[np.void]:
+    def initialize_rows(self) -> Rows:
         """Rows of ``initialize`` of a store."""
         rows = INITIALIZE.blank(len(self.initialize))
         for name in ("begin", "initialize", "mapping"):
@@ -244,7 +249,7 @@ class Profile:
         rows["wait_ns"] = self.waited_ns(self.initialize)
         return rows
 
-    def section_rows(self, windows: NDArray[np.int64], first: int = 0) -> NDArray[np.void]:
+    def section_rows(self, windows: Integers, first: int = 0) -> Rows:
         """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
 
         Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
@@ -258,6 +263,19 @@ class Profile:
         sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
         sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
         return sections
+
+    def _take_user_events(self, events: Events, calls: Integers) -> None:
+        """Take the events of a block, given how many calls of ``advance`` ended before each."""
+        for path in self.events.paths[len(self._numbers) :]:
+            name = _span_name(path)
+            number = self._names.setdefault(name, len(self._names)) if name else -1
+            self._numbers = np.append(self._numbers, np.int32(number))
+        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
+        mine = mine[np.argsort(events.order[mine])]
+        rows = np.zeros(len(mine), dtype=USER_DTYPE)
+        rows["name"], rows["call"] = self._numbers[events.paths[mine]], calls[mine]
+        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
+        self._user.append(rows)
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
@@ -303,8 +321,8 @@ class _Accounts:
         self._weights = np.zeros((0, len(self._columns)), dtype=np.int64)
         self._pending = np.zeros(1, dtype=dtype)
 
-    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> NDArray[np.void]:
-        """Take the events of a block; return one row per call that ended in it."""
+    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> tuple[Rows, Integers]:
+        """Take the events of a block; return one row per call that ended in it, and how many did before each event."""
         if unknown := paths[len(self._weights) :]:
             added = [[count(path) for count in self._columns.values()] for path in unknown]
             self._weights = np.concatenate([self._weights, np.array(added, dtype=np.int64)])
@@ -321,35 +339,7 @@ class _Accounts:
         self._pending = rows[-1:].copy()
         begin, duration = (rows.dtype.names or ())[:2]
         rows[begin][:-1], rows[duration][:-1] = events.begins[calls], events.durations[calls]
-        return rows[:-1]
-
-
-class _Spans:
-    """Collects the solver's own events, and those of preCICE that say what ``advance`` spends."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.blocks: list[NDArray[np.void]] = []
-        # Number of the name by place in the nesting, -1 for what is none of these events.
-        self._numbers = np.zeros(0, dtype=np.int32)
-        self._calls = 0
-
-    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> None:
-        """Take the events of a block."""
-        for path in paths[len(self._numbers) :]:
-            name = _span_name(path)
-            if name and name not in self.names:
-                self.names.append(name)
-            self._numbers = np.append(self._numbers, np.int32(self.names.index(name) if name else -1))
-        ends = np.sort(events.order[np.array([path == ("advance",) for path in paths])[events.paths]])
-        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
-        rows = np.zeros(len(mine), dtype=USER_DTYPE)
-        rows["name"], rows["call"] = self._numbers[events.paths[mine]], np.searchsorted(ends, events.order[mine])
-        rows["call"] += self._calls
-        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
-        self._calls += len(ends)
-        if len(rows):
-            self.blocks.append(rows[np.argsort(events.order[mine])])
+        return rows[:-1], owner
 
 
 def _span_name(path: tuple[str, ...]) -> str:

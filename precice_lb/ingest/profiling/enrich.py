@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
@@ -14,7 +13,7 @@ from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
 from precice_lb.ingest.profiling.tables import IterationsTail
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Tables, encode_names
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, Tables, encode_names
 from precice_lb.store.records import RankFile
 from precice_lb.store.tail import Filler
 
@@ -90,7 +89,7 @@ def _joined(store: RankFile) -> RankFile:
     )
 
 
-def _filled(rows: NDArray[np.void], profile: Profile, calls: NDArray[np.void]) -> NDArray[np.void]:
+def _filled(rows: Rows, profile: Profile, calls: Rows) -> Rows:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
     _fill(rows, "wait_ns", profile.waited_ns(calls))
@@ -114,7 +113,7 @@ def _tells_waits(store: RankFile) -> bool:
     return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
 
 
-def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -> None:
+def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
@@ -172,7 +171,7 @@ def _headers(store: RankFile, paths: Sequence[Path], problems: list[str]) -> Ite
         yield header
 
 
-def _aligned(store: RankFile, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
+def _aligned(store: RankFile, advances: Rows, profile: Profile, zero: int) -> tuple[slice, slice]:
     """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `_zero_of`."""
     begin = profile.calls["begin_us"] * 1000 + zero
     end = begin + profile.calls["advance_us"] * 1000
@@ -205,10 +204,10 @@ class WaitsFiller(Filler):
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
         self._profile: Profile | None = None
-        self._rows: NDArray[np.void] = ADVANCES.empty()
+        self._rows: Rows = ADVANCES.empty()
         self._is_aligned = False
 
-    def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
+    def fill(self, rows: Rows, *, is_last: bool) -> Rows:
         """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
         self._rows = np.concatenate([self._rows, rows])
         try:
@@ -225,7 +224,7 @@ class WaitsFiller(Filler):
         profile.calls = profile.calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
-    def _take(self, count: int) -> NDArray[np.void]:
+    def _take(self, count: int) -> Rows:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
 
@@ -258,7 +257,7 @@ class RowsFiller(Filler):
         self._profile = Profile(header, participant.case)
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
-        self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._iterations: Integers = np.empty(0, dtype=np.int64)
         #: What is known of the rank before any row is.
         self.head = RankFile(
             header.path,
@@ -279,7 +278,7 @@ class RowsFiller(Filler):
         """The row of ``initialize``."""
         return {"initialize": self._profile.initialize_rows()}
 
-    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
+    def fill(self, rows: Rows, *, is_last: bool = False) -> Rows:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
         profile = self._profile
         try:
@@ -294,7 +293,7 @@ class RowsFiller(Filler):
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
         return rows
 
-    def _rows(self, profile: Profile) -> NDArray[np.void]:
+    def _rows(self, profile: Profile) -> Rows:
         iterations = None
         if self._log is not None:
             iterations = self._iterations = self._log.add_to(self._iterations)

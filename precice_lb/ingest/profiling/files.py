@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.store.columns import Integers, Mask
 
 DATABASE = "sqlite"
 """Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
@@ -166,11 +166,11 @@ class Records:
     """Records of one block."""
 
     #: Whether an event begins; otherwise it ends.
-    begins: NDArray[np.bool_]
+    begins: Mask
     #: Which event.
-    events: NDArray[np.int64]
+    events: Integers
     #: When, in microseconds of the file's clock.
-    times: NDArray[np.int64]
+    times: Integers
     #: Names of events by number.
     names: dict[int, str]
     #: Number of the name and value of each datum.
@@ -208,13 +208,13 @@ class Events:
     """Events that ended within a block of records."""
 
     #: Place in the nesting: position in `EventSource.paths`.
-    paths: NDArray[np.int64]
+    paths: Integers
     #: When each began, in microseconds of the file's clock.
-    begins: NDArray[np.int64]
+    begins: Integers
     #: How long each took, in microseconds.
-    durations: NDArray[np.int64]
+    durations: Integers
     #: Position of each event's end among the records of the block.
-    order: NDArray[np.int64]
+    order: Integers
 
 
 class EventSource:
@@ -253,8 +253,8 @@ class FileEvents(EventSource):
         # Parent and event of every path but the first, sorted; the first key is none.
         self._keys = np.full(1, -1, dtype=np.int64)
         self._key_paths = np.zeros(1, dtype=np.int64)
-        self._open_events: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._open_events: Integers = np.empty(0, dtype=np.int64)
+        self._open_times: Integers = np.empty(0, dtype=np.int64)
 
     def __iter__(self) -> Iterator[Events]:
         for block in self._blocks():
@@ -327,7 +327,7 @@ class FileEvents(EventSource):
             assert found is not None
         return found
 
-    def _match(self, begins: NDArray[np.bool_], events: NDArray[np.int64], times: NDArray[np.int64]) -> Events | None:
+    def _match(self, begins: Mask, events: Integers, times: Integers) -> Events | None:
         """Match begins and ends by depth, or None if they do not fit together."""
         depth = np.cumsum(np.where(begins, 1, -1)) + ~begins
         if not len(depth):
@@ -356,17 +356,17 @@ class FileEvents(EventSource):
         columns = zip(*((part.paths, part.begins, part.durations, part.order) for part in parts), strict=True)
         return Events(*(np.concatenate(column) for column in columns))
 
-    def _paths_of(self, parents: NDArray[np.int64], events: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _paths_of(self, parents: Integers, events: Integers) -> Integers:
         keys = (parents << _EVENT_BITS) | events
         place = np.searchsorted(self._keys, keys)
         known = self._keys[np.minimum(place, len(self._keys) - 1)] == keys
         if not known.all():
             self._add_paths(np.unique(keys[~known]))
             place = np.searchsorted(self._keys, keys)
-        paths: NDArray[np.int64] = self._key_paths[place]
+        paths: Integers = self._key_paths[place]
         return paths
 
-    def _add_paths(self, keys: NDArray[np.int64]) -> None:
+    def _add_paths(self, keys: Integers) -> None:
         numbers = np.arange(len(self.paths), len(self.paths) + len(keys))
         for key in keys.tolist():
             self.paths.append((*self.paths[key >> _EVENT_BITS], self._name(key & (1 << _EVENT_BITS) - 1)))
@@ -375,7 +375,7 @@ class FileEvents(EventSource):
         self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]
 
 
-def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:
+def _consistent(begins: list[bool], events: list[int]) -> Mask:
     """Which records fit together: no end without its begin, no begin whose end was lost inside another event.
 
     preCICE 3.2 and 3.3 end a section of the solver when another one begins inside it, and once more where it does end:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
@@ -25,6 +25,7 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.plural import numbered, plural
+from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
@@ -60,6 +61,11 @@ class _Task:
     more: Mapping[str, Any]
     # When the latest run of the participant in this folder began.
     latest_unix_us: int
+
+    @property
+    def path(self) -> Path:
+        """Its store, unless that name is taken."""
+        return self.output / store_filename(self.header.participant, self.header.rank, self.header.size)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,20 @@ def import_profiling(
     if unknown := sorted(set(threads or {}) - {header.participant for header in headers}):
         known = ", ".join(dict.fromkeys(header.participant for header in headers))
         raise DataError(f"threads: expected one of the participants {known}, found {unknown[0]!r}")
-    tasks = _tasks(headers, roots, Path(output), given, metadata or {}, threads or {}, alone)
+    tasks = []
+    # The files of one participant in one folder share almost everything.
+    for (_, name), group in groupby(headers, lambda header: header.group):
+        ranks = list(group)
+        participant = profiled_participant(ranks[0], roots, given, headers, alone=alone)
+        more = {**(metadata or {}), **({"threads": threads[name]} if threads and name in threads else {})}
+        tasks += [
+            _Task(header, participant, Path(output), more, max(each.unix_us for each in ranks)) for header in ranks
+        ]
+    for header, path in ((task.header, task.path) for task in tasks):
+        if path.exists() and _already_imported(path, header):
+            raise DataError(
+                f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
+            )
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
@@ -153,34 +172,6 @@ def profiled_runs(
 def _where_they_ran(stores: Sequence[RankFile]) -> list[RankFile]:
     """Let stores that are soon gone name runs by the directories of the solvers."""
     return [replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores]
-
-
-def _tasks(
-    headers: Sequence[Header],
-    roots: Sequence[Path],
-    output: Path,
-    given: Path | None,
-    more: Mapping[str, Any],
-    threads: Mapping[str, int],
-    alone: bool,
-) -> list[_Task]:
-    """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
-    participants: dict[tuple[Path, str], ProfiledParticipant] = {}
-    latest: dict[tuple[Path, str], int] = {}
-    for header in headers:
-        if header.group not in participants:
-            participants[header.group] = profiled_participant(header, roots, given, headers, alone=alone)
-        latest[header.group] = max(latest.get(header.group, 0), header.unix_us)
-        path = output / store_filename(header.participant, header.rank, header.size)
-        if path.exists() and _already_imported(path, header):
-            raise DataError(
-                f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
-            )
-    by_name = {name: {**more, "threads": count} for name, count in threads.items()}
-    return [
-        _Task(header, participants[group := header.group], output, by_name.get(header.participant, more), latest[group])
-        for header in headers
-    ]
 
 
 def _already_imported(path: Path, header: Header) -> bool:
@@ -262,7 +253,7 @@ def _import_file(task: _Task) -> _Done:
     return _Done(header, writer.path, notes, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
-_Counted: TypeAlias = tuple[NDArray[np.void], NDArray[np.int64] | None, str, str]
+_Counted: TypeAlias = tuple[Rows, Integers | None, str, str]
 
 
 def _counted(task: _Task, profile: Profile) -> _Counted:
@@ -316,7 +307,7 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
     return calls, None, f"{problem}; every coupling iteration counts as a time window", "coupling iteration"
 
 
-def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
+def _ending(calls: Rows, count: int) -> Rows | None:
     """Let so many calls end a coupling iteration, with as many steps each; None where that cannot be."""
     if not count or len(calls) % count:
         return None
@@ -327,11 +318,9 @@ def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
 
 def _incomplete(done: Sequence[_Done]) -> tuple[list[str], list[str]]:
     """Say who has ranks of which there is no file that can be used, and who did not come to the end of the coupling."""
-    groups: dict[tuple[Path, str], list[_Done]] = {}
-    for result in done:
-        groups.setdefault(result.header.group, []).append(result)
     missing, stopped = [], []
-    for (folder, name), results in groups.items():
+    for (folder, name), group in groupby(done, lambda result: result.header.group):
+        results = list(group)
         size, ranks = results[0].header.size, {result.header.rank for result in results if result.path is not None}
         if absent := sorted(set(range(size)) - ranks):
             missing.append(

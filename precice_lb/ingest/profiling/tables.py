@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.store.columns import Array, Integers
 
 # preCICE 1 called time windows time steps.
 _WINDOWS, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
@@ -38,7 +38,7 @@ class TableTail:
         # Its inode, size and time of change then.
         self._seen: tuple[int, ...] = ()
 
-    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+    def __iter__(self) -> Iterator[Array]:
         try:
             stat = self.path.stat()
             seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -75,7 +75,7 @@ class TableTail:
         self.columns = tuple(self._last.decode("utf-8", "replace").split())
         file.seek(self._position)
 
-    def _rows(self, text: bytes) -> NDArray[np.float64]:
+    def _rows(self, text: bytes) -> Array:
         """Read whole lines, each behind its line break."""
         try:
             rows = np.array(text.split(), dtype=np.float64).reshape(text.count(b"\n"), len(self.columns))
@@ -102,7 +102,7 @@ class TableTail:
 class IterationsTail(TableTail):
     """The table ``precice-<Participant>-iterations.log``."""
 
-    def windows(self) -> Iterator[dict[str, NDArray[np.int64]]]:
+    def windows(self) -> Iterator[dict[str, Integers]]:
         """Yield the columns of the time windows that were completed, as of the table."""
         for rows in self:
             with np.errstate(invalid="ignore"):
@@ -114,7 +114,7 @@ class IterationsTail(TableTail):
         if any(self._seen[1:2]):
             self._names()
 
-    def add_to(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def add_to(self, counts: Integers) -> Integers:
         """Append what is new to the iterations of each window from the first on."""
         for found in self.windows():
             windows = found[_WINDOWS[0]]
@@ -134,7 +134,7 @@ class IterationsTail(TableTail):
         return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {found}")
 
 
-def read_iterations_log(path: Path) -> NDArray[np.int64]:
+def read_iterations_log(path: Path) -> Integers:
     """Read the coupling iterations of each completed time window."""
     return IterationsTail(path).add_to(np.empty(0, dtype=np.int64))
 
