@@ -212,20 +212,6 @@ class Measurements:
         """By participant: cores (ranks where each has one thread) and seconds of each row, shape (n, 2)."""
         return {name: np.column_stack([frame.cores, frame.seconds]) for name, frame in self.frames.items()}
 
-    def errors(self, name: str) -> Array:
-        """Return the standard errors of a participant's samples.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-        """
-        return np.asarray(self.frames[name].standard_error)
-
     @property
     def parameters(self) -> dict[str, dict[str, Values]]:
         """By participant, the further columns of its samples."""

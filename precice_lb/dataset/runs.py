@@ -17,7 +17,7 @@ import numpy as np
 
 from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, ParticipantRun
 from precice_lb.dataset.series import warmup_of
-from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, windows_of
+from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, starts_of, windows_of
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import parse_configuration
@@ -97,15 +97,12 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
             participants, _ = _participants(ranks, layouts, left_out, time)
-    degrees: dict[str, float] = {}
-    for store in lowest.values():
-        degrees.update(store.metadata.get("degrees_of_freedom", {}))
     return CoupledRun(
         first.metadata.get("run") or " ".join(map(_label, participants.values())),
         participants,
         first.configuration,
         first.metadata["case"],
-        degrees,
+        {k: v for store in lowest.values() for k, v in store.metadata.get("degrees_of_freedom", {}).items()},
         int(left_out),
         int(stated),
         Path(os.path.commonpath(directories)),
@@ -176,8 +173,7 @@ def _by_lengths(lengths: Mapping[str, float]) -> CoupledTime:
 def _length(store: RankFile) -> float:
     """Coupled time of a window, the median of the time steps that were recorded; NaN where none were."""
     rows = store.advances
-    changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)
-    starts = np.flatnonzero(changes)
+    starts = starts_of(rows, "window", "iteration")
     if not len(starts):
         return math.nan
     lengths = np.add.reduceat(rows["computed_dt"], starts)[np.logical_or.reduceat(rows["window_complete"], starts)]
@@ -371,11 +367,12 @@ def missing(run: CoupledRun) -> tuple[str, str]:
 
 def cut_short(run: CoupledRun) -> str:
     """Say whose records end far earlier on one rank than on others, more than a kill explains; empty where none do."""
+    calls = {name: part.rank_calls or {0: 0} for name, part in run.participants.items()}
     return "; ".join(
-        f"the records of rank {(part.recorded_ranks or [0])[int(part.rank_calls.argmin())]} of {name} end after "
-        f"{part.rank_calls.min()} of {part.rank_calls.max()} calls of advance, and with them what is used"
-        for name, part in run.participants.items()
-        if part.rank_calls.min() + _FEW_CALLS < (1 - _FEW_SHARE) * part.rank_calls.max()
+        f"the records of rank {min(each, key=lambda rank: each[rank])} of {name} end after {min(each.values())} of "
+        f"{max(each.values())} calls of advance, and with them what is used"
+        for name, each in calls.items()
+        if min(each.values()) + _FEW_CALLS < (1 - _FEW_SHARE) * max(each.values())
     )
 
 

@@ -83,9 +83,8 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if run.time.problem:
             raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    # In the order of the columns of `Samples`, with the parameters apart.
+    # In the order of the columns of `Samples`, with the parameters behind.
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    stated: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
@@ -99,9 +98,9 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             error = spread_of(each).error * seconds
             sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
             sent = sent if sent < seconds else math.nan
-            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}")
+            stated = part.metadata.get("parameters") or {}
+            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}", stated)
             rows.setdefault(name, []).append(row)
-            stated.setdefault(name, []).append(part.metadata.get("parameters") or {})
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
@@ -109,16 +108,14 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         )
     frames = {}
     for name, entries in sorted(rows.items()):
-        frame = Samples(*zip(*entries, strict=True), parameters=_columns(stated[name]))
+        *columns, parameters = zip(*entries, strict=True)
+        frame = Samples(*columns, parameters=_columns(parameters))
         frames[name] = frame[np.lexsort((frame.standard_error, frame.seconds, frame.cores))]
-    degrees: dict[str, float] = {}
-    for run in runs:
-        degrees.update(run.degrees_of_freedom)
     recorded = [(windows, run.versions) for run in runs if (windows := recorded_windows(run))]
     return Measurements(
         frames=frames,
         configuration=runs[0].configuration,
-        degrees_of_freedom=degrees,
+        degrees_of_freedom={name: count for run in runs for name, count in run.degrees_of_freedom.items()},
         iterations={name: iterations[name] for name in frames},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         recorded=tuple(windows for windows, _ in recorded),

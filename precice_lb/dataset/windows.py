@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.guesses import Guesses
-from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
+from precice_lb.dataset.records import Guesses, ParticipantRun, mean_known, places_of
 from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, NOT_MEASURED, TABLES, Array, Integers, Rows
 from precice_lb.store.records import Complete, RankFile
 
@@ -33,20 +32,20 @@ class Ranks:
 
     stores: Sequence[RankFile]
     complete: Complete | None = None
-    _kept: dict[int, RankFile] = field(default_factory=dict)
+    # The first ones, and bytes of all so far.
+    _kept: list[RankFile] = field(default_factory=list)
+    _bytes: int = 0
 
     def __iter__(self) -> Iterator[RankFile]:
-        room = _KEPT_BYTES
-        for at, store in enumerate(self.stores):
-            found = self._kept.get(at)
-            if found is None:
-                # But coordinates and cells of meshes, which may be many.
-                found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
-                if self.complete is not None:
-                    (found,) = self.complete([found])
-            room -= sum(rows.nbytes for rows in found.tables.values())
-            if room >= 0:
-                self._kept[at] = found
+        yield from self._kept
+        for store in self.stores[len(self._kept) :]:
+            # But coordinates and cells of meshes, which may be many.
+            found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
+            if self.complete is not None:
+                (found,) = self.complete([found])
+            self._bytes += sum(rows.nbytes for rows in found.tables.values())
+            if self._bytes <= _KEPT_BYTES:
+                self._kept.append(found)
             yield found
 
 
@@ -62,7 +61,7 @@ class Windows:
     iteration_starts: NDArray[np.intp]
     iteration_numbers: Integers
     # Calls that each rank recorded, of those that there are records of.
-    calls: Integers
+    calls: list[int]
 
     @property
     def iterations(self) -> Array:
@@ -89,28 +88,32 @@ class Windows:
 
 def windows_of(group: Iterable[RankFile]) -> Windows:
     """Find the windows that all ranks of a participant completed with the same number of calls."""
-    first: dict[str, Integers] = {}
+    first: Rows | None = None
     recorded = []
     for store in group:
-        rows = store.advances
+        rows = store.advances[[*CALLS]]
         recorded.append(len(rows))
-        if not first:
-            first = {name: rows[name].copy() for name in CALLS}
+        if first is None:
+            first = rows.copy()
             windows, counts = _completed(rows)
-        elif not all(np.array_equal(rows[name], first[name]) for name in CALLS):
+        elif not np.array_equal(rows, first):
             # A kill or a lost record cuts some ranks shorter than others.
             other, other_counts = _completed(rows)
             _, here, there = np.intersect1d(windows, other, assume_unique=True, return_indices=True)
             same = counts[here] == other_counts[there]
             windows, counts = windows[here[same]], counts[here[same]]
-    which = np.isin(first["window"], windows)
-    window, iteration = first["window"][which], first["iteration"][which]
-    first_of_window = np.diff(window, prepend=0) != 0
-    iteration_starts = np.flatnonzero(first_of_window | (np.diff(iteration, prepend=0) != 0))
-    window_starts = np.searchsorted(iteration_starts, np.flatnonzero(first_of_window))
+    assert first is not None
+    rows = first[np.isin(first["window"], windows)]
+    iteration_starts = starts_of(rows, "window", "iteration")
+    window_starts = np.searchsorted(iteration_starts, starts_of(rows, "window"))
     sizes = np.diff(window_starts, append=len(iteration_starts))
     numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
-    return Windows(windows, window_starts, iteration_starts, numbers, np.array(recorded))
+    return Windows(windows, window_starts, iteration_starts, numbers, recorded)
+
+
+def starts_of(rows: Rows, *columns: str) -> NDArray[np.intp]:
+    """Find the rows, not those of window 0, that differ from the one before in one of the columns."""
+    return np.flatnonzero(np.any([np.diff(rows[name], prepend=0) != 0 for name in columns], axis=0))
 
 
 def _completed(rows: Rows) -> tuple[Integers, NDArray[np.intp]]:
@@ -322,8 +325,7 @@ class ParticipantTimes:
             rank_vertices=self._told.get(("meshes", ""), nothing),
             rank_mpi=self._told.get(("mpi", ""), nothing),
             rank_cpu=self._told.get(("cpu", ""), nothing),
-            recorded_ranks=tuple(recorded),
-            rank_calls=layout.calls,
+            rank_calls=dict(zip(recorded, layout.calls, strict=True)),
             threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
             # Of `rank_solve` and so on.
             **{f"rank_{name}": seconds for name, seconds in {"hidden": np.zeros(len(nothing)), **self.rank}.items()},

@@ -140,6 +140,7 @@ _DELIMITERS = ",;\t"
 # Beyond this a float no longer holds every whole number.
 _LARGEST = 2**53
 _Lines = list[tuple[int, list[str]]]
+_Placed = list[tuple[str, dict[str, str]]]
 
 
 def read_csv(path: str | Path) -> Measurements:
@@ -231,9 +232,7 @@ def _cell(value: object) -> object:
     return int(value) if value.is_integer() and abs(value) < 1e15 else float(value)
 
 
-def read_rows(
-    path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS
-) -> list[tuple[str, dict[str, str]]]:
+def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS) -> _Placed:
     """Read the rows of a table with some columns and perhaps others, each with the words for where it stands."""
     try:
         content = path.read_bytes()
@@ -250,9 +249,7 @@ def read_rows(
         raise DataError(f"{path}: expected a readable CSV file, found: {_one_line(error)}") from error
 
 
-def _rows(
-    source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0
-) -> list[tuple[str, dict[str, str]]]:
+def _rows(source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0) -> _Placed:
     rows = []
     for line, cells in lines:
         where = f"{source}, {place} {line + shift}"
@@ -270,7 +267,7 @@ _WHOLE = re.compile(r"(?:[+-]?\d+(?:[eE][+-]?\d+)?)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
-def _with_points(rows: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, str]]]:
+def _with_points(rows: _Placed) -> _Placed:
     """Write decimal commas as points, in columns of numbers; refuse tables in which a comma may be something else."""
     patterns = (_COMMA, _POINT, _WHOLE)
     names = [
@@ -296,7 +293,7 @@ def _with_points(rows: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict
     return [(where, {**row, **{name: row[name].replace(",", ".") for name in names}}) for where, row in rows]
 
 
-def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample]:
+def _checked(source: str, rows: _Placed) -> list[Sample]:
     samples = []
     named: dict[str, str] = {}
     for where, row in rows:

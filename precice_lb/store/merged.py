@@ -24,7 +24,6 @@ import numpy as np
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import (
     ADVANCES,
-    CALLS,
     INITIALIZE,
     NOT_MEASURED,
     TABLES,
@@ -84,8 +83,8 @@ class MergedStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        # Calls of some ranks from one on, and all rows of the tables that others are counted by.
-        self._calls: tuple[int, dict[str, Values]] = 0, {}
+        # Calls of some ranks by their position, and all rows of the tables that others are counted by.
+        self._calls: dict[int, Rows] = {}
         self._whole: dict[str, Rows] = {}
         with self._opened() as file:
             found, version = attribute(file, "format"), attribute(file, "format_version")
@@ -99,9 +98,6 @@ class MergedStore:
             self._names = {each.names: table(file, each.names) for each in TABLES.values() if each.names}
             self.stores = self._read_stores(file)
             self._check_index(file)
-
-    def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
-        return MergedStore, (self.path,)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[h5py.File]:
@@ -123,21 +119,18 @@ class MergedStore:
 
     def _advances(self, file: h5py.File, position: int) -> Rows:
         """Rows of ``advance`` of one rank; those of the next ones, which lie beside them, are kept for these."""
-        first, calls = self._calls
-        if not first <= position < first + len(calls.get("rows", ())):
+        if position not in self._calls:
             most = _MOST_BYTES // (ADVANCES.dtype.itemsize * (int(self.index["rows"].max()) + 1))
             step = max(1, min(_CHUNK_RANKS, most))
             first = position - position % step
-            calls = {"rows": self.index["rows"][first : first + step]}
+            lengths = self.index["rows"][first : first + step].tolist()
+            self._calls = {at: ADVANCES.blank(length) for at, length in enumerate(lengths, first)}
             for name, column in _columns(file).items():
-                calls[name] = column[:] if len(column) == 1 else column[first : first + step]
-        self._calls = (first, calls) if position < first + len(calls["rows"]) - 1 else (0, {})
-        names = [name for name in ADVANCES.dtype.names or () if name in calls]
-        rows = np.empty(calls["rows"][position - first], dtype=[(name, ADVANCES.dtype[name]) for name in names])
-        for name in names:
-            rows[name] = calls[name][position - first if len(calls[name]) > 1 else 0][: len(rows)]
-        rows = table_rows("advances", rows)
-        check_calls(*(rows[name] for name in CALLS))
+                values = column[:] if len(column) == 1 else column[first : first + step]
+                for row, rows in enumerate(self._calls.values()):
+                    rows[name] = values[row % len(values)][: len(rows)]
+        rows = table_rows("advances", self._calls[position])
+        check_calls(rows)
         return rows
 
     def _rows(self, file: h5py.File, table: Table, position: int) -> Values:

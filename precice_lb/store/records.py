@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import CALLS, TABLES, Integers, Mask, Rows, Tables, Values, decode_names
+from precice_lb.store.columns import CALLS, TABLES, Mask, Rows, Tables, Values, decode_names
 from precice_lb.store.schema import store_directory
 
 
@@ -177,14 +176,11 @@ def table_rows(name: str, rows: Values) -> Values:
 
 def check_type(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
     """Refuse columns that are missing, or of a type that the wanted one does not hold."""
-    if not (_all_fit(found, wanted) if wanted.names else _fits(found, wanted)):
-        what = f"columns {wanted.names}" if wanted.names else f"values of type {wanted}"
+    columns = wanted.names or ()
+    fit = set(columns) <= set(found.names or ()) and all(_fits(found[column], wanted[column]) for column in columns)
+    if not (fit if columns else _fits(found, wanted)):
+        what = f"columns {columns}" if columns else f"values of type {wanted}"
         raise StoreError(f"expected {what} in /{name}, found {found}")
-
-
-def _all_fit(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    names = wanted.names or ()
-    return set(names) <= set(found.names or ()) and all(_fits(found[name], wanted[name]) for name in names)
 
 
 def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
@@ -219,25 +215,26 @@ def in_order(rows: Rows) -> Rows:
     written = rows["window"] > 0
     if not written.all():
         rows = rows[written]
-    if _wrong(*(rows[name] for name in CALLS)).any():
+    if _wrong(rows).any():
         rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
-        check_calls(*(rows[name] for name in CALLS))
+        check_calls(rows)
     return rows
 
 
-def _wrong(window: Integers, iteration: NDArray[np.int32], complete: Mask) -> Mask:
+def _wrong(rows: Rows) -> Mask:
+    window, iteration, complete = (rows[name] for name in CALLS)
     same = window[1:] == window[:-1]
     wrong: Mask = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
     return wrong
 
 
-def check_calls(window: Integers, iteration: NDArray[np.int32], complete: Mask) -> None:
+def check_calls(rows: Rows) -> None:
     """Refuse rows of ``advance`` that are not in the order of calls: every window once, from its first iteration on."""
-    wrong = _wrong(window, iteration, complete)
+    wrong = _wrong(rows)
     if wrong.any():
-        at = int(np.argmax(wrong))
+        before, after = rows[(at := int(np.argmax(wrong))) : at + 2]
         raise StoreError(
-            f"expected calls in the order they were made, each window once, found window {window[at + 1]}, iteration "
-            f"{iteration[at + 1]} after window {window[at]}, iteration {iteration[at]}"
-            f"{', which completed it' if complete[at] else ''}"
+            f"expected calls in the order they were made, each window once, found window {after['window']}, iteration "
+            f"{after['iteration']} after window {before['window']}, iteration {before['iteration']}"
+            f"{', which completed it' if before['window_complete'] else ''}"
         )

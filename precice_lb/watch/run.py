@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.guesses import GUESSED, Columns, Guesses
+from precice_lb.dataset.records import GUESSED, Columns, Guesses
 from precice_lb.dataset.windows import ParticipantTimes, windows_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
@@ -21,10 +21,10 @@ from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.precice_xml import Configuration, parse_configuration
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX
-from precice_lb.store.tail import Tail
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32

@@ -173,13 +173,8 @@ class Profile:
         return self.events.global_end_us is not None or "finalize" in self.totals
 
     @property
-    def user(self) -> Rows:
-        """Events of the solver or its adapter, not those inside another one, and preCICE's own in ``advance``."""
-        return np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
-
-    @property
     def user_names(self) -> tuple[str, ...]:
-        """Their names; of the latter behind `ADVANCE_SPENDS`."""
+        """Names of events of the solver or its adapter; of preCICE's own in ``advance`` behind `ADVANCE_SPENDS`."""
         return tuple(self._names)
 
     @property
@@ -254,7 +249,7 @@ class Profile:
 
         Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
         """
-        user = self.user
+        user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
         user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
         if self.waits and not self.tells_waits:
             counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in self.user_names], dtype=bool)

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile
 from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
 from precice_lb.ingest.profiling.tables import IterationsTail
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, Tables, encode_names
+from precice_lb.store.rank_file import Filler
 from precice_lb.store.records import RankFile
-from precice_lb.store.tail import Filler
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -51,9 +51,9 @@ def _joined(store: RankFile) -> RankFile:
     case = ProfiledCase.of(store.configuration)
     try:
         advances = store.advances
-        profile, offset = _profile_of(store, case)
+        profile = _profile_of(store, case)
         profile.require_calls()
-        rows, which = _aligned(store, advances, profile, offset)
+        rows, which = _aligned(store, advances, profile)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
     advances = advances.copy()
@@ -79,7 +79,7 @@ def _joined(store: RankFile) -> RankFile:
     ]
     known = store.names("sections")
     of_advance["name"] += len(known)
-    of_advance["begin_ns"] += offset
+    of_advance["begin_ns"] += _zero_of(store, profile)
     return store.having(
         metadata,
         advances=advances,
@@ -117,20 +117,19 @@ def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
-def _profile_of(store: RankFile, case: ProfiledCase) -> tuple[Profile, int]:
-    """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
+def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool = True) -> Profile:
+    """Profiling file of the same rank and run."""
     problems: list[str] = []
     for header in _matching_headers(store, case, problems):
-        profile = profile_of(header, case)
+        profile = Profile(header, case, user_events=user_events).read()
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
-        if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
-            problems.append(
-                f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
-                "directory of its own, or copy its stores with precice-lb export --merged before the next one"
-            )
-            continue
-        return profile, _zero_of(store, profile)
+        if first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
+            return profile
+        problems.append(
+            f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
+            "directory of its own, or copy its stores with precice-lb export --merged before the next one"
+        )
     raise DataError(problems[0])
 
 
@@ -171,9 +170,9 @@ def _headers(store: RankFile, paths: Sequence[Path], problems: list[str]) -> Ite
         yield header
 
 
-def _aligned(store: RankFile, advances: Rows, profile: Profile, zero: int) -> tuple[slice, slice]:
-    """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `_zero_of`."""
-    begin = profile.calls["begin_us"] * 1000 + zero
+def _aligned(store: RankFile, advances: Rows, profile: Profile) -> tuple[slice, slice]:
+    """Find which recorded rows are which calls in the file, as slices of one length."""
+    begin = profile.calls["begin_us"] * 1000 + _zero_of(store, profile)
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]
     row_end = row_begin + advances["advance_ns"]
@@ -230,11 +229,7 @@ class WaitsFiller(Filler):
 
     def _read(self) -> Profile:
         if self._profile is None:
-            problems: list[str] = []
-            header = next(_matching_headers(self._store, self._case, problems), None)
-            if header is None:
-                raise DataError(problems[0])
-            self._profile = Profile(header, self._case)
+            self._profile = _profile_of(self._store, self._case, user_events=False)
         profile = self._profile.read()
         self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
         self.metadata |= profile.receiving
@@ -244,7 +239,7 @@ class WaitsFiller(Filler):
         """Find, once, which row belongs to which call; what comes before is given up."""
         if self._is_aligned or not (len(self._rows) and len(profile.calls)):
             return
-        rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
+        rows, calls = _aligned(self._store, self._rows, profile)
         self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
         self._is_aligned = True
 
