@@ -207,7 +207,13 @@ class Profile:
         return self._case.receiving(self.header.participant, self.mesh_sizes)
 
     def require_calls(self) -> None:
-        """Refuse a file without calls of ``advance``."""
+        """Refuse a file without calls of ``advance``.
+
+        Raises
+        ------
+        DataError
+            If there is none.
+        """
         if not len(self.calls):
             raise DataError(
                 f"{self.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
@@ -215,14 +221,39 @@ class Profile:
             )
 
     def waited_ns(self, rows: Rows) -> Integers:
-        """Nanoseconds waited in calls."""
+        """Sum up what was waited in calls.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n,)
+            Of `calls` or `initialize`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Nanoseconds.
+        """
         if not self.waits:
             return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
         total: Integers = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
         return total
 
     def advance_rows(self, calls: Rows, iterations: Integers | None, before: int = 0) -> Rows:
-        """Rows of ``advance`` of a store; ``before`` as of `count_windows`."""
+        """Make rows of ``advance`` of a store.
+
+        Parameters
+        ----------
+        calls : ndarray, shape (n,)
+            Rows of `calls`.
+        iterations : ndarray, shape (windows,), or None
+            Coupling iterations of each time window; by default every iteration is one.
+        before : int
+            Iterations that ended before the first call.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
         rows = ADVANCES.blank(len(calls))
         rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
             calls["exchanges"], iterations, before
@@ -237,7 +268,12 @@ class Profile:
         return rows
 
     def initialize_rows(self) -> Rows:
-        """Rows of ``initialize`` of a store."""
+        """Make rows of ``initialize`` of a store.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
         rows = INITIALIZE.blank(len(self.initialize))
         for name in ("begin", "initialize", "mapping"):
             rows[f"{name}_ns"] = self.initialize[f"{name}_us"] * 1000
@@ -248,6 +284,17 @@ class Profile:
         """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
 
         Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
+
+        Parameters
+        ----------
+        windows : ndarray, shape (calls,)
+            Time window of each call.
+        first : int
+            Calls before these.
+
+        Returns
+        -------
+        ndarray, shape (n,)
         """
         user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
         user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
