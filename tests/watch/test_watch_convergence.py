@@ -112,10 +112,10 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
     measures = table(MEASURES, [(1, 1, 1.0, 0.5), (1, 2, math.inf, math.nan), (1, 3, 1e-3, 1e-12)]).encode()
     path, residuals = tmp_path / "precice-B-iterations.log", tmp_path / "residuals.log"
     header = content.index(b"\n")
-    tail, other, seen = IterationsTail(path), IterationsTail(path), np.empty(0, dtype=np.int64)
+    tail, other = IterationsTail(path), IterationsTail(path)
     for cut in range(header, len(content) + 1):
         path.write_bytes(content[:cut])
-        seen = tail.add_to(seen)
+        seen = tail.read()
         assert seen.tolist() == counts[: len(seen)]
         for columns in other.windows():
             # Of the first row there is nothing to compare with.
@@ -135,7 +135,7 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
     real = TableTail._rows
     monkeypatch.setattr(TableTail, "_rows", lambda self, text: read.append(len(text)) or real(self, text))
     more = iterations_log(path, [*counts, 5]).read_bytes()
-    assert tail.add_to(seen).tolist() == [*counts, 5]
+    assert tail.read().tolist() == [*counts, 5]
     assert read == [len(more) - len(content)]
     monkeypatch.setattr(Path, "open", lambda *arguments: pytest.fail("opened without news"))
     assert list(tail) == []

@@ -252,7 +252,6 @@ class RowsFiller(Filler):
         self._profile = Profile(header, participant.case)
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
-        self._iterations: Integers = np.empty(0, dtype=np.int64)
         #: What is known of the rank before any row is.
         self.head = RankFile(
             header.path,
@@ -289,9 +288,7 @@ class RowsFiller(Filler):
         return rows
 
     def _rows(self, profile: Profile) -> Rows:
-        iterations = None
-        if self._log is not None:
-            iterations = self._iterations = self._log.add_to(self._iterations)
+        iterations = None if self._log is None else self._log.read()
         ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))

@@ -102,6 +102,9 @@ class TableTail:
 class IterationsTail(TableTail):
     """The table ``precice-<Participant>-iterations.log``."""
 
+    #: Coupling iterations of each window that was read.
+    counts: Integers = np.empty(0, dtype=np.int64)
+
     def windows(self) -> Iterator[dict[str, Integers]]:
         """Yield the columns of the time windows that were completed, as of the table."""
         for rows in self:
@@ -114,14 +117,14 @@ class IterationsTail(TableTail):
         if any(self._seen[1:2]):
             self._names()
 
-    def add_to(self, counts: Integers) -> Integers:
-        """Append what is new to the iterations of each window from the first on."""
+    def read(self) -> Integers:
+        """Return the iterations of each window from the first on, with those that are new."""
         for found in self.windows():
             windows = found[_WINDOWS[0]]
-            if windows[0] > len(counts) + 1:
-                raise self._refused(f"window {len(counts) + 1} and its iterations", f"window {windows[0]}")
-            counts = np.concatenate([counts, found[_ITERATIONS][windows > len(counts)]])
-        return counts
+            if windows[0] > len(self.counts) + 1:
+                raise self._refused(f"window {len(self.counts) + 1} and its iterations", f"window {windows[0]}")
+            self.counts = np.concatenate([self.counts, found[_ITERATIONS][windows > len(self.counts)]])
+        return self.counts
 
     def _names(self) -> list[str]:
         """Names of the columns as today's preCICE has them."""
@@ -136,7 +139,7 @@ class IterationsTail(TableTail):
 
 def read_iterations_log(path: Path) -> Integers:
     """Read the coupling iterations of each completed time window."""
-    return IterationsTail(path).add_to(np.empty(0, dtype=np.int64))
+    return IterationsTail(path).read()
 
 
 def last_row(path: Path) -> dict[str, float]:
