@@ -111,13 +111,13 @@ def _meshes(
 ) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
     from precice_lb.partners import read_exports, read_mesh_files, read_store_meshes
     from precice_lb.precice_xml import read_configuration
-    from precice_lb.store.reader import has_stores
+    from precice_lb.store.reader import stores_below
 
     if not sources and not files:
         raise DataError("expected a directory of <export:csv> files or of stores, or --mesh, found none; name one")
     folders = [source for source in sources if source.is_dir()]
     exported = any(next(folder.glob("*.csv"), None) for folder in folders)
-    stores = not exported and any(map(has_stores, folders))
+    stores = not exported and any(map(stores_below, folders))
     if config is None and not stores:
         raise DataError("--config: expected the precice-config.xml of the case, found none; name it")
     meshes: dict[str, PartitionedMesh] = {}

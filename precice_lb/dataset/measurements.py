@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
 from precice_lb.names import key_of
+from precice_lb.store.columns import Array, Values
 
 Column: TypeAlias = Any
 """An array of shape (n,), made of anything that numpy makes one of."""
@@ -53,7 +54,7 @@ class Samples:
     communication: Column = math.nan
     version: Column = ""
     origin: Column = ""
-    parameters: dict[str, NDArray[Any]] = field(default_factory=dict, kw_only=True)
+    parameters: dict[str, Values] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in _COLUMNS:
@@ -88,7 +89,7 @@ class Samples:
         )
 
     @property
-    def cores(self) -> NDArray[np.float64]:
+    def cores(self) -> Array:
         """Ranks times threads."""
         return np.asarray(self.ranks * self._threads)
 
@@ -98,7 +99,7 @@ class Samples:
         return [Layout(int(ranks), int(each)) for ranks, each in zip(self.ranks, self._threads, strict=True)]
 
     @property
-    def _threads(self) -> NDArray[np.float64]:
+    def _threads(self) -> Array:
         return np.asarray(np.nan_to_num(self.threads, nan=1.0))
 
     @property
@@ -193,7 +194,7 @@ class Measurements:
     degrees_of_freedom: dict[str, float] = field(default_factory=dict)
     iterations: dict[str, float] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    recorded: tuple[dict[str, NDArray[np.float64]], ...] = ()
+    recorded: tuple[dict[str, Array], ...] = ()
     runs: tuple[MeasuredRun, ...] = ()
     overhead: dict[str, float] = field(default_factory=dict)
     core_hours: float = math.nan
@@ -207,26 +208,12 @@ class Measurements:
         object.__setattr__(self, "layouts", dict(_layouts(self.frames)))
 
     @cached_property
-    def samples(self) -> dict[str, NDArray[np.float64]]:
+    def samples(self) -> dict[str, Array]:
         """By participant: cores (ranks where each has one thread) and seconds of each row, shape (n, 2)."""
         return {name: np.column_stack([frame.cores, frame.seconds]) for name, frame in self.frames.items()}
 
-    def errors(self, name: str) -> NDArray[np.float64]:
-        """Return the standard errors of a participant's samples.
-
-        Parameters
-        ----------
-        name : str
-            The participant.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-        """
-        return np.asarray(self.frames[name].standard_error)
-
     @property
-    def parameters(self) -> dict[str, dict[str, NDArray[Any]]]:
+    def parameters(self) -> dict[str, dict[str, Values]]:
         """By participant, the further columns of its samples."""
         return {name: frame.parameters for name, frame in self.frames.items()}
 
@@ -314,9 +301,10 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     frames, remarks = {}, [remark for part in parts for remark in part.remarks]
     for name, having in sources.items():
         whole = Samples.concat([part.frames[name] for part in having])
-        kept = once(whole, np.repeat(np.arange(len(having)), [len(part.frames[name]) for part in having]).tolist())
+        sizes = [len(part.frames[name]) for part in having]
+        kept, again = once(name, whole, np.repeat(np.arange(len(having)), sizes).tolist())
         frames[name] = whole[kept]
-        remarks += said_again(name, len(whole) - len(kept))
+        remarks += again
 
     def merged(key: str) -> dict[str, Any]:
         return {name: value for part in parts for name, value in getattr(part, key).items()}
@@ -338,11 +326,14 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     )
 
 
-def once(samples: Samples, sources: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Give the rows that no other source says again (`distinct`), by cores and seconds."""
+def once(name: str, samples: Samples, sources: Sequence[Hashable]) -> tuple[NDArray[np.intp], list[str]]:
+    """Give the rows that no other source says again (`distinct`), by cores and seconds, and say how many do."""
     measured = zip(samples.cases, samples.seconds.tolist(), strict=True)
     kept = np.array(distinct(list(zip(sources, measured, samples.standard_error.tolist(), strict=True))))
-    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))]
+    again = len(samples) - len(kept)
+    rows = "1 row is" if again == 1 else f"{again} rows are"
+    remarks = [f"{rows} in more than one source of {name} and counted once."] if again else []
+    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))], remarks
 
 
 def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
@@ -382,11 +373,3 @@ def _matched(
                 known[known.index(other)] = at
             return True
     return False
-
-
-def said_again(name: str, count: int) -> list[str]:
-    """Say how many rows of a participant several sources have, and count once."""
-    if not count:
-        return []
-    rows = "1 row is" if count == 1 else f"{count} rows are"
-    return [f"{rows} in more than one source of {name} and counted once."]

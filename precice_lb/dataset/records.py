@@ -1,4 +1,4 @@
-"""The records of coupled runs."""
+"""The records of coupled runs: first guesses of their time windows, participants, and runs as a whole."""
 
 from __future__ import annotations
 
@@ -6,18 +6,111 @@ import functools
 import math
 import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from precice_lb.dataset.guesses import GUESSED, Predictor, mode_of, predictors_of
 from precice_lb.layout import Layout
 from precice_lb.plural import numbered, plural
+from precice_lb.store.columns import Array, Integers, Mask, Rows
 from precice_lb.store.records import RankFile
+
+GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
+"""One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
+spent most on it, and what it was wrong by over what the last value would have been wrong by, mean over the ranks."""
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What the windows have in common that began with a guess of one predictor; NaN for what is not known."""
+
+    name: str
+    windows: int
+    # Mean coupling iterations per window.
+    iterations: float
+    # Mean seconds per window spent on guessing, and mean wall seconds of the window.
+    cost_seconds: float
+    window_seconds: float
+    # Median of `GUESSED`'s.
+    error: float
+
+
+Columns: TypeAlias = tuple[Integers, Array, Array, Rows]
+"""Of a participant's windows, shape (W,) each: number, coupling iterations, wall seconds and `GUESSED`."""
+
+
+def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
+    """Name the first guess that the participants of a run were asked for; empty where none was."""
+    return " + ".join(dict.fromkeys(each["guess"] for each in metadata if "guess" in each))
+
+
+class Guesses:
+    """What the ranks of a participant guessed for windows, rising."""
+
+    def __init__(self, windows: Integers) -> None:
+        self._windows = windows
+        self._found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
+        self._errors = np.zeros(len(windows), dtype=np.int64)
+
+    def add(self, store: RankFile) -> None:
+        """Take the guesses of one rank."""
+        names, rows = store.names("guesses"), store.rows("guesses")
+        if not (names and len(self._windows)):
+            return
+        found, rows = self._found, rows[np.isin(rows["window"], self._windows)]
+        at = np.searchsorted(self._windows, rows["window"])
+        unnamed = found["name"][at] == ""
+        found["name"][at[unnamed]] = np.array(names)[rows["name"][unnamed]]
+        found["seconds"][at] = np.fmax(found["seconds"][at], rows["cost_ns"] * 1e-9)
+        known = np.isfinite(rows["error"])
+        found["error"][at[known]] += rows["error"][known]
+        self._errors[at[known]] += 1
+
+    @property
+    def rows(self) -> Rows:
+        """Rows of `GUESSED`."""
+        found: Rows = self._found.copy()
+        errors = self._errors
+        found["error"] = np.divide(found["error"], errors, out=np.full(len(found), np.nan), where=errors > 0)
+        return found
+
+
+def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
+    """Sum up the windows of a run by predictor, those with the most windows first.
+
+    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
+    predictors differ, the window is one of both.
+    """
+    participants = [each for each in participants if (each[-1]["name"] != "").any()]
+    if not participants:
+        return ()
+    windows = functools.reduce(np.intersect1d, (numbers for numbers, *_ in participants))
+    parts = [[column[np.searchsorted(each[0], windows)] for column in each[1:]] for each in participants]
+    iterations, walls, guesses = (np.stack(columns) for columns in zip(*parts, strict=True))
+    names = np.full(len(windows), "")
+    for own in guesses["name"]:
+        both = np.char.add(np.char.add(names, " + "), own)
+        names = np.where((own == "") | (own == names), names, np.where(names == "", own, both))
+    found = []
+    for name in set(names.tolist()) - {""}:
+        own = names == name
+        errors = guesses["error"][:, own]
+        known = errors[np.isfinite(errors)]
+        found.append(
+            Predictor(
+                name,
+                windows=int(own.sum()),
+                iterations=float(iterations[:, own].max(axis=0).mean()),
+                cost_seconds=float(np.fmax.reduce(guesses["seconds"][:, own]).mean()),
+                window_seconds=float(np.fmax.reduce(walls[:, own]).mean()),
+                error=float(np.median(known)) if len(known) else np.nan,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.windows, each.name)))
+
 
 Places: TypeAlias = Mapping[str, tuple[int, int]]
 """By host, how many threads of ranks were there, and the cores that any of them could run on: a bit for each."""
@@ -113,44 +206,41 @@ class ParticipantRun:
         Mean seconds per window after warm-up in MPI within the solve time; NaN where not recorded.
     rank_cpu : ndarray, shape (ranks,)
         Mean CPU seconds per window after warm-up within the solve time, of all threads; NaN where not recorded.
-    recorded_ranks : tuple of int
-        Those of its ranks that there are records of, rising.
-    rank_calls : ndarray of int64
-        Calls of ``advance`` that each of these recorded.
+    rank_calls : dict of int to int
+        Calls of ``advance`` that were recorded, by rank that there are records of, rising.
     threads : int
         Threads that each rank was told to use.
     """
 
     participant: str
     ranks: int
-    windows: NDArray[np.int64]
-    window_seconds: NDArray[np.float64]
-    compute_seconds: NDArray[np.float64]
-    wait_seconds: NDArray[np.float64]
-    iterations: NDArray[np.float64]
-    rank_solve: NDArray[np.float64]
-    rank_mapping: NDArray[np.float64]
-    rank_wait: NDArray[np.float64]
-    rank_overhead: NDArray[np.float64]
-    rank_hidden: NDArray[np.float64]
+    windows: Integers
+    window_seconds: Array
+    compute_seconds: Array
+    wait_seconds: Array
+    iterations: Array
+    rank_solve: Array
+    rank_mapping: Array
+    rank_wait: Array
+    rank_overhead: Array
+    rank_hidden: Array
     metadata: dict[str, Any]
-    receiving: NDArray[np.bool_]
-    iteration_windows: NDArray[np.int64]
-    iteration_compute: NDArray[np.float64]
-    iteration_wait: NDArray[np.float64]
+    receiving: Mask
+    iteration_windows: Integers
+    iteration_compute: Array
+    iteration_wait: Array
     timing_problems: dict[str, int]
     hidden_wait: float = 0.0
     places: Places = field(default_factory=dict)
-    rank_sections: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_spent: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_advance: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    guesses: NDArray[np.void] = field(default_factory=lambda: np.empty(0, GUESSED))
-    rank_counts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    rank_vertices: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    rank_mpi: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    rank_cpu: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    recorded_ranks: tuple[int, ...] | None = None
-    rank_calls: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    rank_sections: dict[str, Array] = field(default_factory=dict)
+    rank_spent: dict[str, Array] = field(default_factory=dict)
+    rank_advance: Array = field(default_factory=lambda: np.empty(0))
+    guesses: Rows = field(default_factory=lambda: np.empty(0, GUESSED))
+    rank_counts: dict[str, Array] = field(default_factory=dict)
+    rank_vertices: Array = field(default_factory=lambda: np.empty(0))
+    rank_mpi: Array = field(default_factory=lambda: np.empty(0))
+    rank_cpu: Array = field(default_factory=lambda: np.empty(0))
+    rank_calls: dict[int, int] = field(default_factory=dict)
     threads: int = 1
 
     def per_period(self, windows: int) -> ParticipantRun:
@@ -183,8 +273,7 @@ class ParticipantRun:
     @property
     def missing_ranks(self) -> tuple[int, ...]:
         """Its ranks that there are no records of, rising."""
-        recorded = self.recorded_ranks
-        return () if recorded is None else tuple(sorted(set(range(self.ranks)).difference(recorded)))
+        return tuple(sorted(set(range(self.ranks)).difference(self.rank_calls))) if self.rank_calls else ()
 
     @property
     def cores(self) -> int:
@@ -192,7 +281,7 @@ class ParticipantRun:
         return self.layout.cores
 
     @property
-    def rank_busy_cores(self) -> NDArray[np.float64]:
+    def rank_busy_cores(self) -> Array:
         """Cores that each rank kept busy while it solved, shape (ranks,), by its CPU time; NaN where unknown."""
         busy = np.full(self.ranks, np.nan)
         if len(self.rank_cpu):
@@ -205,7 +294,7 @@ class ParticipantRun:
         return str(self.metadata.get("version", ""))
 
     @property
-    def compute_per_iteration(self) -> NDArray[np.float64]:
+    def compute_per_iteration(self) -> Array:
         """Compute seconds of each window per coupling iteration, shape (W,)."""
         return self.compute_seconds / np.maximum(self.iterations, 1.0)
 
@@ -229,14 +318,9 @@ class ParticipantRun:
         return bool(len(self.rank_mpi) and recorded.any() and np.isfinite(self.rank_mpi[recorded]).all())
 
     @property
-    def rank_working(self) -> NDArray[np.float64]:
+    def rank_working(self) -> Array:
         """Solve seconds of each rank, shape (ranks,), without time in MPI where that is known."""
         return self.rank_solve - self.rank_mpi if self.mpi_known else self.rank_solve
-
-    @property
-    def imbalance(self) -> float:
-        """Load imbalance (max - min) / max between the ranks' solve times, without time in MPI where that is known."""
-        return load_imbalance(self.rank_working)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +394,7 @@ class CoupledRun:
         """
         return self.warmup_windows * self.time.of(participant)
 
-    def steady(self, participant: str) -> NDArray[np.bool_]:
+    def steady(self, participant: str) -> Mask:
         """Which windows of a participant come after the warm-up.
 
         Parameters
@@ -358,7 +442,7 @@ class CoupledRun:
         return load_imbalance(np.array(costs)) if np.isfinite(costs).all() and not self.not_compared else math.nan
 
 
-def load_imbalance(costs: NDArray[np.float64]) -> float:
+def load_imbalance(costs: Array) -> float:
     """Return (max - min) / max of seconds, shape (n,), where they are known; NaN if nothing is."""
     known = costs[np.isfinite(costs)]
     if not len(known) or known.max() <= 0:
@@ -366,7 +450,7 @@ def load_imbalance(costs: NDArray[np.float64]) -> float:
     return float((known.max() - known.min()) / known.max())
 
 
-def mean_known(values: NDArray[np.float64]) -> float:
+def mean_known(values: Array) -> float:
     """Mean of what is known, shape (n,); NaN if nothing is."""
     known = values[np.isfinite(values)]
     return float(np.mean(known)) if len(known) else math.nan

@@ -17,7 +17,7 @@ import numpy as np
 
 from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, ParticipantRun
 from precice_lb.dataset.series import warmup_of
-from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, participant_times, windows_of
+from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, starts_of, windows_of
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.precice_xml import parse_configuration
@@ -82,34 +82,30 @@ def load_runs(
 
 def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, complete: Complete | None) -> CoupledRun:
     """Join the participants of one coupled run."""
-    groups = sorted(groups, key=lambda group: str(group[0].metadata["participant"]))
-    ranks = [Ranks(group, complete) for group in groups]
-    layouts = [windows_of(group) for group in groups]
-    first = groups[0][0]
+    named = {str(group[0].metadata["participant"]): group for group in groups}
+    ranks = {name: Ranks(group, complete) for name, group in sorted(named.items())}
+    layouts = {name: windows_of(each.stores) for name, each in ranks.items()}
+    lowest = {name: each.stores[0] for name, each in ranks.items()}
+    first = next(iter(lowest.values()))
     stated = warmup
     if stated is None:
-        stated = max(group[0].metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for group in groups)
-    time = coupled_time(first.configuration, {str(group[0].metadata["participant"]): group[0] for group in groups})
+        stated = max(store.metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for store in lowest.values())
+    time = coupled_time(first.configuration, lowest)
     participants, directories = _participants(ranks, layouts, stated, time)
     left_out = stated
     if warmup is None:
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
             participants, _ = _participants(ranks, layouts, left_out, time)
-    degrees: dict[str, float] = {}
-    for group in groups:
-        degrees.update(group[0].metadata.get("degrees_of_freedom", {}))
-    name = first.metadata.get("run") or " ".join(map(_label, participants.values()))
-    directory = Path(os.path.commonpath(directories))
     return CoupledRun(
-        name,
+        first.metadata.get("run") or " ".join(map(_label, participants.values())),
         participants,
         first.configuration,
         first.metadata["case"],
-        degrees,
+        {k: v for store in lowest.values() for k, v in store.metadata.get("degrees_of_freedom", {}).items()},
         int(left_out),
         int(stated),
-        directory,
+        Path(os.path.commonpath(directories)),
         time=time,
     )
 
@@ -119,26 +115,23 @@ def _label(part: ParticipantRun) -> str:
 
 
 def _participants(
-    ranks: Sequence[Ranks], layouts: Sequence[Windows], warmup: int, time: CoupledTime
+    ranks: Mapping[str, Ranks], layouts: Mapping[str, Windows], warmup: int, time: CoupledTime
 ) -> tuple[dict[str, ParticipantRun], set[Path]]:
     """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up; and where they are."""
-    configuration = ranks[0].stores[0].configuration
+    configuration = next(iter(ranks.values())).stores[0].configuration
     roles = roles_of(configuration)
-    second = roles.second or ()
-    names = [str(each.stores[0].metadata["participant"]) for each in ranks]
-    tables = [
-        participant_times(each, layout, warmup * time.of(name), second=name in second)
-        for name, each, layout in zip(names, ranks, layouts, strict=True)
-    ]
-    directories = {store.directory.absolute() for table in tables for store in table.group}
-    named = {str(table.metadata["participant"]): table for table in tables}
+    times = {
+        name: ParticipantTimes(each, layouts[name], warmup * time.of(name), second=name in (roles.second or ()))
+        for name, each in ranks.items()
+    }
+    directories = {store.directory.absolute() for each in times.values() for store in each.group}
     pair = roles.serial_pair
-    if pair is not None and set(pair) == set(named):
-        floor = _settle_serial_pair(named[pair[0]], named[pair[1]])
+    if pair is not None and set(pair) == set(times):
+        floor = _settle_serial_pair(times[pair[0]], times[pair[1]])
     else:
-        waits = {name: table.least_wait for name, table in named.items()}
-        floor = transfer_floor(configuration, waits, {name: table.least_overhead for name, table in named.items()})
-    return {name: table.run(floor) for name, table in named.items()}, directories
+        waits = {name: each.least_wait for name, each in times.items()}
+        floor = transfer_floor(configuration, waits, {name: each.least_overhead for name, each in times.items()})
+    return {name: each.run(floor) for name, each in times.items()}, directories
 
 
 def coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
@@ -180,8 +173,7 @@ def _by_lengths(lengths: Mapping[str, float]) -> CoupledTime:
 def _length(store: RankFile) -> float:
     """Coupled time of a window, the median of the time steps that were recorded; NaN where none were."""
     rows = store.advances
-    changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)
-    starts = np.flatnonzero(changes)
+    starts = starts_of(rows, "window", "iteration")
     if not len(starts):
         return math.nan
     lengths = np.add.reduceat(rows["computed_dt"], starts)[np.logical_or.reduceat(rows["window_complete"], starts)]
@@ -375,11 +367,12 @@ def missing(run: CoupledRun) -> tuple[str, str]:
 
 def cut_short(run: CoupledRun) -> str:
     """Say whose records end far earlier on one rank than on others, more than a kill explains; empty where none do."""
+    calls = {name: part.rank_calls or {0: 0} for name, part in run.participants.items()}
     return "; ".join(
-        f"the records of rank {(part.recorded_ranks or [0])[int(part.rank_calls.argmin())]} of {name} end after "
-        f"{part.rank_calls.min()} of {part.rank_calls.max()} calls of advance, and with them what is used"
-        for name, part in run.participants.items()
-        if part.rank_calls.min() + _FEW_CALLS < (1 - _FEW_SHARE) * part.rank_calls.max()
+        f"the records of rank {min(each, key=lambda rank: each[rank])} of {name} end after {min(each.values())} of "
+        f"{max(each.values())} calls of advance, and with them what is used"
+        for name, each in calls.items()
+        if min(each.values()) + _FEW_CALLS < (1 - _FEW_SHARE) * max(each.values())
     )
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples, convergence_remarks
 from precice_lb.dataset.records import CoupledRun, ParticipantRun
 from precice_lb.dataset.runs import load_runs, remarks
-from precice_lb.dataset.series import OUTLIER_DEVIATIONS, Array, mean_of, spread_of, without_outliers
+from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
 from precice_lb.plural import plural
+from precice_lb.store.columns import Array, Mask, Values
 from precice_lb.store.records import Complete
 
 
@@ -82,9 +83,8 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if run.time.problem:
             raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
-    # In the order of the columns of `Samples`, with the parameters apart.
+    # In the order of the columns of `Samples`, with the parameters behind.
     rows: dict[str, list[tuple[Any, ...]]] = {}
-    stated: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         for name, part in run.participants.items():
             steady = run.steady(name)
@@ -98,9 +98,9 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
             error = spread_of(each).error * seconds
             sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
             sent = sent if sent < seconds else math.nan
-            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}")
+            stated = part.metadata.get("parameters") or {}
+            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}", stated)
             rows.setdefault(name, []).append(row)
-            stated.setdefault(name, []).append(part.metadata.get("parameters") or {})
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
@@ -108,16 +108,14 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         )
     frames = {}
     for name, entries in sorted(rows.items()):
-        frame = Samples(*zip(*entries, strict=True), parameters=_columns(stated[name]))
+        *columns, parameters = zip(*entries, strict=True)
+        frame = Samples(*columns, parameters=_columns(parameters))
         frames[name] = frame[np.lexsort((frame.standard_error, frame.seconds, frame.cores))]
-    degrees: dict[str, float] = {}
-    for run in runs:
-        degrees.update(run.degrees_of_freedom)
     recorded = [(windows, run.versions) for run in runs if (windows := recorded_windows(run))]
     return Measurements(
         frames=frames,
         configuration=runs[0].configuration,
-        degrees_of_freedom=degrees,
+        degrees_of_freedom={name: count for run in runs for name, count in run.degrees_of_freedom.items()},
         iterations={name: iterations[name] for name in frames},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         recorded=tuple(windows for windows, _ in recorded),
@@ -191,7 +189,7 @@ def _iterations_by_versions(runs: Sequence[CoupledRun]) -> dict[str, float]:
     return {words: max(pooled_iterations(group).values(), default=0.0) for words, group in groups.items()}
 
 
-def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
+def recorded_windows(run: CoupledRun) -> dict[str, Array]:
     """Give what each window after warm-up cost over the run's sample, by participant, for replays.
 
     Windows far from their neighbours are put back among them: a prediction is of windows as they usually are. Those of
@@ -210,7 +208,7 @@ def recorded_windows(run: CoupledRun) -> dict[str, NDArray[np.float64]]:
     return {name: _relative(seconds, counts[name]) for name, seconds in each.items()}
 
 
-def _relative(seconds: NDArray[np.float64], iterations: NDArray[np.float64]) -> NDArray[np.float64]:
+def _relative(seconds: Array, iterations: Array) -> Array:
     """Cost of windows, of seconds per iteration, over the median seconds times the mean iterations."""
     kept, middle = without_outliers(seconds), float(np.median(seconds))
     # A participant that costs nothing has nothing that varies.
@@ -233,7 +231,7 @@ def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredR
     return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding, run.versions)
 
 
-def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
     """Make a column of each parameter that all runs state; of texts where one is not a number."""
     columns = {}
     for key in cases[0]:
@@ -354,14 +352,14 @@ def _groups(cases: Sequence[Hashable]) -> list[NDArray[np.intp]]:
     return [np.array(rows) for rows in groups.values()]
 
 
-def _far_of_many(logs: Array, errors: Array) -> NDArray[np.bool_]:
+def _far_of_many(logs: Array, errors: Array) -> Mask:
     gaps = np.abs(logs - np.median(logs))
     # Few lie closer to their own median than to the true one, as in `precice_lb.dataset.series.spread_of`.
     deviation = 1.4826 * float(np.median(gaps)) * len(logs) / (len(logs) - 0.8)
     return np.asarray(gaps > np.maximum(max(_FAR, OUTLIER_DEVIATIONS * deviation), 3 * errors))
 
 
-def _far_of_two(logs: Array, cores: float, others: Samples) -> NDArray[np.bool_]:
+def _far_of_two(logs: Array, cores: float, others: Samples) -> Mask:
     """Tell by the readings at other core counts which of two is off; none if they do not tell it."""
     if not len(others):
         return np.zeros(2, dtype=np.bool_)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from precice_lb.store.columns import Array
 
 # Standard deviations of normal noise per mean absolute deviation, and standard errors of a median per one of a mean.
 NORMAL_MEAN = 1.2533

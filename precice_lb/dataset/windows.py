@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.guesses import Guesses
-from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
-from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, TABLES
+from precice_lb.dataset.records import Guesses, ParticipantRun, mean_known, places_of
+from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, NOT_MEASURED, TABLES, Array, Integers, Rows
 from precice_lb.store.records import Complete, RankFile
-
-Array: TypeAlias = NDArray[np.float64]
 
 # What is kept of the ranks of a participant for another look at them.
 _KEPT_BYTES = 1 << 23
+_OF_RANKS = ("solve", "advance", "mapping", "wait", "overhead")
 
 
 @dataclass(eq=False)
@@ -34,20 +32,20 @@ class Ranks:
 
     stores: Sequence[RankFile]
     complete: Complete | None = None
-    _kept: dict[int, RankFile] = field(default_factory=dict)
+    # The first ones, and bytes of all so far.
+    _kept: list[RankFile] = field(default_factory=list)
+    _bytes: int = 0
 
     def __iter__(self) -> Iterator[RankFile]:
-        room = _KEPT_BYTES
-        for at, store in enumerate(self.stores):
-            found = self._kept.get(at)
-            if found is None:
-                # But coordinates and cells of meshes, which may be many.
-                found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
-                if self.complete is not None:
-                    (found,) = self.complete([found])
-            room -= sum(rows.nbytes for rows in found.tables.values())
-            if room >= 0:
-                self._kept[at] = found
+        yield from self._kept
+        for store in self.stores[len(self._kept) :]:
+            # But coordinates and cells of meshes, which may be many.
+            found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
+            if self.complete is not None:
+                (found,) = self.complete([found])
+            self._bytes += sum(rows.nbytes for rows in found.tables.values())
+            if self._bytes <= _KEPT_BYTES:
+                self._kept.append(found)
             yield found
 
 
@@ -56,173 +54,197 @@ class Windows:
     """Which rows count, and which coupling iteration and time window each belongs to."""
 
     # Time windows that all recorded ranks completed, rising, shape (W,).
-    windows: NDArray[np.int64]
+    windows: Integers
     # Index of the first iteration of each window, shape (W,), among all G iterations of all windows.
     window_starts: NDArray[np.intp]
     # Index of the first row of each iteration, and its number in its window, from 1, shape (G,).
     iteration_starts: NDArray[np.intp]
-    iteration_numbers: NDArray[np.int64]
-    # Rows per rank.
-    rows: int
+    iteration_numbers: Integers
     # Calls that each rank recorded, of those that there are records of.
-    calls: NDArray[np.int64]
+    calls: list[int]
 
     @property
-    def iterations(self) -> NDArray[np.float64]:
+    def iterations(self) -> Array:
         """Coupling iterations of each window, shape (W,)."""
         return np.diff(self.window_starts, append=len(self.iteration_starts)).astype(np.float64)
 
-    @property
-    def from_the_start(self) -> bool:
-        """Whether no window is missing from the first on."""
-        return bool(np.array_equal(self.windows, np.arange(1, len(self.windows) + 1)))
+    def of_windows(self, values: Array) -> Array:
+        """Sum iterations to windows."""
+        return np.add.reduceat(values, self.window_starts)
 
-    def of_iterations(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum rows, the last axis, to iterations."""
-        if len(self.iteration_starts) == self.rows:
-            return values
-        return np.add.reduceat(values, self.iteration_starts, axis=-1)
-
-    def of_windows(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum iterations, the last axis, to windows."""
-        if len(self.windows) == len(self.iteration_starts):
-            return values
-        return np.add.reduceat(values, self.window_starts, axis=-1)
-
-    def seconds(self, rows: NDArray[np.void]) -> dict[str, Array]:
-        """Seconds of a rank's rows that count, by quantity, shape (rows,); NaN where not measured."""
-        counts = np.isin(rows["window"], self.windows)
-        if not counts.all():
-            rows = rows[counts]
+    def seconds(self, rows: Rows, *, waits: bool = True) -> dict[str, Array]:
+        """Seconds of a rank in each iteration by quantity, shape (G,); NaN where not measured, or without ``waits``."""
+        rows = rows[np.isin(rows["window"], self.windows)]
+        if not waits:
+            rows["wait_ns"] = NOT_MEASURED
         found = {}
         for name in ("solve", "advance", "mapping", "wait"):
             nanoseconds = rows[f"{name}_ns"]
             found[name] = np.where(nanoseconds < 0, np.nan, nanoseconds * 1e-9)
-        return found
+        found["overhead"] = found["advance"] - found["mapping"] - found["wait"]
+        found["wall"] = found["solve"] + found["advance"]
+        return {name: np.add.reduceat(values, self.iteration_starts) for name, values in found.items()}
 
 
 def windows_of(group: Iterable[RankFile]) -> Windows:
     """Find the windows that all ranks of a participant completed with the same number of calls."""
-    first: dict[str, NDArray[np.int64]] = {}
+    first: Rows | None = None
     recorded = []
     for store in group:
-        rows = store.advances
+        rows = store.advances[[*CALLS]]
         recorded.append(len(rows))
-        if not first:
-            first = {name: rows[name].copy() for name in CALLS}
+        if first is None:
+            first = rows.copy()
             windows, counts = _completed(rows)
-        elif not all(np.array_equal(rows[name], first[name]) for name in CALLS):
+        elif not np.array_equal(rows, first):
             # A kill or a lost record cuts some ranks shorter than others.
             other, other_counts = _completed(rows)
             _, here, there = np.intersect1d(windows, other, assume_unique=True, return_indices=True)
             same = counts[here] == other_counts[there]
             windows, counts = windows[here[same]], counts[here[same]]
-    which = np.isin(first["window"], windows)
-    window, iteration = first["window"][which], first["iteration"][which]
-    first_of_window = np.diff(window, prepend=0) != 0
-    iteration_starts = np.flatnonzero(first_of_window | (np.diff(iteration, prepend=0) != 0))
-    window_starts = np.searchsorted(iteration_starts, np.flatnonzero(first_of_window))
+    assert first is not None
+    rows = first[np.isin(first["window"], windows)]
+    iteration_starts = starts_of(rows, "window", "iteration")
+    window_starts = np.searchsorted(iteration_starts, starts_of(rows, "window"))
     sizes = np.diff(window_starts, append=len(iteration_starts))
     numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
-    return Windows(windows, window_starts, iteration_starts, numbers, len(window), np.array(recorded))
+    return Windows(windows, window_starts, iteration_starts, numbers, recorded)
 
 
-def _completed(rows: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+def starts_of(rows: Rows, *columns: str) -> NDArray[np.intp]:
+    """Find the rows, not those of window 0, that differ from the one before in one of the columns."""
+    return np.flatnonzero(np.any([np.diff(rows[name], prepend=0) != 0 for name in columns], axis=0))
+
+
+def _completed(rows: Rows) -> tuple[Integers, NDArray[np.intp]]:
     """Windows that were completed, rising, and the calls of each."""
     windows = np.unique(rows["window"][rows["window_complete"]])
     every, counts = np.unique(rows["window"], return_counts=True)
     return windows, counts[np.searchsorted(every, windows)]
 
 
-class RankTables:
-    """What further tables say of each rank: in seconds per window, the mean of these windows.
+def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], float]:
+    """Say what further tables tell of a rank, by table and name, the latter empty where a table has none.
 
-    Arrays have shape (ranks,), NaN for ranks without a store and for what was not recorded.
+    In seconds per window, the mean of these windows; of counts the last; of meshes the vertices.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for table in ("sections", "mpi", "cpu"):
+        rows = store.rows(table)
+        rows = rows[np.isin(rows["window"], windows)]
+        # A rank that recorded it has a row for every window.
+        if TABLES[table].names and len(windows):
+            names = store.names(table)
+            seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
+            for name, mean in zip(names, seconds.tolist(), strict=True):
+                # Earlier versions cut long names, so that two may be the same.
+                found[table, name] = found.get((table, name), 0.0) + mean
+        elif len(rows):
+            found[table, ""] = rows[f"{table}_ns"].sum() * 1e-9 / len(windows)
+    features = store.names("counts")
+    for row in store.rows("counts"):
+        found["counts", features[row["name"]]] = row["count"]
+    if len(meshes := store.rows("meshes")):
+        found["meshes", ""] = meshes["vertices"].sum()
+    return found
+
+
+class ParticipantTimes:
+    """Seconds of one participant, reduced over its ranks, before it is known what a transfer between partners takes.
+
+    Of its ranks, sorted, one by one; ``whole`` also their tables but calls. In a serial scheme each wait of the
+    ``second``, from the one in ``initialize`` on, is for the data of the iteration after the call.
     """
 
-    def __init__(self, size: int, windows: NDArray[np.int64]) -> None:
-        self._windows, self._ranks = windows, np.zeros(size, dtype=bool)
-        self._sections: dict[str, Array] = {}
-        self._counts: dict[str, Array] = {}
-        self._vertices = np.full(size, np.nan)
-        self.mpi, self.cpu = np.full(size, np.nan), np.full(size, np.nan)
+    def __init__(
+        self, ranks: Iterable[RankFile], layout: Windows, warmup: int, *, second: bool = False, whole: bool = True
+    ) -> None:
+        self.layout, self._after = layout, layout.windows > warmup
+        # The iterations of windows after warm-up, shape (G,).
+        self.steady = np.repeat(self._after, layout.iterations.astype(int))
+        # Where the first windows are missing, so is the wait before them.
+        self._second = second and np.array_equal(layout.windows, np.arange(1, len(layout.windows) + 1))
+        # Without their tables.
+        self.group: list[RankFile] = []
+        # Mean seconds per window after warm-up by rank; what of the wait is hidden; and what further tables say.
+        self.rank: dict[str, Array] = {}
+        self._told: dict[tuple[str, str], Array] = {}
+        self._guesses = Guesses(layout.windows)
+        # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
+        self.least_overhead = np.nan
+        # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
+        self._hidden = 0.0
+        # Of each iteration the wall time of the rank that took longest in all.
+        longest, self.wall = -np.inf, np.full(len(self.steady), np.nan)
+        for store in ranks:
+            number, size = int(store.metadata["rank"]), int(store.metadata["size"])
+            if not self.group:
+                self.rank = {
+                    name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")
+                }
+                # Ranks whose wait is a wait for partners.
+                self.receiving = np.zeros(size, dtype=bool)
+                self._reset()
+            self.group.append(RankFile(store.path, store.metadata, store.configuration))
+            found = layout.seconds(store.advances, waits=_knows_waits(self.group[0]))
+            first, known = _first_wait(store), np.isfinite(found["wait"])
+            for name, values in self.rank.items():
+                seconds = found[name]
+                if name == "wait" and self._second:
+                    seconds = self._moved(seconds, first)
+                if name in ("solve", "wait") and known.any():
+                    # All means are over the same windows.
+                    seconds = np.where(known, seconds, np.nan)
+                values[number] = mean_known(layout.of_windows(seconds)[self._after])
+            if known.any():
+                # As the metadata say, else who ever waited.
+                receives = bool(store.metadata.get("receives_data", np.nansum(found["wait"]) > 0))
+                if receives and not self.receives:
+                    self._reset()
+                self.receiving[number] = receives
+                if receives:
+                    overhead = found["overhead"][self.steady]
+                    self.least_overhead = float(np.fmin.reduce(overhead, initial=self.least_overhead))
+                if receives or not self.receives:
+                    self._add(found, first)
+            total = float(np.nansum(found["wall"]))
+            if total > longest:
+                longest, self.wall = total, found["wall"]
+            if whole:
+                for key, value in rank_values(store, layout.windows[self._after]).items():
+                    self._told.setdefault(key, np.full(size, np.nan))[number] = value
+                self._guesses.add(store)
+        # Of the ranks that were reduced, the mean.
+        self.overhead, wall = self._sums[:2] / np.where(self._sums[2] > 0, self._sums[2], np.nan)
+        # The wall time without the wait.
+        self.busy = wall - self.wait
 
-    def add(self, store: RankFile) -> None:
-        """Take the tables of one rank."""
-        rank = int(store.metadata["rank"])
-        self._ranks[rank] = True
-        if len(self._windows):
-            names, rows = store.names("sections"), self._counted(store, "sections")
-            seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(self._windows)
-            for name, mean in zip(names, seconds.tolist(), strict=True):
-                values = self._sections.setdefault(name, np.full(len(self._ranks), np.nan))
-                # Earlier versions cut long names, so that two may be the same.
-                values[rank] = np.nansum([values[rank], mean])
-        features = store.names("counts")
-        for row in store.rows("counts"):
-            values = self._counts.setdefault(features[row["name"]], np.full(len(self._ranks), np.nan))
-            values[rank] = row["count"]
-        meshes = store.rows("meshes")
-        if len(meshes):
-            self._vertices[rank] = meshes["vertices"].sum()
-        for table, values in (("mpi", self.mpi), ("cpu", self.cpu)):
-            rows = self._counted(store, table)
-            # A rank that recorded it has a row for every window.
-            if len(rows):
-                values[rank] = rows[f"{table}_ns"].sum() * 1e-9 / len(self._windows)
+    def _reset(self) -> None:
+        """Begin the reduction over ranks: over those that receive data, once there is one.
 
-    def _counted(self, store: RankFile, table: str) -> NDArray[np.void]:
-        rows = store.rows(table)
-        return rows[np.isin(rows["window"], self._windows)]
+        Ranks of one participant end a window together. So the mean of their wall times is its period, free of the
+        jitter of single ranks, which their maximum would add up.
+        """
+        # The least wait of each iteration, and the one inside ``initialize``.
+        self.wait, self._first_wait = np.full(len(self.steady), np.nan), np.nan
+        # Overhead, wall time and number of ranks that know them.
+        self._sums = np.zeros((3, len(self.steady)))
 
-    @property
-    def sections(self) -> dict[str, Array]:
-        """Profiling sections by name; NaN for ranks without one."""
-        return {name: values for name, values in self._sections.items() if np.nanmax(values) > 0}
+    def _add(self, found: Mapping[str, Array], first: float) -> None:
+        self.wait = np.fmin(self.wait, found["wait"])
+        self._first_wait = float(np.fmin(self._first_wait, first))
+        known = np.isfinite(found["wall"])
+        self._sums += np.stack([np.nan_to_num(found["overhead"]), np.where(known, found["wall"], 0.0), known])
 
-    @property
-    def counts(self) -> dict[str, Array]:
-        """What each rank held in the end of each feature, by name; 0 where a rank said nothing of it."""
-        return {name: self._with_zeros(values) for name, values in self._counts.items()}
-
-    @property
-    def vertices(self) -> Array:
-        """Vertices of coupling meshes."""
-        return self._with_zeros(self._vertices) if np.isfinite(self._vertices).any() else self._vertices
-
-    def _with_zeros(self, values: Array) -> Array:
-        return np.where(self._ranks & np.isnan(values), 0.0, values)
-
-
-@dataclass(eq=False)
-class ParticipantTimes:
-    """Seconds of one participant, reduced over its ranks, before it is known what a transfer between partners takes."""
-
-    # Without their tables.
-    group: Sequence[RankFile]
-    layout: Windows
-    warmup: int
-    # Of each iteration: the least wait of a rank that receives data, the wall time without it, the mean overhead of
-    # the ranks that receive data, and the wall time of the rank that took longest in all.
-    wait: Array
-    busy: Array
-    overhead: Array
-    wall: Array
-    # The wait inside ``initialize``, likewise.
-    first_wait: float
-    # Mean seconds per window after warm-up by rank: solve, advance, mapping, wait, overhead, hidden (of the wait).
-    rank: dict[str, Array]
-    # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
-    least_overhead: float
-    # Ranks whose wait is a wait for partners.
-    receiving: NDArray[np.bool_]
-    # Whether each wait, from the one in ``initialize`` on, is for the data of the iteration after the call.
-    second: bool
-    # Where asked for, what further tables say.
-    tables: RankTables
-    guesses: Guesses
-    # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
-    hidden: float = 0.0
+    def _moved(self, waits: Array, first: float) -> Array:
+        """Move waits of iterations into the one that the data is for, from ``first`` on."""
+        if not len(waits):
+            return waits
+        moved = np.append(first, waits[:-1])
+        if self.metadata["finished"]:
+            # Without a next window the last call waits only for partners in other schemes.
+            moved[-1] += np.nan_to_num(waits[-1])
+        return moved
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -235,15 +257,9 @@ class ParticipantTimes:
         return bool(self.receiving.any())
 
     @property
-    def steady(self) -> NDArray[np.bool_]:
-        """The iterations of windows after warm-up, shape (G,)."""
-        return _of_windows_after(self.layout, self.warmup)
-
-    @property
     def least_wait(self) -> float:
         """Least seconds that the participant waited in an iteration after warm-up; NaN if it never waits."""
-        waits = self.wait[self.steady & np.isfinite(self.wait)]
-        return float(waits.min()) if self.receives and len(waits) else np.nan
+        return float(np.fmin.reduce(self.wait[self.steady], initial=np.nan)) if self.receives else np.nan
 
     @property
     def problems(self) -> dict[str, int]:
@@ -261,115 +277,62 @@ class ParticipantTimes:
         """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
         self.busy = self.busy - hidden
         self.wait = self.wait + hidden
-        self.hidden = float(np.median(hidden[self.steady]))
-        layout, overhead = self.layout, self.rank["overhead"][self.receiving]
-        waited = _shifted(hidden, 0.0, self.metadata) if self.second else hidden
-        after = layout.windows > self.warmup
-        moved, counted = (mean_known(layout.of_windows(seconds)[after]) for seconds in (hidden, waited))
+        self._hidden = float(np.median(hidden[self.steady]))
+        waited = self._moved(hidden, 0.0) if self._second else hidden
+        moved, counted = (mean_known(self.layout.of_windows(seconds)[self._after]) for seconds in (hidden, waited))
         if moved > 0:
-            share = np.minimum(overhead / moved, 1.0)
-            self.rank["overhead"][self.receiving] -= share * moved
-            self.rank["wait"][self.receiving] += share * counted
-            self.rank["hidden"][self.receiving] = share * counted
+            share = np.where(self.receiving, np.minimum(self.rank["overhead"] / moved, 1.0), 0.0)
+            self.rank["overhead"] -= share * moved
+            self.rank["wait"] += share * counted
+            self.rank["hidden"] = share * counted
 
     def run(self, floor: float) -> ParticipantRun:
         """Add the transfer floor."""
-        layout, wait = self.layout, self.wait
-        if self.second:
+        layout, wait, numbers = self.layout, self.wait, self.layout.iteration_numbers
+        if self._second:
             # The wait for an iteration whose own end is lost is left out with it.
-            wait = np.where(np.isfinite(wait), _shifted(wait, self.first_wait, self.metadata), np.nan)
+            wait = np.where(np.isfinite(wait), self._moved(wait, self._first_wait), np.nan)
         own = self.busy + (floor if self.receives else 0.0)
         measured = bool(np.isfinite(self.busy).any())
-        steady = self.steady
-        numbers = layout.iteration_numbers
-        tables = self.tables
-        sections = tables.sections
+        recorded = [int(store.metadata["rank"]) for store in self.group]
+        sections = {name: seconds for name, seconds in self._of("sections").items() if np.nanmax(seconds) > 0}
         spent = [name for name in sections if name.startswith(ADVANCE_SPENDS)]
+        nothing = np.full(len(self.receiving), np.nan)
+        # Where a rank said nothing of what others hold, it holds none.
+        for table in ("counts", "meshes"):
+            for values in self._of(table).values():
+                values[recorded] = np.nan_to_num(values[recorded])
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
             windows=layout.windows,
-            window_seconds=layout.of_windows(self.busy + wait) if measured else layout.of_windows(self.wall),
+            window_seconds=layout.of_windows(self.busy + wait if measured else self.wall),
             compute_seconds=layout.of_windows(own),
             wait_seconds=layout.of_windows(wait),
             iterations=layout.iterations,
             metadata=self.metadata,
             receiving=self.receiving,
-            iteration_windows=np.bincount(numbers[steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
-            iteration_compute=_means_by(numbers, np.where(steady, own, np.nan)),
-            iteration_wait=_means_by(numbers, np.where(steady, wait, np.nan)),
+            iteration_windows=np.bincount(numbers[self.steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
+            iteration_compute=_means_by(numbers, np.where(self.steady, own, np.nan)),
+            iteration_wait=_means_by(numbers, np.where(self.steady, wait, np.nan)),
             timing_problems=self.problems,
-            hidden_wait=self.hidden,
+            hidden_wait=self._hidden,
             places=places_of(self.group),
             rank_sections={name: seconds for name, seconds in sections.items() if name not in spent},
             rank_spent={name.removeprefix(ADVANCE_SPENDS): sections[name] for name in spent},
-            guesses=self.guesses.rows,
-            rank_counts=tables.counts,
-            rank_vertices=tables.vertices,
-            rank_mpi=tables.mpi,
-            rank_cpu=tables.cpu,
-            recorded_ranks=tuple(int(store.metadata["rank"]) for store in self.group),
-            rank_calls=layout.calls,
+            guesses=self._guesses.rows,
+            rank_counts=self._of("counts"),
+            rank_vertices=self._told.get(("meshes", ""), nothing),
+            rank_mpi=self._told.get(("mpi", ""), nothing),
+            rank_cpu=self._told.get(("cpu", ""), nothing),
+            rank_calls=dict(zip(recorded, layout.calls, strict=True)),
             threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
             # Of `rank_solve` and so on.
-            **{f"rank_{name}": seconds for name, seconds in self.rank.items()},
+            **{f"rank_{name}": seconds for name, seconds in {"hidden": np.zeros(len(nothing)), **self.rank}.items()},
         )
 
-
-def participant_times(
-    ranks: Iterable[RankFile], layout: Windows, warmup: int, *, second: bool = False, whole: bool = True
-) -> ParticipantTimes:
-    """Reduce the ranks of a participant, sorted, one by one; ``whole`` also their tables but calls."""
-    # Where the first windows are missing, so is the wait before them.
-    second = second and layout.from_the_start
-    group: list[RankFile] = []
-    rank: dict[str, Array] = {}
-    everyone, receivers = _Reduction.empty(layout), _Reduction.empty(layout)
-    longest, wall = -np.inf, np.full(len(layout.iteration_starts), np.nan)
-    steady = layout.windows > warmup
-    iterations_after = _of_windows_after(layout, warmup)
-    least_overhead = np.nan
-    guesses = Guesses(layout.windows)
-    for store in ranks:
-        metadata = store.metadata
-        number, size = int(metadata["rank"]), int(metadata["size"])
-        if not group:
-            rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
-            rank["hidden"] = np.zeros(size)
-            receiving, tables = np.zeros(size, dtype=bool), RankTables(size, layout.windows[steady])
-        group.append(RankFile(store.path, metadata, store.configuration))
-        row = layout.seconds(store.advances)
-        if not _knows_waits(group[0]):
-            row["wait"][:] = np.nan
-        overhead = layout.of_iterations(row["advance"] - row["mapping"] - row["wait"])
-        waits, walls = layout.of_iterations(row["wait"]), layout.of_iterations(row["solve"] + row["advance"])
-        first = _first_wait(store)
-        for name, seconds in (
-            ("solve", _where_known(layout.of_iterations(row["solve"]), waits)),
-            ("advance", layout.of_iterations(row["advance"])),
-            ("mapping", layout.of_iterations(row["mapping"])),
-            ("wait", _where_known(_shifted(waits, first, metadata), waits) if second else waits),
-            ("overhead", overhead),
-        ):
-            rank[name][number] = mean_known(layout.of_windows(seconds)[steady])
-        if np.isfinite(waits).any():
-            everyone.add(waits, walls, overhead, first)
-            # As the metadata say, else who ever waited.
-            receiving[number] = metadata.get("receives_data", np.nansum(waits) > 0)
-            if receiving[number]:
-                receivers.add(waits, walls, overhead, first)
-                least_overhead = float(np.fmin.reduce(overhead[iterations_after], initial=least_overhead))
-        total = float(np.nansum(walls))
-        if total > longest:
-            longest, wall = total, walls
-        if whole:
-            tables.add(store)
-            guesses.add(store)
-    wait, busy, overhead, first_wait = (receivers if receiving.any() else everyone).result()
-    return ParticipantTimes(
-        group, layout, warmup, wait, busy, overhead, wall, first_wait, rank, least_overhead, receiving, second, tables,
-        guesses,
-    )  # fmt: skip
+    def _of(self, table: str) -> dict[str, Array]:
+        return {name: values for (of, name), values in self._told.items() if of == table}
 
 
 RANK_0_MISSING = "rank 0 is missing, and what others wait for may be that; give its file too"
@@ -382,69 +345,12 @@ def _knows_waits(lowest: RankFile) -> bool:
     return metadata["rank"] == 0 or "timing_source" not in metadata
 
 
-@dataclass(eq=False)
-class _Reduction:
-    """Least wait and mean wall time over ranks, by iteration.
-
-    Ranks of one participant end a window together. So the mean of their wall times is its period, free of the jitter
-    of single ranks, which their maximum would add up.
-    """
-
-    wait: Array
-    wall: Array
-    overhead: Array
-    count: NDArray[np.int64]
-    first: float = field(default=np.nan)
-
-    @classmethod
-    def empty(cls, layout: Windows) -> _Reduction:
-        shape = len(layout.iteration_starts)
-        return cls(np.full(shape, np.nan), np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
-
-    def add(self, waits: Array, walls: Array, overhead: Array, first: float) -> None:
-        self.wait = np.fmin(self.wait, waits)
-        self.first = float(np.fmin(self.first, first))
-        known = np.isfinite(walls)
-        self.wall += np.where(known, walls, 0.0)
-        self.overhead += np.nan_to_num(overhead)
-        self.count += known
-
-    def result(self) -> tuple[Array, Array, Array, float]:
-        """Wait, wall without it, overhead, and wait in ``initialize``."""
-        wall, overhead = np.full(len(self.wall), np.nan), np.full(len(self.wall), np.nan)
-        np.divide(self.wall, self.count, out=wall, where=self.count > 0)
-        np.divide(self.overhead, self.count, out=overhead, where=self.count > 0)
-        return self.wait, wall - self.wait, overhead, self.first
-
-
-def _where_known(seconds: Array, waits: Array) -> Array:
-    """Leave out the iterations whose wait is not known, where it is in others: all means are over the same windows."""
-    known = np.isfinite(waits)
-    return np.where(known | (not known.any()), seconds, np.nan)
-
-
-def _of_windows_after(layout: Windows, warmup: int) -> NDArray[np.bool_]:
-    """Tell the iterations of windows after warm-up."""
-    return np.repeat(layout.windows > warmup, layout.iterations.astype(int))
-
-
-def _shifted(waits: Array, first: float, metadata: Mapping[str, Any]) -> Array:
-    """Move waits of iterations into the one that the data is for, from ``first`` on."""
-    if not len(waits):
-        return waits
-    moved = np.append(first, waits[:-1])
-    if metadata["finished"]:
-        # Without a next window the last call waits only for partners in other schemes.
-        moved[-1] += np.nan_to_num(waits[-1])
-    return moved
-
-
 def _first_wait(store: RankFile) -> float:
     waits = store.initialize["wait_ns"][:1]
     return int(waits[0]) * 1e-9 if len(waits) and waits[0] >= 0 else np.nan
 
 
-def _means_by(numbers: NDArray[np.int64], values: Array) -> Array:
+def _means_by(numbers: Integers, values: Array) -> Array:
     """Mean of what is known by number, from 1 on; NaN where nothing is."""
     known, end = np.isfinite(values), int(numbers.max(initial=0)) + 1
     count = np.bincount(numbers[known], minlength=end)

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.measurements import convergence_remarks, once, said_again
+from precice_lb.dataset.measurements import convergence_remarks, once
 from precice_lb.exceptions import DataError
 from precice_lb.names import checked_name
+from precice_lb.store.columns import Values
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""
@@ -93,9 +93,9 @@ def join(samples: Iterable[Sample]) -> Measurements:
             origin=[entry.where or entry.source for entry in entries],
             parameters={key: values for key, values in columns.items() if values is not None},
         )
-        kept = once(whole, [entry.source for entry in entries])
+        kept, again = once(name, whole, [entry.source for entry in entries])
         frames[name] = frame = whole[kept]
-        remarks += said_again(name, len(whole) - len(frame))
+        remarks += again
         counts = np.array([entry.iterations for entry in entries])[kept]
         if (known := np.isfinite(counts)).any():
             iterations[name] = float(np.mean(counts[known]))
@@ -126,7 +126,7 @@ def _listed(sample: Sample) -> str:
     return ", ".join(sample.parameters) or "none"
 
 
-def _column(values: Sequence[float | str]) -> NDArray[Any] | None:
+def _column(values: Sequence[float | str]) -> Values | None:
     """Turn the cells into numbers if they are; None if all are empty."""
     if all(value == "" for value in values):
         return None
@@ -140,6 +140,7 @@ _DELIMITERS = ",;\t"
 # Beyond this a float no longer holds every whole number.
 _LARGEST = 2**53
 _Lines = list[tuple[int, list[str]]]
+_Placed = list[tuple[str, dict[str, str]]]
 
 
 def read_csv(path: str | Path) -> Measurements:
@@ -192,34 +193,32 @@ def import_files(paths: Sequence[Path]) -> Measurements:
 
 def write_csv(measurements: Measurements, path: str | Path) -> None:
     """Write measurements as a CSV file that `read_csv` reads; a file of that name is replaced."""
-    frames = measurements.frames
-    keys = dict.fromkeys(key for frame in frames.values() for key in frame.parameters)
-    tables: list[dict[str, list[Any]]] = []
-    for name, frame in frames.items():
-        empty, layouts = [""] * len(frame), frame.layouts
-        tables.append(
-            {
-                "participant": [name] * len(frame),
-                "ranks": [layout.ranks for layout in layouts],
-                "seconds": frame.seconds.tolist(),
-                "standard_error": [_cell(error) for error in frame.standard_error.tolist()],
-                "iterations": [_cell(measurements.iterations.get(name, math.nan))] * len(frame),
-                "threads": [layout.threads for layout in layouts],
-                "version": frame.version.tolist(),
-                **{key: [_cell(each) for each in frame.parameters.get(key, empty)] for key in keys},
+    keys = dict.fromkeys(key for frame in measurements.frames.values() for key in frame.parameters)
+    rows: list[dict[str, Any]] = []
+    for name, frame in measurements.frames.items():
+        for at, layout in enumerate(frame.layouts):
+            usual = {
+                "participant": name,
+                "ranks": layout.ranks,
+                "seconds": float(frame.seconds[at]),
+                "standard_error": _cell(float(frame.standard_error[at])),
+                "iterations": _cell(measurements.iterations.get(name, math.nan)),
+                "threads": layout.threads,
+                "version": frame.version[at],
             }
-        )
-    usual = {"standard_error": "", "iterations": "", "threads": 1, "version": ""}
+            rows.append(usual | {key: _cell(values[at]) for key, values in frame.parameters.items()})
     # What nothing is known of is left out.
+    unknown = {"standard_error": "", "iterations": "", "threads": 1, "version": ""}
     header = [
         column
         for column in (*COLUMNS, *OPTIONAL_COLUMNS, *keys)
-        if column not in usual or any(each != usual[column] for table in tables for each in table[column])
+        if column not in unknown or any(row[column] != unknown[column] for row in rows)
     ]
-    rows = [row for table in tables for row in zip(*(table[column] for column in header), strict=True)]
     try:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([header, *rows])
+            writer = csv.DictWriter(file, header, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected a place to write measurements to, found: {_one_line(error)}") from error
 
@@ -233,9 +232,7 @@ def _cell(value: object) -> object:
     return int(value) if value.is_integer() and abs(value) < 1e15 else float(value)
 
 
-def read_rows(
-    path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS
-) -> list[tuple[str, dict[str, str]]]:
+def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[str] = OPTIONAL_COLUMNS) -> _Placed:
     """Read the rows of a table with some columns and perhaps others, each with the words for where it stands."""
     try:
         content = path.read_bytes()
@@ -252,9 +249,7 @@ def read_rows(
         raise DataError(f"{path}: expected a readable CSV file, found: {_one_line(error)}") from error
 
 
-def _rows(
-    source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0
-) -> list[tuple[str, dict[str, str]]]:
+def _rows(source: str, header: list[str], lines: _Lines, place: str = "line", shift: int = 0) -> _Placed:
     rows = []
     for line, cells in lines:
         where = f"{source}, {place} {line + shift}"
@@ -272,7 +267,7 @@ _WHOLE = re.compile(r"(?:[+-]?\d+(?:[eE][+-]?\d+)?)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
-def _with_points(rows: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict[str, str]]]:
+def _with_points(rows: _Placed) -> _Placed:
     """Write decimal commas as points, in columns of numbers; refuse tables in which a comma may be something else."""
     patterns = (_COMMA, _POINT, _WHOLE)
     names = [
@@ -298,29 +293,21 @@ def _with_points(rows: list[tuple[str, dict[str, str]]]) -> list[tuple[str, dict
     return [(where, {**row, **{name: row[name].replace(",", ".") for name in names}}) for where, row in rows]
 
 
-def _checked(source: str, rows: list[tuple[str, dict[str, str]]]) -> list[Sample]:
+def _checked(source: str, rows: _Placed) -> list[Sample]:
     samples = []
     named: dict[str, str] = {}
     for where, row in rows:
         name = row.pop("participant")
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
-        ranks = whole_number(text := row.pop("ranks"))
-        if ranks is None or ranks < 1:
-            raise DataError(
-                f"{where}: expected a whole number of at least 1 in column ranks, found {text!r}; correct it"
-            )
+        ranks = _count(where, "ranks", row.pop("ranks"))
         seconds = checked_number(
             where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0
         )
         error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
         iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
         told = "threads" in row
-        threads = whole_number(text := row.pop("threads", "") or "1")
-        if threads is None or threads < 1:
-            raise DataError(
-                f"{where}: expected a whole number of at least 1 in column threads, found {text!r}; correct it"
-            )
+        threads = _count(where, "threads", row.pop("threads", "") or "1")
         if version := row.pop("version", ""):
             try:
                 checked_name(version, "version")
@@ -392,6 +379,15 @@ def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: 
     """Take a number out of the row; NaN if the column is missing or the cell empty."""
     text = row.pop(column, "")
     return checked_number(where, column, text, f"{wanted} or nothing", right) if text else math.nan
+
+
+def _count(where: str, column: str, text: str) -> int:
+    value = whole_number(text)
+    if value is None or value < 1:
+        raise DataError(
+            f"{where}: expected a whole number of at least 1 in column {column}, found {text!r}; correct it"
+        )
+    return value
 
 
 def whole_number(text: str) -> int | None:

@@ -73,8 +73,9 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
         axes.plot(ranks, curve, color=colour, **_DASHED)
         inside = (ranks >= counts.min()) & (ranks <= counts.max())
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
+        errors = recommendation.measurements.frames[who].standard_error[here]
         axes.errorbar(
-            counts[here], seconds[here], yerr=recommendation.measurements.errors(who)[here] * unit.per_second,
+            counts[here], seconds[here], yerr=errors * unit.per_second,
             fmt=marker, color=colour, markersize=5, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1,
         )  # fmt: skip
         axes.plot(

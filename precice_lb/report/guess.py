@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from precice_lb.dataset.guesses import Predictor
+from precice_lb.dataset.records import Predictor
 from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.names import visible
 from precice_lb.plural import plural

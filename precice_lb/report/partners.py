@@ -21,7 +21,7 @@ from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Ta
 from precice_lb.report.render import attempted, write_files
 from precice_lb.report.style import Panel, colour_of, one_panel, whole_ticks
 from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
-from precice_lb.store.reader import has_stores
+from precice_lb.store.reader import stores_below
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
@@ -268,7 +268,7 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
     They are those of a recorded run with this split, or a forecast from a run that kept coordinates. Where boxes alone
     are known they are those of another recorded run; what is missing is said.
     """
-    places = [place for place in map(Path, sources) if place.is_dir() and has_stores(place)]
+    places = [place for place in map(Path, sources) if place.is_dir() and stores_below(place)]
     run = run_with_meshes(places, split) if places else None
     if run is None:
         return None

@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 ROOMS = ("precice_lb.store.meshes", "precice_lb.guess.columns")
 """Modules that register tables of their own."""
 
-Tables: TypeAlias = Mapping[str, NDArray[Any]]
+Rows: TypeAlias = NDArray[np.void]
+Array: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+Values: TypeAlias = NDArray[Any]
+"""What a column or a table holds, in annotations."""
+
+Tables: TypeAlias = Mapping[str, Values]
 """Rows of tables by name."""
 
 NOT_MEASURED = -1
@@ -59,7 +66,7 @@ class Table:
     # The table with the names that the column ``name`` counts from 0; empty where there is none.
     names: str = ""
     # Of values that belong to rows of another table: that one, and from its rows to how many values each has.
-    counted: tuple[str, Callable[[NDArray[np.void]], NDArray[np.int64]]] | None = None
+    counted: tuple[str, Callable[[Rows], Integers]] | None = None
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -77,7 +84,7 @@ class Table:
         """Unit of each column."""
         return {column.name: column.unit for column in self.columns}
 
-    def blank(self, count: int) -> NDArray[Any]:
+    def blank(self, count: int) -> Values:
         """Make so many rows, where columns that came later have what older files had."""
         found = np.zeros(count, self.dtype)
         for column in self.columns:
@@ -85,7 +92,7 @@ class Table:
                 found[column.name] = column.missing
         return found
 
-    def taken(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def taken(self, rows: Values) -> Values:
         """Take the columns of rows by name into rows of this type."""
         if not self.columns:
             return rows.astype(self.dtype)
@@ -94,7 +101,7 @@ class Table:
             found[name] = rows[name]
         return found
 
-    def empty(self) -> NDArray[Any]:
+    def empty(self) -> Values:
         """No rows."""
         return np.empty(0, self.dtype)
 
@@ -114,7 +121,7 @@ def register(
     kind: str = "",
     names: str = "",
     names_kind: str = f"S{NAME_BYTES}",
-    counted: tuple[str, Callable[[NDArray[np.void]], NDArray[np.int64]]] | None = None,
+    counted: tuple[str, Callable[[Rows], Integers]] | None = None,
 ) -> Table:
     """Add a table: ``columns`` are arguments of `Column`, ``names`` the table of names, and the rest as of `Table`.
 
@@ -138,20 +145,20 @@ def stored_name(name: str) -> str:
     return data.decode()
 
 
-def encode_names(table: str, names: Sequence[str]) -> NDArray[Any]:
+def encode_names(table: str, names: Sequence[str]) -> Values:
     """Make the rows of a table of names; where these are of any length, each has a zero byte behind it."""
     if TABLES[table].kind == "u1":
         return np.frombuffer("".join(f"{name}\0" for name in names).encode(), "u1")
     return np.array([stored_name(name).encode() for name in names], TABLES[table].dtype)
 
 
-def decode_names(rows: NDArray[Any]) -> tuple[str, ...]:
+def decode_names(rows: Values) -> tuple[str, ...]:
     """Read the rows of a table of names."""
     texts = rows.tolist() if rows.dtype.kind == "S" else rows.tobytes().split(b"\0")[:-1]
     return tuple(text.decode("utf-8", "replace") for text in texts)
 
 
-def joined(ranks: Sequence[Tables], name: str) -> dict[str, NDArray[Any]]:
+def joined(ranks: Sequence[Tables], name: str) -> dict[str, Values]:
     """Put the rows of a table of several ranks together, and the names that they count, in one numbering."""
     table = TABLES[name]
     parts = [rank.get(name, table.empty()) for rank in ranks]

@@ -20,17 +20,17 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import (
     ADVANCES,
-    CALLS,
     INITIALIZE,
     NOT_MEASURED,
     TABLES,
+    Rows,
     Table,
     Tables,
+    Values,
     decode_names,
     joined,
 )
@@ -83,9 +83,9 @@ class MergedStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        # Calls of some ranks from one on, and all rows of the tables that others are counted by.
-        self._calls: tuple[int, dict[str, NDArray[Any]]] = 0, {}
-        self._whole: dict[str, NDArray[np.void]] = {}
+        # Calls of some ranks by their position, and all rows of the tables that others are counted by.
+        self._calls: dict[int, Rows] = {}
+        self._whole: dict[str, Rows] = {}
         with self._opened() as file:
             found, version = attribute(file, "format"), attribute(file, "format_version")
             if found != FORMAT or version not in range(1, FORMAT_VERSION + 1):
@@ -94,13 +94,10 @@ class MergedStore:
                     f"{FORMAT_VERSION}, found {found!r} and {version!r}; read it with the version of precice_lb that "
                     "wrote it or a newer one"
                 )
-            self.index: NDArray[np.void] = dataset(file, "ranks", RANK_DTYPE)[...]
+            self.index: Rows = dataset(file, "ranks", RANK_DTYPE)[...]
             self._names = {each.names: table(file, each.names) for each in TABLES.values() if each.names}
             self.stores = self._read_stores(file)
             self._check_index(file)
-
-    def __reduce__(self) -> tuple[type[MergedStore], tuple[Path]]:
-        return MergedStore, (self.path,)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[h5py.File]:
@@ -120,26 +117,23 @@ class MergedStore:
                 for name in names
             }
 
-    def _advances(self, file: h5py.File, position: int) -> NDArray[np.void]:
+    def _advances(self, file: h5py.File, position: int) -> Rows:
         """Rows of ``advance`` of one rank; those of the next ones, which lie beside them, are kept for these."""
-        first, calls = self._calls
-        if not first <= position < first + len(calls.get("rows", ())):
+        if position not in self._calls:
             most = _MOST_BYTES // (ADVANCES.dtype.itemsize * (int(self.index["rows"].max()) + 1))
             step = max(1, min(_CHUNK_RANKS, most))
             first = position - position % step
-            calls = {"rows": self.index["rows"][first : first + step]}
+            lengths = self.index["rows"][first : first + step].tolist()
+            self._calls = {at: ADVANCES.blank(length) for at, length in enumerate(lengths, first)}
             for name, column in _columns(file).items():
-                calls[name] = column[:] if len(column) == 1 else column[first : first + step]
-        self._calls = (first, calls) if position < first + len(calls["rows"]) - 1 else (0, {})
-        names = [name for name in ADVANCES.dtype.names or () if name in calls]
-        rows = np.empty(calls["rows"][position - first], dtype=[(name, ADVANCES.dtype[name]) for name in names])
-        for name in names:
-            rows[name] = calls[name][position - first if len(calls[name]) > 1 else 0][: len(rows)]
-        rows = table_rows("advances", rows)
-        check_calls(*(rows[name] for name in CALLS))
+                values = column[:] if len(column) == 1 else column[first : first + step]
+                for row, rows in enumerate(self._calls.values()):
+                    rows[name] = values[row % len(values)][: len(rows)]
+        rows = table_rows("advances", self._calls[position])
+        check_calls(rows)
         return rows
 
-    def _rows(self, file: h5py.File, table: Table, position: int) -> NDArray[Any]:
+    def _rows(self, file: h5py.File, table: Table, position: int) -> Values:
         if not has(file, table.name):
             return table.empty()
         source = dataset(file, table.name, table.least)
@@ -171,7 +165,7 @@ class MergedStore:
         first, last = dataset(file, _starts_of(table), _POSITION)[position : position + 2]
         return first, last
 
-    def _all(self, file: h5py.File, name: str) -> NDArray[np.void]:
+    def _all(self, file: h5py.File, name: str) -> Rows:
         """Rows of a table of all ranks."""
         if name not in self._whole:
             self._whole[name] = table(file, name)
@@ -247,7 +241,7 @@ def merged_image(stores: Sequence[RankFile]) -> bytes:
     return image
 
 
-def _write_advances(group: h5py.Group, tables: Sequence[NDArray[np.void]]) -> None:
+def _write_advances(group: h5py.Group, tables: Sequence[Rows]) -> None:
     """Write one row per rank of each column, or one where all ranks have the same."""
     _describe(group, ADVANCES)
     for name in ADVANCES.dtype.names or ():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import CASE, Tables, decode_names, encode_names, joined, register
+from precice_lb.store.columns import CASE, Array, Integers, Rows, Tables, decode_names, encode_names, joined, register
 
 if TYPE_CHECKING:
     from precice_lb.store.records import RankFile
@@ -30,12 +30,12 @@ def box_names(prefix: str = "") -> list[list[str]]:
     return [[f"{prefix}{side}_{axis}" for side in ("low", "high")] for axis in "xyz"]
 
 
-def _coordinates(rows: NDArray[np.void]) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = rows["coordinates"] * rows["vertices"] * rows["dimensions"]
+def _coordinates(rows: Rows) -> Integers:
+    values: Integers = rows["coordinates"] * rows["vertices"] * rows["dimensions"]
     return values
 
 
-def _cells(rows: NDArray[np.void]) -> NDArray[np.int64]:
+def _cells(rows: Rows) -> Integers:
     sizes = np.zeros(len(rows), np.int64)
     for kind, corners in CELL_VERTICES.items():
         sizes += rows[kind] * corners
@@ -73,9 +73,9 @@ class RecordedMeshes:
 
     # What column ``name`` of the rows counts, from 0.
     names: tuple[str, ...] = ()
-    rows: NDArray[np.void] = field(default_factory=MESHES.empty)
+    rows: Rows = field(default_factory=MESHES.empty)
     # Of the vertices of all rows that have them, and vertices of the cells of all rows.
-    coordinates: NDArray[np.float64] = field(default_factory=COORDINATES.empty)
+    coordinates: Array = field(default_factory=COORDINATES.empty)
     cells: NDArray[np.int32] = field(default_factory=CELLS.empty)
 
     def arrays(self) -> Tables:
@@ -84,12 +84,12 @@ class RecordedMeshes:
         return dict(zip(MESH_TABLES, (names, self.coordinates, self.cells, self.rows), strict=True))
 
     @cached_property
-    def coordinate_starts(self) -> NDArray[np.int64]:
+    def coordinate_starts(self) -> Integers:
         """Where each row's coordinates begin, and their number, shape (n + 1,)."""
         return np.concatenate([[0], np.cumsum(_coordinates(self.rows))])
 
     @cached_property
-    def cell_starts(self) -> NDArray[np.int64]:
+    def cell_starts(self) -> Integers:
         """Where each row's cells begin, and how many vertices all have, shape (n + 1,)."""
         return np.concatenate([[0], np.cumsum(_cells(self.rows))])
 

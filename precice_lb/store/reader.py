@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os.path
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from precice_lb.exceptions import StoreError
+from precice_lb.store.columns import Mask, Values
 from precice_lb.store.merged import MergedStore
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
@@ -62,11 +64,6 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
             raise StoreError(f"{source}: expected a store file or a directory of them, found nothing there")
         found.update(dict.fromkeys(files))
     return list(found)
-
-
-def has_stores(directory: Path) -> bool:
-    """Whether there is any store file below a directory."""
-    return any(is_store_name(path.name) for path in directory.rglob("*"))
 
 
 def stores_below(directory: Path) -> list[Path]:
@@ -212,7 +209,7 @@ def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
         for store in (store for store in alike if "launch" not in store.metadata):
             lacking = [ranks for ranks in launches if _lacks(ranks, store)]
             (lacking[0] if len(lacking) == 1 else rest).append(store)
-        for cluster in (*launches, *_overlapping(rest, lambda store: "", lambda store: store.interval_unix_ns)):
+        for cluster in (*launches, *_overlapping(rest, lambda store: store.interval_unix_ns)):
             ranks = [store.metadata["rank"] for store in cluster]
             groups.extend([cluster] if len(set(ranks)) == len(ranks) else _by(cluster, _place))
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
@@ -245,9 +242,10 @@ def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], s
     groups = list(participants)
     runs = [run for launches in _by(filter(has_launch, groups), key) for run in _joined(launches)]
     rest: list[list[Group]] = []
-    for cluster in _overlapping((group for group in groups if not has_launch(group)), key, group_interval):
-        names = [group[0].metadata["participant"] for group in cluster]
-        rest.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
+    for alike in _by((group for group in groups if not has_launch(group)), key):
+        for cluster in _overlapping(alike, group_interval):
+            names = [group[0].metadata["participant"] for group in cluster]
+            rest.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
     counts = Counter(map(_signature, rest))
     runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
@@ -260,18 +258,17 @@ def has_launch(group: Group) -> bool:
 
 def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
     """Join launches of one case that were coupled, as far as there is one possibility only, each run with its doubt."""
-    names = [_name(launch) for launch in launches]
-    possible = _partners(launches)
-    free = [{name: set(known) for name, known in by_name.items()} for by_name in possible]
+    names = np.array([group[0].metadata["participant"] for group in launches])
+    met, possible = _partners(launches, names)
+    free, order = possible.copy(), [dict.fromkeys(names[others]) for others in met]
     runs = [{number} for number in range(len(launches))]
-    while pair := _only_pair(free, runs, names):
+    while pair := _only_pair(free, order, runs, names):
         both = runs[pair[0]] | runs[pair[1]]
         for member in both:
             runs[member] = both
-        # Whoever has found a partner is none for another launch of the same name.
+        # Whoever has found a partner is none for another launch of the same name, and this one is done.
         for taken, partner in (pair, pair[::-1]):
-            for rival in (n for n, name in enumerate(names) if name == names[partner] and n != partner):
-                free[rival].get(names[taken], set()).discard(taken)
+            free[names == names[partner], taken] = False
     distinct = {min(members): sorted(members) for members in runs}
     return [
         ([launches[member] for member in members], _doubt(members, names, possible)) for members in distinct.values()
@@ -279,23 +276,21 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
 
 
 def _only_pair(
-    free: Sequence[Mapping[str, set[int]]], runs: Sequence[set[int]], names: Sequence[str]
+    free: Mask, order: Sequence[Iterable[str]], runs: Sequence[set[int]], names: Values
 ) -> tuple[int, int] | None:
     """Find two launches that are not joined yet, of which one has no other partner of that name."""
-    for number, by_name in enumerate(free):
-        for other in (next(iter(left)) for left in by_name.values() if len(left) == 1):
-            both = runs[number] | runs[other]
-            if other not in runs[number] and len({names[member] for member in both}) == len(both):
-                return number, other
+    for number in np.flatnonzero(free.any(axis=1)).tolist():
+        for left in (np.flatnonzero(free[number] & (names == name)).tolist() for name in order[number]):
+            both = runs[number].union(*(runs[other] for other in left))
+            if len(left) == 1 and left[0] not in runs[number] and len(np.unique(names[[*both]])) == len(both):
+                return number, left[0]
     return None
 
 
-def _doubt(run: Sequence[int], names: Sequence[str], possible: Sequence[Mapping[str, set[int]]]) -> str:
+def _doubt(run: Sequence[int], names: Values, possible: Mask) -> str:
     """Say which partners a launch of a run had that may have been several; empty where none."""
-    here = {names[member] for member in run}
     for member in reversed(run):
-        unknown = sorted(name for name, known in possible[member].items() if known and name not in here)
-        if unknown:
+        if len(unknown := np.setdiff1d(names[possible[member]], names[[*run]])):
             return (
                 f"it cannot be told which launch of {' and '.join(unknown)} this launch of {names[member]} was "
                 "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
@@ -304,36 +299,27 @@ def _doubt(run: Sequence[int], names: Sequence[str], possible: Sequence[Mapping[
     return ""
 
 
-def _partners(launches: Sequence[Group]) -> list[dict[str, set[int]]]:
-    """By launch and name of a partner: numbers of the launches that it may have been coupled with."""
-    shares: list[dict[str, dict[int, float]]] = [{} for _ in launches]
+def _partners(launches: Sequence[Group], names: Values) -> tuple[Mask, Mask]:
+    """Tell which launches met, and which may have been coupled, shape (launches, launches)."""
+    shares = np.full((len(launches), len(launches)), np.nan)
     meetings = [_meetings(launch) for launch in launches]
     coupled = [_coupled_interval(launch) for launch in launches]
     for first, second in combinations(range(len(launches)), 2):
         both = _overlap(coupled[first], coupled[second])
-        one, other = _name(launches[first]), _name(launches[second])
-        if both is not None and one != other and meetings[first] & meetings[second]:
+        if both is not None and names[first] != names[second] and meetings[first] & meetings[second]:
             shorter = min(end - start for start, end in (coupled[first], coupled[second]))
-            share = both / shorter if shorter else 1.0
-            shares[first].setdefault(other, {})[second] = share
-            shares[second].setdefault(one, {})[first] = share
-    partners: list[dict[str, set[int]]] = [{name: set(known) for name, known in by_name.items()} for by_name in shares]
-    for number, by_name in enumerate(shares):
-        for name, known in by_name.items():
-            if max(known.values()) >= _TOGETHER:
-                for brief in (other for other, share in known.items() if share < _TOGETHER):
-                    partners[number][name].discard(brief)
-                    partners[brief][_name(launches[number])].discard(number)
-    return partners
+            shares[first, second] = shares[second, first] = both / shorter if shorter else 1.0
+    brief = np.zeros(shares.shape, bool)
+    for name in np.unique(names):
+        alike = names == name
+        brief |= alike & (shares < _TOGETHER) & (shares[:, alike] >= _TOGETHER).any(axis=1, keepdims=True)
+    met = np.isfinite(shares)
+    return met, met & ~(brief | brief.T)
 
 
 def _signature(run: Sequence[Group]) -> Hashable:
     data = run[0][0].metadata
     return data["case"], data.get("run"), frozenset(store.directory for group in run for store in group)
-
-
-def _name(group: Group) -> str:
-    return str(group[0].metadata["participant"])
 
 
 def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
@@ -342,7 +328,7 @@ def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:
     return frozenset(
         (pair, os.path.realpath(os.path.join(data.get("working_directory", ""), directory)))
         for pair, directory in _exchange_directories(group[0].configuration)
-        if _name(group) in pair
+        if data["participant"] in pair
     )
 
 
@@ -394,17 +380,14 @@ def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
     return list(groups.values())
 
 
-def _overlapping(
-    items: Iterable[T], key: Callable[[T], Hashable], interval: Callable[[T], tuple[int, int]]
-) -> list[list[T]]:
-    """Partition items into those with the same key whose closed intervals are connected by overlaps."""
+def _overlapping(items: Iterable[T], interval: Callable[[T], tuple[int, int]]) -> list[list[T]]:
+    """Partition items into those whose closed intervals are connected by overlaps."""
     clusters: list[list[T]] = []
-    for group in _by(items, key):
-        latest = None
-        for item in sorted(group, key=interval):
-            start, end = interval(item)
-            if latest is None or start > latest:
-                clusters.append([])
-            clusters[-1].append(item)
-            latest = end if latest is None else max(latest, end)
+    latest = -math.inf
+    for item in sorted(items, key=interval):
+        start, end = interval(item)
+        if start > latest:
+            clusters.append([])
+        clusters[-1].append(item)
+        latest = max(latest, end)
     return clusters

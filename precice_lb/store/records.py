@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import CALLS, TABLES, Tables, decode_names
+from precice_lb.store.columns import CALLS, TABLES, Mask, Rows, Tables, Values, decode_names
 from precice_lb.store.schema import store_directory
 
 
@@ -42,16 +41,16 @@ class RankFile:
     read: Callable[[Sequence[str]], Tables] | None = None
 
     @property
-    def advances(self) -> NDArray[np.void]:
+    def advances(self) -> Rows:
         """Rows of ``/advances``, in the order of the calls."""
         return self.rows("advances")
 
     @property
-    def initialize(self) -> NDArray[np.void]:
+    def initialize(self) -> Rows:
         """Rows of ``/initialize``, at most one."""
         return self.rows("initialize")
 
-    def rows(self, table: str) -> NDArray[Any]:
+    def rows(self, table: str) -> Values:
         """Give the rows of a table; none where it was not recorded.
 
         Parameters
@@ -79,7 +78,7 @@ class RankFile:
         """
         return decode_names(self.rows(TABLES[table].names))
 
-    def read_tables(self, *names: str) -> list[NDArray[Any]]:
+    def read_tables(self, *names: str) -> list[Values]:
         """Give several tables, read at once.
 
         Parameters
@@ -110,7 +109,7 @@ class RankFile:
         names = names or tuple(TABLES)
         return replace(self, tables={**self.tables, **dict(zip(names, self.read_tables(*names), strict=True))})
 
-    def having(self, metadata: Mapping[str, Any] | None = None, **tables: NDArray[Any]) -> RankFile:
+    def having(self, metadata: Mapping[str, Any] | None = None, **tables: Values) -> RankFile:
         """Give the rank more or other metadata and tables.
 
         Parameters
@@ -164,7 +163,7 @@ _LATEST = 1 << 62
 _LARGEST_SUM = 1 << 60
 
 
-def table_rows(name: str, rows: NDArray[Any]) -> NDArray[Any]:
+def table_rows(name: str, rows: Values) -> Values:
     """Give rows the type of a table, by the names of its columns, where that is what they are; more are left out."""
     table = TABLES[name]
     check_type(name, rows.dtype, table.least)
@@ -177,14 +176,11 @@ def table_rows(name: str, rows: NDArray[Any]) -> NDArray[Any]:
 
 def check_type(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
     """Refuse columns that are missing, or of a type that the wanted one does not hold."""
-    if not (_all_fit(found, wanted) if wanted.names else _fits(found, wanted)):
-        what = f"columns {wanted.names}" if wanted.names else f"values of type {wanted}"
+    columns = wanted.names or ()
+    fit = set(columns) <= set(found.names or ()) and all(_fits(found[column], wanted[column]) for column in columns)
+    if not (fit if columns else _fits(found, wanted)):
+        what = f"columns {columns}" if columns else f"values of type {wanted}"
         raise StoreError(f"expected {what} in /{name}, found {found}")
-
-
-def _all_fit(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    names = wanted.names or ()
-    return set(names) <= set(found.names or ()) and all(_fits(found[name], wanted[name]) for name in names)
 
 
 def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
@@ -192,7 +188,7 @@ def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return found.kind == wanted.kind and (found.itemsize <= wanted.itemsize or found.kind == "S")
 
 
-def check_values(column: str, values: NDArray[Any]) -> None:
+def check_values(column: str, values: Values) -> None:
     """Refuse numbers that nothing has: further computing with them overflows, or asks for any amount of memory."""
     if column == "count" and not (np.isfinite(values) & (values >= 0)).all():
         raise StoreError("column count: expected finite numbers from 0, found others")
@@ -211,7 +207,7 @@ def check_values(column: str, values: NDArray[Any]) -> None:
         raise StoreError(f"column {column}: expected a sum up to {_LARGEST_SUM}, found a larger one")
 
 
-def in_order(rows: NDArray[np.void]) -> NDArray[np.void]:
+def in_order(rows: Rows) -> Rows:
     """Give the rows of ``advance`` that were written, each once: an interrupted flush wrote some again.
 
     Without those that a machine lost when it went down, in files of earlier versions.
@@ -219,25 +215,26 @@ def in_order(rows: NDArray[np.void]) -> NDArray[np.void]:
     written = rows["window"] > 0
     if not written.all():
         rows = rows[written]
-    if _wrong(*(rows[name] for name in CALLS)).any():
+    if _wrong(rows).any():
         rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
-        check_calls(*(rows[name] for name in CALLS))
+        check_calls(rows)
     return rows
 
 
-def _wrong(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _wrong(rows: Rows) -> Mask:
+    window, iteration, complete = (rows[name] for name in CALLS)
     same = window[1:] == window[:-1]
-    wrong: NDArray[np.bool_] = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
+    wrong: Mask = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
     return wrong
 
 
-def check_calls(window: NDArray[np.int64], iteration: NDArray[np.int32], complete: NDArray[np.bool_]) -> None:
+def check_calls(rows: Rows) -> None:
     """Refuse rows of ``advance`` that are not in the order of calls: every window once, from its first iteration on."""
-    wrong = _wrong(window, iteration, complete)
+    wrong = _wrong(rows)
     if wrong.any():
-        at = int(np.argmax(wrong))
+        before, after = rows[(at := int(np.argmax(wrong))) : at + 2]
         raise StoreError(
-            f"expected calls in the order they were made, each window once, found window {window[at + 1]}, iteration "
-            f"{iteration[at + 1]} after window {window[at]}, iteration {iteration[at]}"
-            f"{', which completed it' if complete[at] else ''}"
+            f"expected calls in the order they were made, each window once, found window {after['window']}, iteration "
+            f"{after['iteration']} after window {before['window']}, iteration {before['iteration']}"
+            f"{', which completed it' if before['window_complete'] else ''}"
         )

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import TABLES, Tables, encode_names
+from precice_lb.store.columns import TABLES, Rows, Tables, Values, encode_names
 from precice_lb.store.files import publish
 from precice_lb.store.records import RankFile, table_rows
 from precice_lb.store.schema import (
@@ -42,7 +41,7 @@ _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)
 
 
-def block(name: str, rows: NDArray[Any]) -> bytes:
+def block(name: str, rows: Values) -> bytes:
     """Make the block with further rows of a table."""
     dtype = TABLES[name].dtype
     return _saved(np.ascontiguousarray(rows, dtype).view(dtype if dtype.names else [(name, dtype)]))
@@ -54,7 +53,7 @@ def text_block(name: str, values: Mapping[str, Any]) -> bytes:
     return _saved(np.array([(text,)], [(name, f"S{len(text)}")]))
 
 
-def _saved(array: NDArray[Any]) -> bytes:
+def _saved(array: Values) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
@@ -110,7 +109,7 @@ class Spool:
         return status if os.path.samestat(status, self._identity) else None
 
 
-def read_blocks(file: BinaryIO) -> Iterator[tuple[str, NDArray[Any]]]:
+def read_blocks(file: BinaryIO) -> Iterator[tuple[str, Values]]:
     """Read complete blocks from where the file stands: ``head`` and ``end`` as text, else the name of a table."""
     while (array := _read_array(file)) is not None:
         names = array.dtype.names or ()
@@ -130,7 +129,7 @@ def _table_of(names: tuple[str, ...]) -> str | None:
     return max(known, key=lambda table: len(table.columns)).name if known else None
 
 
-def _read_array(file: BinaryIO) -> NDArray[Any] | None:
+def _read_array(file: BinaryIO) -> Values | None:
     """Read what `numpy.save` wrote; None where it is not there to its end."""
     start = file.read(10)
     if len(start) < 10 or not start.startswith(_MAGIC):
@@ -155,7 +154,7 @@ def _shape(header: bytes) -> tuple[int, np.dtype[Any]]:
     return shape[0], dtype
 
 
-def with_text(path: Path, store: RankFile | None, name: str, array: NDArray[Any]) -> RankFile:
+def with_text(path: Path, store: RankFile | None, name: str, array: Values) -> RankFile:
     """Take the head or the end of a spool into what was read of it so far."""
     values = json.loads(array[0])
     if name == "head":
@@ -186,7 +185,7 @@ def read_spool(
 
     ``store`` is what was read before. Also returned is where the last of them ends.
     """
-    found: dict[str, list[NDArray[Any]]] = {name: [table.empty()] for name, table in TABLES.items()}
+    found: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
     count = 0
     refuse_link(path)
     with path.open("rb") as file:
@@ -250,10 +249,10 @@ class StoreWriter:
 
     def append(
         self,
-        advances: NDArray[np.void] | None = None,
+        advances: Rows | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
         number: int | None = None,
-        **tables: NDArray[Any],
+        **tables: Values,
     ) -> None:
         """Append rows of ``advance`` and of other tables by one system call; those come last, as what counts.
 

@@ -125,7 +125,7 @@ class CouplingTail:
         if self._tail is None or self._tail.path != log:
             self._tail, self._windows = IterationsTail(log), _Windows()
         try:
-            for columns in self._tail:
+            for columns in self._tail.windows():
                 windows = columns["TimeWindow"]
                 # A log that begins anew is of another run, but for one that goes on with the next window: preCICE
                 # starts a new one when a mesh is reset.

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.guesses import mode_of, predictors_of
+from precice_lb.dataset.records import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError

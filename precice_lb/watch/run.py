@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.guesses import GUESSED, Columns, Guesses
-from precice_lb.dataset.windows import participant_times, windows_of
+from precice_lb.dataset.records import GUESSED, Columns, Guesses
+from precice_lb.dataset.windows import ParticipantTimes, windows_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.precice_xml import Configuration, parse_configuration
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX
-from precice_lb.store.tail import Tail
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
@@ -75,7 +75,7 @@ class Series:
         new = layout.windows > self.last_window
         if not new.any():
             return
-        times = participant_times(group, layout, warmup, whole=False)
+        times = ParticipantTimes(group, layout, warmup, whole=False)
         self.problems = times.problems
         rows = np.zeros(np.count_nonzero(new), _ROW)
         rows["window"], rows["iterations"] = layout.windows[new], layout.iterations[new]

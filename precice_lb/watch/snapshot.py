@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.guesses import Predictor
+from precice_lb.dataset.records import Predictor
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts

@@ -70,7 +70,7 @@ def test_a_median_is_known_to_its_spread_over_the_root_of_the_windows_that_count
     assert health["error"] == pytest.approx(error, rel=DIGITS)
     measured = load_measurements([tmp_path], warmup=1)
     assert measured.samples["A"][0, 1] == pytest.approx(level / 1000, rel=DIGITS)
-    assert measured.errors("A")[0] == pytest.approx(error * level / 1000, rel=DIGITS)
+    assert measured.frames["A"].standard_error[0] == pytest.approx(error * level / 1000, rel=DIGITS)
 
 
 def test_windows_of_which_most_are_the_same_still_differ_by_the_others(

@@ -31,7 +31,7 @@ MODULES = [
     for found in pkgutil.walk_packages(precice_lb.__path__, "precice_lb.")
     if not found.name.endswith("__main__")
 ]
-ARRAYS = re.compile(r"NDArray|ArrayLike|ndarray")
+ARRAYS = re.compile(r"NDArray|ArrayLike|ndarray|\b(Array|Rows|Integers|Mask|Values)\b")
 # What says a shape: brackets with sizes, or words for no array at all.
 SHAPE = re.compile(r"shape|\([A-Za-z0-9_, +·×…-]*\)|[Ss]ee `|As [`in]")
 

@@ -23,7 +23,7 @@ from record_helpers import (
 )
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.windows import RankTables
+from precice_lb.dataset.windows import rank_values
 from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
@@ -127,9 +127,8 @@ def test_wrong_arguments_are_one_warning_of_a_kind_and_no_exception(
     short = "sm?all \N{GREEK SMALL LETTER PSI}x"
     assert [name[:9] for name in store.names("counts")] == ["porous", short, short]
     assert store.rows("counts")["count"].tolist() == [3, 1, 2]
-    read = RankTables(1, np.array([1]))
-    read.add(store)
-    assert sorted(values[0] for values in read.counts.values()) == [1, 2, 3]
+    read = rank_values(store, np.array([1]))
+    assert sorted(value for (table, _), value in read.items() if table == "counts") == [1, 2, 3]
 
 
 def test_what_stays_the_same_is_written_once_and_names_are_not_kept_without_end(

@@ -12,10 +12,10 @@ from store_helpers import PARALLEL, START, metadata, row, rows
 from precice_lb.export import export_merged
 from precice_lb.store import columns
 from precice_lb.store.columns import ADVANCES, TABLES, Column, register
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import read_store, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter, _table_of
-from precice_lb.store.tail import Tail
 
 
 @pytest.fixture(autouse=True)

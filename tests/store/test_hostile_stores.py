@@ -26,9 +26,9 @@ from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.store.columns import INITIALIZE, SECTIONS
 from precice_lb.store.meshes import MESHES, RecordedMeshes, recorded_meshes
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import read_store, read_stores
 from precice_lb.store.spool import StoreWriter
-from precice_lb.store.tail import Tail
 
 HUGE = 2**62
 

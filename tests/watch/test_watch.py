@@ -39,12 +39,12 @@ from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.report.watch_view import watch_facts, watch_line
-from precice_lb.store import rank_file, tail
+from precice_lb.store import rank_file
 from precice_lb.store.columns import INITIALIZE
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import find_stores, read_store, stores_below
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
-from precice_lb.store.tail import Tail
 from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch import run as watch_files
 from precice_lb.watch.run import SEARCH_SHARE
@@ -263,8 +263,7 @@ def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch:
     first = observer.poll()
     opened = []
     real = rank_file.opened
-    for module in (rank_file, tail):
-        monkeypatch.setattr(module, "opened", lambda path, **more: opened.append(path) or real(path, **more))
+    monkeypatch.setattr(rank_file, "opened", lambda path, **more: opened.append(path) or real(path, **more))
     second = observer.poll()
     assert opened == []
     assert first is not None

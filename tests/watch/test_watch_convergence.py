@@ -112,12 +112,12 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
     measures = table(MEASURES, [(1, 1, 1.0, 0.5), (1, 2, math.inf, math.nan), (1, 3, 1e-3, 1e-12)]).encode()
     path, residuals = tmp_path / "precice-B-iterations.log", tmp_path / "residuals.log"
     header = content.index(b"\n")
-    tail, other, seen = IterationsTail(path), IterationsTail(path), np.empty(0, dtype=np.int64)
+    tail, other = IterationsTail(path), IterationsTail(path)
     for cut in range(header, len(content) + 1):
         path.write_bytes(content[:cut])
-        seen = tail.add_to(seen)
+        seen = tail.read()
         assert seen.tolist() == counts[: len(seen)]
-        for columns in other:
+        for columns in other.windows():
             # Of the first row there is nothing to compare with.
             assert set(columns["DroppedQNColumns"]) <= {10, 11, 12} or columns["TimeWindow"].tolist() == [1]
         assert len(seen) in (content[:cut].count(b"\n") - 1, content[:cut].count(b"\n"))
@@ -135,7 +135,7 @@ def test_a_table_is_read_once_and_whole_lines_only(tmp_path: Path, monkeypatch: 
     real = TableTail._rows
     monkeypatch.setattr(TableTail, "_rows", lambda self, text: read.append(len(text)) or real(self, text))
     more = iterations_log(path, [*counts, 5]).read_bytes()
-    assert tail.add_to(seen).tolist() == [*counts, 5]
+    assert tail.read().tolist() == [*counts, 5]
     assert read == [len(more) - len(content)]
     monkeypatch.setattr(Path, "open", lambda *arguments: pytest.fail("opened without news"))
     assert list(tail) == []
@@ -200,7 +200,7 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     assert any("precice-B-iterations.log: expected an iterations log" in note for note in problem.notes)
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 x\n")
     with pytest.raises(DataError, match="line 3: expected 2 numbers, found '2 x'"):
-        list(IterationsTail(iterations))
+        list(IterationsTail(iterations).windows())
     iterations.write_text("TimeWindow Iterations\n 1 3\n 2 4")
     old = poll(observer)
     assert (old.windows, old.iterations, old.not_converged, old.acceleration) == (2, 3.5, None, {})

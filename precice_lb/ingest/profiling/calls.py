@@ -11,51 +11,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS
-
-
-def advance_rows(
-    calls: NDArray[np.void],
-    iterations: NDArray[np.int64] | None,
-    waits: Sequence[str],
-    before: int = 0,
-    *,
-    mapping: bool = True,
-) -> NDArray[np.void]:
-    """Rows of ``advance`` of a store; ``before`` as of `count_windows`, ``waits`` are columns of waiting.
-
-    Without such columns, or without ``mapping``, these times are not in the file.
-    """
-    rows = ADVANCES.blank(len(calls))
-    rows["window"], rows["iteration"], rows["window_complete"] = count_windows(calls["exchanges"], iterations, before)
-    rows["begin_ns"] = calls["begin_us"] * 1000
-    # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
-    rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
-    rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
-    rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if mapping else NOT_MEASURED
-    rows["wait_ns"] = waited_ns(calls, waits)
-    rows["computed_dt"] = np.nan
-    return rows
-
-
-def initialize_rows(times: NDArray[np.void], waits: Sequence[str]) -> NDArray[np.void]:
-    """Rows of ``initialize`` of a store."""
-    rows = INITIALIZE.blank(len(times))
-    for name in ("begin", "initialize", "mapping"):
-        rows[f"{name}_ns"] = times[f"{name}_us"] * 1000
-    rows["wait_ns"] = waited_ns(times, waits)
-    return rows
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
 
 def count_windows(
-    exchanges: NDArray[np.int64], iterations: NDArray[np.int64] | None = None, before: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    exchanges: Integers, iterations: Integers | None = None, before: int = 0
+) -> tuple[Integers, Integers, Mask]:
     """Tell window and iteration of each call, and whether it ends its window, each of shape (calls,).
 
     A call that exchanges nothing ends before its window does: a solver with smaller steps than the coupling. Every
@@ -117,6 +83,8 @@ class Profile:
     ----------
     header : Header
         Of the file.
+    case : ProfiledCase
+        What the configuration says, if that is known.
     user_events : bool
         Whether to keep the solver's own events: who follows a run for weeks has no use for them.
 
@@ -133,8 +101,8 @@ class Profile:
         One row; none if the file ends before it does.
     """
 
-    def __init__(self, header: Header, *, user_events: bool = False) -> None:
-        self.header = header
+    def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
+        self.header, self._case = header, case or ProfiledCase(None)
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = np.zeros(0, dtype=CALL_DTYPE)
@@ -143,7 +111,13 @@ class Profile:
         self._totals = np.zeros((2, 0), dtype=np.int64)
         self._advance = _Accounts("advance", CALL_DTYPE)
         self._initialize = _Accounts("initialize", INITIALIZE_CALLS_DTYPE)
-        self._user = _Spans() if user_events else None
+        # Names of the solver's own events, and of preCICE's that say what ``advance`` spends; their rows; the number of
+        # the name by place in the nesting, -1 for what is none of these events; and calls that ended so far.
+        self._keeps_user_events = user_events
+        self._names: dict[str, int] = {}
+        self._user: list[Rows] = []
+        self._numbers = np.zeros(0, dtype=np.int32)
+        self._ended = 0
 
     def read(self) -> Profile:
         """Read up to the last whole record; events that have not ended are left out.
@@ -163,10 +137,12 @@ class Profile:
             for events in self.events:
                 self._total(events)
                 if not len(self.initialize):
-                    self.initialize = self._initialize.take(events, self.events.paths)[:1]
-                if self._user is not None:
-                    self._user.take(events, self.events.paths)
-                blocks.append(self._advance.take(events, self.events.paths))
+                    self.initialize = self._initialize.take(events, self.events.paths)[0][:1]
+                rows, calls = self._advance.take(events, self.events.paths)
+                if self._keeps_user_events:
+                    self._take_user_events(events, self._ended + calls)
+                self._ended += len(rows)
+                blocks.append(rows)
                 if not self.tells_windows:
                     blocks[-1]["exchanges"] = 1
         finally:
@@ -197,14 +173,9 @@ class Profile:
         return self.events.global_end_us is not None or "finalize" in self.totals
 
     @property
-    def user(self) -> NDArray[np.void]:
-        """Events of the solver or its adapter, not those inside another one, and preCICE's own in ``advance``."""
-        return np.concatenate([np.zeros(0, dtype=USER_DTYPE), *(self._user.blocks if self._user else ())])
-
-    @property
     def user_names(self) -> tuple[str, ...]:
-        """Their names; of the latter behind `ADVANCE_SPENDS`."""
-        return tuple(self._user.names) if self._user else ()
+        """Names of events of the solver or its adapter; of preCICE's own in ``advance`` behind `ADVANCE_SPENDS`."""
+        return tuple(self._names)
 
     @property
     def tells_waits(self) -> bool:
@@ -223,22 +194,130 @@ class Profile:
             return True
         return False if self.tells_waits else None
 
-    def waits(self, case: ProfiledCase) -> tuple[str, ...]:
-        """Say which columns of calls the participant waits in.
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """Columns of calls that the participant waits in; none where the file does not tell how long it waits."""
+        name = self.header.participant
+        known = self.tells_waits or (self.tells_windows and self._case.only_data_makes_wait(name))
+        return self._case.waits(name) if known else ()
+
+    @property
+    def receiving(self) -> dict[str, bool]:
+        """What the store's metadata say of whether the rank waits for its partners' data."""
+        return self._case.receiving(self.header.participant, self.mesh_sizes)
+
+    def require_calls(self) -> None:
+        """Refuse a file without calls of ``advance``.
+
+        Raises
+        ------
+        DataError
+            If there is none.
+        """
+        if not len(self.calls):
+            raise DataError(
+                f"{self.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
+                f"them: {self._case.flush_remedy}"
+            )
+
+    def waited_ns(self, rows: Rows) -> Integers:
+        """Sum up what was waited in calls.
 
         Parameters
         ----------
-        case : ProfiledCase
-            What the configuration says.
+        rows : ndarray, shape (n,)
+            Of `calls` or `initialize`.
 
         Returns
         -------
-        tuple of str
-            None where the file does not tell how long it waits.
+        ndarray, shape (n,)
+            Nanoseconds.
         """
-        name = self.header.participant
-        known = self.tells_waits or (self.tells_windows and case.only_data_makes_wait(name))
-        return case.waits(name) if known else ()
+        if not self.waits:
+            return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
+        total: Integers = 1000 * np.sum([rows[column] for column in self.waits], axis=0, dtype=np.int64)
+        return total
+
+    def advance_rows(self, calls: Rows, iterations: Integers | None, before: int = 0) -> Rows:
+        """Make rows of ``advance`` of a store.
+
+        Parameters
+        ----------
+        calls : ndarray, shape (n,)
+            Rows of `calls`.
+        iterations : ndarray, shape (windows,), or None
+            Coupling iterations of each time window; by default every iteration is one.
+        before : int
+            Iterations that ended before the first call.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        rows = ADVANCES.blank(len(calls))
+        rows["window"], rows["iteration"], rows["window_complete"] = count_windows(
+            calls["exchanges"], iterations, before
+        )
+        rows["begin_ns"] = calls["begin_us"] * 1000
+        # Just-in-time mapping is mapping although the solver asks for it; barriers are part of the call they belong to.
+        rows["solve_ns"] = (calls["solve_us"] - calls["jit_us"]) * 1000
+        rows["advance_ns"] = (calls["advance_us"] + calls["jit_us"] + calls["sync_us"]) * 1000
+        rows["mapping_ns"] = (calls["mapping_us"] + calls["jit_us"]) * 1000 if self.tells_windows else NOT_MEASURED
+        rows["wait_ns"] = self.waited_ns(calls)
+        rows["computed_dt"] = np.nan
+        return rows
+
+    def initialize_rows(self) -> Rows:
+        """Make rows of ``initialize`` of a store.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        rows = INITIALIZE.blank(len(self.initialize))
+        for name in ("begin", "initialize", "mapping"):
+            rows[f"{name}_ns"] = self.initialize[f"{name}_us"] * 1000
+        rows["wait_ns"] = self.waited_ns(self.initialize)
+        return rows
+
+    def section_rows(self, windows: Integers, first: int = 0) -> Rows:
+        """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
+
+        Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
+
+        Parameters
+        ----------
+        windows : ndarray, shape (calls,)
+            Time window of each call.
+        first : int
+            Calls before these.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        user = np.concatenate([np.zeros(0, dtype=USER_DTYPE), *self._user])
+        user = user[(user["call"] >= first) & (user["call"] < first + len(windows))]
+        if self.waits and not self.tells_waits:
+            counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in self.user_names], dtype=bool)
+            user = user[counts[user["name"]]]
+        sections = np.zeros(len(user), dtype=SECTIONS.dtype)
+        sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
+        sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
+        return sections
+
+    def _take_user_events(self, events: Events, calls: Integers) -> None:
+        """Take the events of a block, given how many calls of ``advance`` ended before each."""
+        for path in self.events.paths[len(self._numbers) :]:
+            name = _span_name(path)
+            number = self._names.setdefault(name, len(self._names)) if name else -1
+            self._numbers = np.append(self._numbers, np.int32(number))
+        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
+        mine = mine[np.argsort(events.order[mine])]
+        rows = np.zeros(len(mine), dtype=USER_DTYPE)
+        rows["name"], rows["call"] = self._numbers[events.paths[mine]], calls[mine]
+        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
+        self._user.append(rows)
 
     def _total(self, events: Events) -> None:
         size = len(self.events.paths)
@@ -246,39 +325,6 @@ class Profile:
         # Sums of a block stay far below 2^53, so they are exact.
         for totals, weights in zip(self._totals, (None, events.durations), strict=True):
             totals += np.bincount(events.paths, weights, size).astype(np.int64)
-
-
-def section_rows(profile: Profile, windows: NDArray[np.int64], first: int, waits: Sequence[str]) -> NDArray[np.void]:
-    """Give the events of calls of ``advance``, from the first on, as profiling sections of these windows.
-
-    Up to preCICE 3.1 receiving is no part of what ``advance`` spends where it is the wait.
-    """
-    calls = profile.user["call"] - first
-    user = profile.user[(calls >= 0) & (calls < len(windows))]
-    if waits and not profile.tells_waits:
-        counts = np.array([name != f"{ADVANCE_SPENDS}m2n.receiveData" for name in profile.user_names], dtype=bool)
-        user = user[counts[user["name"]]]
-    sections = np.zeros(len(user), dtype=SECTIONS.dtype)
-    sections["name"], sections["window"] = user["name"], windows[user["call"] - first]
-    sections["begin_ns"], sections["duration_ns"] = 1000 * user["begin_us"], 1000 * user["duration_us"]
-    return sections
-
-
-def check_calls(profile: Profile, case: ProfiledCase) -> None:
-    """Refuse a file without calls of ``advance``."""
-    if not len(profile.calls):
-        raise DataError(
-            f"{profile.header.path}: expected records of advance, found none; the run ended before preCICE wrote "
-            f"them: {case.flush_remedy}"
-        )
-
-
-def waited_ns(rows: NDArray[np.void], columns: Sequence[str]) -> NDArray[np.int64]:
-    """Nanoseconds waited; columns are those that `precice_lb.ingest.profiling.case.ProfiledCase.waits` names."""
-    if not columns:
-        return np.full(len(rows), NOT_MEASURED, dtype=np.int64)
-    total: NDArray[np.int64] = 1000 * np.sum([rows[column] for column in columns], axis=0, dtype=np.int64)
-    return total
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -302,9 +348,9 @@ def read_profile(path: str | Path) -> Profile:
     return profile_of(read_header(path))
 
 
-def profile_of(header: Header) -> Profile:
+def profile_of(header: Header, case: ProfiledCase | None = None) -> Profile:
     """Read what a profiling file, or a database, says of one rank."""
-    return Profile(header, user_events=True).read()
+    return Profile(header, case, user_events=True).read()
 
 
 class _Accounts:
@@ -317,8 +363,8 @@ class _Accounts:
         self._weights = np.zeros((0, len(self._columns)), dtype=np.int64)
         self._pending = np.zeros(1, dtype=dtype)
 
-    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> NDArray[np.void]:
-        """Take the events of a block; return one row per call that ended in it."""
+    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> tuple[Rows, Integers]:
+        """Take the events of a block; return one row per call that ended in it, and how many did before each event."""
         if unknown := paths[len(self._weights) :]:
             added = [[count(path) for count in self._columns.values()] for path in unknown]
             self._weights = np.concatenate([self._weights, np.array(added, dtype=np.int64)])
@@ -335,35 +381,7 @@ class _Accounts:
         self._pending = rows[-1:].copy()
         begin, duration = (rows.dtype.names or ())[:2]
         rows[begin][:-1], rows[duration][:-1] = events.begins[calls], events.durations[calls]
-        return rows[:-1]
-
-
-class _Spans:
-    """Collects the solver's own events, and those of preCICE that say what ``advance`` spends."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.blocks: list[NDArray[np.void]] = []
-        # Number of the name by place in the nesting, -1 for what is none of these events.
-        self._numbers = np.zeros(0, dtype=np.int32)
-        self._calls = 0
-
-    def take(self, events: Events, paths: Sequence[tuple[str, ...]]) -> None:
-        """Take the events of a block."""
-        for path in paths[len(self._numbers) :]:
-            name = _span_name(path)
-            if name and name not in self.names:
-                self.names.append(name)
-            self._numbers = np.append(self._numbers, np.int32(self.names.index(name) if name else -1))
-        ends = np.sort(events.order[np.array([path == ("advance",) for path in paths])[events.paths]])
-        mine = np.flatnonzero(self._numbers[events.paths] >= 0)
-        rows = np.zeros(len(mine), dtype=USER_DTYPE)
-        rows["name"], rows["call"] = self._numbers[events.paths[mine]], np.searchsorted(ends, events.order[mine])
-        rows["call"] += self._calls
-        rows["begin_us"], rows["duration_us"] = events.begins[mine], events.durations[mine]
-        self._calls += len(ends)
-        if len(rows):
-            self.blocks.append(rows[np.argsort(events.order[mine])])
+        return rows[:-1], owner
 
 
 def _span_name(path: tuple[str, ...]) -> str:

@@ -6,26 +6,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import (
-    WAITS_UNKNOWN,
-    Profile,
-    advance_rows,
-    check_calls,
-    initialize_rows,
-    profile_of,
-    section_rows,
-    waited_ns,
-)
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile
 from precice_lb.ingest.profiling.case import ProfiledCase, ProfiledParticipant
 from precice_lb.ingest.profiling.files import Header, read_header
 from precice_lb.ingest.profiling.find import moved_candidates, profile_candidates
 from precice_lb.ingest.profiling.tables import IterationsTail
-from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Tables, encode_names
+from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, NOT_MEASURED, Integers, Rows, Tables, encode_names
+from precice_lb.store.rank_file import Filler
 from precice_lb.store.records import RankFile
-from precice_lb.store.tail import Filler
 
 # Both clocks are tied to Unix time within milliseconds of each other; starting a solver anew takes longer than this.
 _LARGEST_OFFSET_NS = 200_000_000
@@ -61,36 +51,35 @@ def _joined(store: RankFile) -> RankFile:
     case = ProfiledCase.of(store.configuration)
     try:
         advances = store.advances
-        profile, offset = _profile_of(store, case)
-        check_calls(profile, case)
-        rows, which = _aligned(store, advances, profile, offset)
+        profile = _profile_of(store, case)
+        profile.require_calls()
+        rows, which = _aligned(store, advances, profile)
     except DataError as error:
         return store.having({"timing_problem": str(error)})
     advances = advances.copy()
-    waits = profile.waits(case)
-    taken = advances[rows] = _filled(advances[rows], profile.calls[which], waits, mapping=profile.tells_windows)
+    taken = advances[rows] = _filled(advances[rows], profile, profile.calls[which])
     initialize = store.initialize.copy()
     if len(profile.initialize) and len(initialize):
         if profile.tells_windows:
             _fill(initialize, "mapping_ns", 1000 * profile.initialize["mapping_us"])
-        _fill(initialize, "wait_ns", waited_ns(profile.initialize, waits))
+        _fill(initialize, "wait_ns", profile.waited_ns(profile.initialize))
     metadata = {**store.metadata, "timing_source": f"precice-profiling {profile.header.mode}"}
-    metadata |= case.receiving(metadata["participant"], profile.mesh_sizes)
+    metadata |= profile.receiving
     missing = len(advances) - len(taken)
-    if not waits:
+    if not profile.waits:
         metadata["timing_problem"] = f"{profile.header.path}: {WAITS_UNKNOWN}"
     elif missing:
         metadata["timing_problem"] = (
             f"{profile.header.path}: expected the times of {len(advances)} calls of advance, found {len(taken)}; "
             f"preCICE keeps records in memory until it writes them: where a run may be killed, {case.flush_remedy}"
         )
-    sections = section_rows(profile, advances["window"][rows], which.start, waits)
+    sections = profile.section_rows(advances["window"][rows], which.start)
     of_advance = sections[
         np.array([name.startswith(ADVANCE_SPENDS) for name in profile.user_names], dtype=bool)[sections["name"]]
     ]
     known = store.names("sections")
     of_advance["name"] += len(known)
-    of_advance["begin_ns"] += offset
+    of_advance["begin_ns"] += _zero_of(store, profile)
     return store.having(
         metadata,
         advances=advances,
@@ -100,13 +89,11 @@ def _joined(store: RankFile) -> RankFile:
     )
 
 
-def _filled(
-    rows: NDArray[np.void], calls: NDArray[np.void], waits: Sequence[str], *, mapping: bool = True
-) -> NDArray[np.void]:
+def _filled(rows: Rows, profile: Profile, calls: Rows) -> Rows:
     """Fill mapping and wait of the same calls in the profiling file into recorded rows."""
     rows = rows.copy()
-    _fill(rows, "wait_ns", waited_ns(calls, waits))
-    if mapping:
+    _fill(rows, "wait_ns", profile.waited_ns(calls))
+    if profile.tells_windows:
         _fill(rows, "mapping_ns", 1000 * (calls["mapping_us"] + calls["jit_us"]))
     rows["solve_ns"] -= calls["jit_us"] * 1000
     rows["advance_ns"] += calls["jit_us"] * 1000
@@ -126,24 +113,23 @@ def _tells_waits(store: RankFile) -> bool:
     return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
 
 
-def _fill(rows: NDArray[np.void], column: str, nanoseconds: NDArray[np.int64]) -> None:
+def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
     rows[column] = np.where(rows[column] == NOT_MEASURED, nanoseconds, rows[column])
 
 
-def _profile_of(store: RankFile, case: ProfiledCase) -> tuple[Profile, int]:
-    """Profiling file of the same rank and run, and its zero on the recorder's clock in ns."""
+def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool = True) -> Profile:
+    """Profiling file of the same rank and run."""
     problems: list[str] = []
     for header in _matching_headers(store, case, problems):
-        profile = profile_of(header)
+        profile = Profile(header, case, user_events=user_events).read()
         started = store.metadata["started_unix_ns"]
         first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
-        if not first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
-            problems.append(
-                f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
-                "directory of its own, or copy its stores with precice-lb export --merged before the next one"
-            )
-            continue
-        return profile, _zero_of(store, profile)
+        if first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
+            return profile
+        problems.append(
+            f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
+            "directory of its own, or copy its stores with precice-lb export --merged before the next one"
+        )
     raise DataError(problems[0])
 
 
@@ -184,9 +170,9 @@ def _headers(store: RankFile, paths: Sequence[Path], problems: list[str]) -> Ite
         yield header
 
 
-def _aligned(store: RankFile, advances: NDArray[np.void], profile: Profile, zero: int) -> tuple[slice, slice]:
-    """Find which recorded rows are which calls in the file, as slices of one length; ``zero`` is as of `_zero_of`."""
-    begin = profile.calls["begin_us"] * 1000 + zero
+def _aligned(store: RankFile, advances: Rows, profile: Profile) -> tuple[slice, slice]:
+    """Find which recorded rows are which calls in the file, as slices of one length."""
+    begin = profile.calls["begin_us"] * 1000 + _zero_of(store, profile)
     end = begin + profile.calls["advance_us"] * 1000
     row_begin = advances["begin_ns"]
     row_end = row_begin + advances["advance_ns"]
@@ -217,10 +203,10 @@ class WaitsFiller(Filler):
         self._store = store
         self._case = ProfiledCase.of(store.configuration)
         self._profile: Profile | None = None
-        self._rows: NDArray[np.void] = ADVANCES.empty()
+        self._rows: Rows = ADVANCES.empty()
         self._is_aligned = False
 
-    def fill(self, rows: NDArray[np.void], *, is_last: bool) -> NDArray[np.void]:
+    def fill(self, rows: Rows, *, is_last: bool) -> Rows:
         """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
         self._rows = np.concatenate([self._rows, rows])
         try:
@@ -233,33 +219,27 @@ class WaitsFiller(Filler):
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
         count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
-        done = _filled(
-            self._take(count), profile.calls[:count], profile.waits(self._case), mapping=profile.tells_windows
-        )
+        done = _filled(self._take(count), profile, profile.calls[:count])
         profile.calls = profile.calls[count:]
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
-    def _take(self, count: int) -> NDArray[np.void]:
+    def _take(self, count: int) -> Rows:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
 
     def _read(self) -> Profile:
         if self._profile is None:
-            problems: list[str] = []
-            header = next(_matching_headers(self._store, self._case, problems), None)
-            if header is None:
-                raise DataError(problems[0])
-            self._profile = Profile(header)
+            self._profile = _profile_of(self._store, self._case, user_events=False)
         profile = self._profile.read()
         self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
-        self.metadata |= self._case.receiving(profile.header.participant, profile.mesh_sizes)
+        self.metadata |= profile.receiving
         return profile
 
     def _align(self, profile: Profile) -> None:
         """Find, once, which row belongs to which call; what comes before is given up."""
         if self._is_aligned or not (len(self._rows) and len(profile.calls)):
             return
-        rows, calls = _aligned(self._store, self._rows, profile, _zero_of(self._store, profile))
+        rows, calls = _aligned(self._store, self._rows, profile)
         self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
         self._is_aligned = True
 
@@ -269,11 +249,9 @@ class RowsFiller(Filler):
 
     def __init__(self, header: Header, participant: ProfiledParticipant) -> None:
         super().__init__()
-        self._participant = participant
-        self._profile = Profile(header)
+        self._profile = Profile(header, participant.case)
         self._counted = 0
         self._log = None if not participant.logs else IterationsTail(participant.logs[0])
-        self._iterations: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         #: What is known of the rank before any row is.
         self.head = RankFile(
             header.path,
@@ -292,9 +270,9 @@ class RowsFiller(Filler):
     @property
     def tables(self) -> Tables:
         """The row of ``initialize``."""
-        return {"initialize": initialize_rows(self._profile.initialize, self._profile.waits(self._participant.case))}
+        return {"initialize": self._profile.initialize_rows()}
 
-    def fill(self, rows: NDArray[np.void], *, is_last: bool = False) -> NDArray[np.void]:
+    def fill(self, rows: Rows, *, is_last: bool = False) -> Rows:
         """Read what is new since the last call; calls whose window the iterations log does not tell yet come later."""
         profile = self._profile
         try:
@@ -304,20 +282,17 @@ class RowsFiller(Filler):
         except DataError as error:
             self.problem = str(error)
             return rows[:0]
-        self.metadata |= self._participant.case.receiving(profile.header.participant, profile.mesh_sizes)
+        self.metadata |= profile.receiving
         if profile.finalized:
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
         return rows
 
-    def _rows(self, profile: Profile) -> NDArray[np.void]:
-        iterations = None
-        if self._log is not None:
-            iterations = self._iterations = self._log.add_to(self._iterations)
+    def _rows(self, profile: Profile) -> Rows:
+        iterations = None if self._log is None else self._log.read()
         ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        waits, mapping = profile.waits(self._participant.case), profile.tells_windows
-        rows = advance_rows(profile.calls[:count], iterations, waits, self._counted, mapping=mapping)
+        rows = profile.advance_rows(profile.calls[:count], iterations, self._counted)
         self._counted = int(ended[:count].max(initial=self._counted))
         profile.calls = profile.calls[count:]
         return rows

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.store.columns import Integers, Mask
 
 DATABASE = "sqlite"
 """Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
@@ -124,52 +124,6 @@ def _made_by_tool(head: bytes) -> str:
     return next((what for key, what in _MADE.items() if re.match(rb"\{\s*" + key, start)), "")
 
 
-class BlockReader:
-    """Reads blocks of whole lines in the text format; iterated again, it goes on with what was written meanwhile."""
-
-    def __init__(self, header: Header) -> None:
-        self._header = header
-        self._position = header.offset
-        self._rest = b""
-        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
-
-    def __iter__(self) -> Iterator[bytes]:
-        header = self._header
-        is_json = header.layout == "json"
-        try:
-            with header.path.open("rb") as file:
-                file.seek(self._position)
-                while data := self._read(file):
-                    # A partial record, as a kill leaves it or a write that goes on, waits until it is whole.
-                    cut = data.rfind(b"}" if is_json else b"\n") + 1
-                    if cut:
-                        text = self._rest + data[:cut]
-                        self._rest = data[cut:]
-                        yield _json_to_text(text) if is_json else text
-                    else:
-                        self._rest += data
-        except OSError as error:
-            raise DataError(f"{header.path}: expected a file that can be read, found {error}") from None
-        except lzma.LZMAError as error:
-            _refuse(header.path, "an LZMA stream", f"damaged data ({error})")
-
-    def _read(self, file: BinaryIO) -> bytes:
-        """Read on, decompressed; nothing at the present end."""
-        stream = self._stream
-        if stream is None:
-            data = file.read(_BLOCK)
-            self._position += len(data)
-            return data
-        while not stream.eof:
-            data = file.read(_BLOCK) if stream.needs_input else b""
-            self._position += len(data)
-            if stream.needs_input and not data:
-                return b""
-            if text := stream.decompress(data, _BLOCK):
-                return text
-        return b""
-
-
 def _json_to_text(block: bytes) -> bytes:
     """Write records of the JSON format as lines of the text format."""
     block = block.strip(b", \r\n\t")
@@ -212,11 +166,11 @@ class Records:
     """Records of one block."""
 
     #: Whether an event begins; otherwise it ends.
-    begins: NDArray[np.bool_]
+    begins: Mask
     #: Which event.
-    events: NDArray[np.int64]
+    events: Integers
     #: When, in microseconds of the file's clock.
-    times: NDArray[np.int64]
+    times: Integers
     #: Names of events by number.
     names: dict[int, str]
     #: Number of the name and value of each datum.
@@ -254,13 +208,13 @@ class Events:
     """Events that ended within a block of records."""
 
     #: Place in the nesting: position in `EventSource.paths`.
-    paths: NDArray[np.int64]
+    paths: Integers
     #: When each began, in microseconds of the file's clock.
-    begins: NDArray[np.int64]
+    begins: Integers
     #: How long each took, in microseconds.
-    durations: NDArray[np.int64]
+    durations: Integers
     #: Position of each event's end among the records of the block.
-    order: NDArray[np.int64]
+    order: Integers
 
 
 class EventSource:
@@ -291,27 +245,58 @@ class FileEvents(EventSource):
 
     def __init__(self, header: Header) -> None:
         super().__init__()
-        self._path = header.path
-        self._blocks = BlockReader(header)
+        self._header = header
+        # Where reading goes on, and what was read of a record that was not whole.
+        self._position, self._rest = header.offset, b""
+        self._stream = lzma.LZMADecompressor(format=lzma.FORMAT_ALONE) if header.layout == "lzma" else None
         self._names: dict[int, str] = {}
         # Parent and event of every path but the first, sorted; the first key is none.
         self._keys = np.full(1, -1, dtype=np.int64)
         self._key_paths = np.zeros(1, dtype=np.int64)
-        self._open_events: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._open_times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._open_events: Integers = np.empty(0, dtype=np.int64)
+        self._open_times: Integers = np.empty(0, dtype=np.int64)
 
     def __iter__(self) -> Iterator[Events]:
-        for block in self._blocks:
+        for block in self._blocks():
             try:
                 records = parse_block(block)
             except DataError as error:
-                raise DataError(f"{self._path}: {error}") from None
+                raise DataError(f"{self._header.path}: {error}") from None
             self._names |= records.names
             events = self._feed(records)
             for number, value in records.data:
                 if (name := self._name(number)).startswith("meshSize"):
                     self.mesh_sizes[name.removeprefix("meshSize")] = value
             yield events
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Read blocks of whole lines in the text format, from where reading ended on."""
+        path, is_json = self._header.path, self._header.layout == "json"
+        try:
+            with path.open("rb") as file:
+                file.seek(self._position)
+                while data := self._read(file):
+                    # A partial record, as a kill leaves it or a write that goes on, waits until it is whole.
+                    cut = data.rfind(b"}" if is_json else b"\n") + 1
+                    text, self._rest = (self._rest + data[:cut], data[cut:]) if cut else (b"", self._rest + data)
+                    if text:
+                        yield _json_to_text(text) if is_json else text
+        except OSError as error:
+            raise DataError(f"{path}: expected a file that can be read, found {error}") from None
+        except lzma.LZMAError as error:
+            _refuse(path, "an LZMA stream", f"damaged data ({error})")
+
+    def _read(self, file: BinaryIO) -> bytes:
+        """Read on, decompressed; nothing at the present end."""
+        stream = self._stream
+        while stream is None or not stream.eof:
+            data = file.read(_BLOCK) if stream is None or stream.needs_input else b""
+            self._position += len(data)
+            if stream is None or (stream.needs_input and not data):
+                return data
+            if text := stream.decompress(data, _BLOCK):
+                return text
+        return b""
 
     def _name(self, event: int) -> str:
         """Name of an event or datum; where the record that names it was lost, one made from its number.
@@ -342,7 +327,7 @@ class FileEvents(EventSource):
             assert found is not None
         return found
 
-    def _match(self, begins: NDArray[np.bool_], events: NDArray[np.int64], times: NDArray[np.int64]) -> Events | None:
+    def _match(self, begins: Mask, events: Integers, times: Integers) -> Events | None:
         """Match begins and ends by depth, or None if they do not fit together."""
         depth = np.cumsum(np.where(begins, 1, -1)) + ~begins
         if not len(depth):
@@ -371,17 +356,17 @@ class FileEvents(EventSource):
         columns = zip(*((part.paths, part.begins, part.durations, part.order) for part in parts), strict=True)
         return Events(*(np.concatenate(column) for column in columns))
 
-    def _paths_of(self, parents: NDArray[np.int64], events: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _paths_of(self, parents: Integers, events: Integers) -> Integers:
         keys = (parents << _EVENT_BITS) | events
         place = np.searchsorted(self._keys, keys)
         known = self._keys[np.minimum(place, len(self._keys) - 1)] == keys
         if not known.all():
             self._add_paths(np.unique(keys[~known]))
             place = np.searchsorted(self._keys, keys)
-        paths: NDArray[np.int64] = self._key_paths[place]
+        paths: Integers = self._key_paths[place]
         return paths
 
-    def _add_paths(self, keys: NDArray[np.int64]) -> None:
+    def _add_paths(self, keys: Integers) -> None:
         numbers = np.arange(len(self.paths), len(self.paths) + len(keys))
         for key in keys.tolist():
             self.paths.append((*self.paths[key >> _EVENT_BITS], self._name(key & (1 << _EVENT_BITS) - 1)))
@@ -390,7 +375,7 @@ class FileEvents(EventSource):
         self._keys, self._key_paths = self._keys[order], np.concatenate([self._key_paths, numbers])[order]
 
 
-def _consistent(begins: list[bool], events: list[int]) -> NDArray[np.bool_]:
+def _consistent(begins: list[bool], events: list[int]) -> Mask:
     """Which records fit together: no end without its begin, no begin whose end was lost inside another event.
 
     preCICE 3.2 and 3.3 end a section of the solver when another one begins inside it, and once more where it does end:

@@ -10,29 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import (
-    WAITS_UNKNOWN,
-    Profile,
-    advance_rows,
-    check_calls,
-    initialize_rows,
-    profile_of,
-    section_rows,
-)
+from precice_lb.ingest.profiling.calls import WAITS_UNKNOWN, Profile, profile_of
 from precice_lb.ingest.profiling.case import ProfiledParticipant, profiled_participant
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.plural import numbered, plural
+from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
@@ -68,6 +61,11 @@ class _Task:
     more: Mapping[str, Any]
     # When the latest run of the participant in this folder began.
     latest_unix_us: int
+
+    @property
+    def path(self) -> Path:
+        """Its store, unless that name is taken."""
+        return self.output / store_filename(self.header.participant, self.header.rank, self.header.size)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,20 @@ def import_profiling(
     if unknown := sorted(set(threads or {}) - {header.participant for header in headers}):
         known = ", ".join(dict.fromkeys(header.participant for header in headers))
         raise DataError(f"threads: expected one of the participants {known}, found {unknown[0]!r}")
-    tasks = _tasks(headers, roots, Path(output), given, metadata or {}, threads or {}, alone)
+    tasks = []
+    # The files of one participant in one folder share almost everything.
+    for (_, name), group in groupby(headers, lambda header: header.group):
+        ranks = list(group)
+        participant = profiled_participant(ranks[0], roots, given, headers, alone=alone)
+        more = {**(metadata or {}), **({"threads": threads[name]} if threads and name in threads else {})}
+        tasks += [
+            _Task(header, participant, Path(output), more, max(each.unix_us for each in ranks)) for header in ranks
+        ]
+    for header, path in ((task.header, task.path) for task in tasks):
+        if path.exists() and _already_imported(path, header):
+            raise DataError(
+                f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
+            )
     done: list[_Done] = []
     try:
         done.extend(_all(tasks, processes or os.cpu_count() or 1))
@@ -161,34 +172,6 @@ def profiled_runs(
 def _where_they_ran(stores: Sequence[RankFile]) -> list[RankFile]:
     """Let stores that are soon gone name runs by the directories of the solvers."""
     return [replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores]
-
-
-def _tasks(
-    headers: Sequence[Header],
-    roots: Sequence[Path],
-    output: Path,
-    given: Path | None,
-    more: Mapping[str, Any],
-    threads: Mapping[str, int],
-    alone: bool,
-) -> list[_Task]:
-    """Say of each file which run it belongs to; the files of one participant in one folder share almost everything."""
-    participants: dict[tuple[Path, str], ProfiledParticipant] = {}
-    latest: dict[tuple[Path, str], int] = {}
-    for header in headers:
-        if header.group not in participants:
-            participants[header.group] = profiled_participant(header, roots, given, headers, alone=alone)
-        latest[header.group] = max(latest.get(header.group, 0), header.unix_us)
-        path = output / store_filename(header.participant, header.rank, header.size)
-        if path.exists() and _already_imported(path, header):
-            raise DataError(
-                f"{path}: expected no store of this run, found {header.path} imported before; give another directory"
-            )
-    by_name = {name: {**more, "threads": count} for name, count in threads.items()}
-    return [
-        _Task(header, participants[group := header.group], output, by_name.get(header.participant, more), latest[group])
-        for header in headers
-    ]
 
 
 def _already_imported(path: Path, header: Header) -> bool:
@@ -234,24 +217,23 @@ def _interrupts_ignored() -> Iterator[None]:
 def _import_file(task: _Task) -> _Done:
     """Write one store."""
     header, case = task.header, task.participant.case
-    profile = profile_of(header)
+    profile = profile_of(header, case)
     ended_us = header.unix_us + profile.last_us
     if ended_us < task.latest_unix_us:
         return _Done(header, None, [f"{header.path}: left by an earlier run, which ended before the latest began"])
     try:
-        check_calls(profile, case)
+        profile.require_calls()
     except DataError as error:
         return _Done(header, None, [str(error)])
-    counted = _counted(task, profile)
-    notes = [] if counted.note is None else [counted.note]
-    waits = profile.waits(case)
-    rows = advance_rows(counted.calls, counted.iterations, waits, mapping=profile.tells_windows)
-    metadata = task.participant.metadata(header, task.more) | case.receiving(header.participant, profile.mesh_sizes)
-    if counted.unit:
-        metadata["window_unit"] = counted.unit
-    if notes and (counted.unit or (counted.iterations is not None and not len(counted.iterations))):
-        metadata["recording_problem"] = notes[0]
-    if not waits:
+    calls, iterations, note, unit = _counted(task, profile)
+    notes = [note] if note else []
+    rows = profile.advance_rows(calls, iterations)
+    metadata = task.participant.metadata(header, task.more) | profile.receiving
+    if unit:
+        metadata["window_unit"] = unit
+    if note and (unit or (iterations is not None and not len(iterations))):
+        metadata["recording_problem"] = note
+    if not profile.waits:
         metadata["timing_problem"] = WAITS_UNKNOWN
         notes.append(f"{header.path.parent}: {header.participant}: {WAITS_UNKNOWN}")
     writer = StoreWriter(task.output, metadata, task.participant.configuration)
@@ -260,8 +242,8 @@ def _import_file(task: _Task) -> _Done:
             writer.append(
                 rows,
                 names={"sections": profile.user_names},
-                initialize=initialize_rows(profile.initialize, waits),
-                sections=section_rows(profile, rows["window"], 0, waits),
+                initialize=profile.initialize_rows(),
+                sections=profile.section_rows(rows["window"]),
             )
         finally:
             writer.close(finished=profile.finalized, ended_unix_ns=ended_us * 1000)
@@ -271,32 +253,28 @@ def _import_file(task: _Task) -> _Done:
     return _Done(header, writer.path, notes, 0 if profile.finalized else int(rows["window_complete"].sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Calls of ``advance``, iterations of each window where there are several, and what has to be said of them."""
-
-    calls: NDArray[np.void]
-    iterations: NDArray[np.int64] | None = None
-    note: str | None = None
-    # What counts as a window where these are not known.
-    unit: str = ""
+_Counted: TypeAlias = tuple[Rows, Integers | None, str, str]
 
 
 def _counted(task: _Task, profile: Profile) -> _Counted:
-    """Count coupling iterations and time windows, as the iterations log of the run or the configuration says."""
+    """Count coupling iterations and time windows, as the iterations log of the run or the configuration says.
+
+    Returned are calls of ``advance``, iterations of each window where there are several, what has to be said of them,
+    and what counts as a window where these are not known.
+    """
     name, folder, case = task.header.participant, task.header.path.parent, task.participant.case
     calls = profile.calls
-    is_implicit = case.is_implicit(name) if case.configuration is not None else profile.is_implicit
+    is_implicit = profile.is_implicit if case.configuration is None else case.is_implicit(name)
     if is_implicit is False or (is_implicit is None and not task.participant.logs and case.configuration is None):
         windows = case.windows(name) if profile.finalized and not profile.tells_windows else None
         thinned = calls if windows is None else _ending(calls, windows)
         if thinned is not None:
-            return _Counted(thinned)
+            return thinned, None, "", ""
         note = (
             f"{task.header.path}: expected a multiple of {windows} calls of advance, as many as time windows, found "
             f"{len(calls)}, and nothing in it tells which end one; every call counts as a time window"
         )
-        return _Counted(calls, note=note, unit="call of advance")
+        return calls, None, note, "call of advance"
     wanted = f"expected precice-{name}-iterations.log"
     problem = f"{wanted} beside {folder}, found none"
     fitting = []
@@ -309,29 +287,27 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
         if profile.finalized and (thinned["exchanges"] > 0).sum() != total:
             problem = f"{wanted} of the run in {folder}, found one with another number of iterations"
             continue
-        fitting.append((total, log, _Counted(thinned, iterations)))
+        fitting.append((total, log, thinned, iterations))
     if fitting:
-        total, log, counted = max(fitting, key=lambda found: found[0])
+        total, log, thinned, iterations = max(fitting, key=lambda found: found[0])
+        note = ""
         if not total:
             found = "no window" if log.stat().st_size else "an empty file"
             note = (
                 f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its "
                 "first window was complete, which leaves nothing to learn from; let it run longer"
             )
-            return replace(counted, note=note)
-        if log.name != f"precice-{name}-iterations.log":
-            return replace(counted, note=f"{problem}; took those of its partner, {log}")
-        return counted
+        elif log.name != f"precice-{name}-iterations.log":
+            note = f"{problem}; took those of its partner, {log}"
+        return thinned, iterations, note, ""
     fixed = case.fixed_iterations(name)
     ended = int((calls["exchanges"] > 0).sum())
     if fixed and profile.tells_windows and (ended % fixed == 0 or not profile.finalized):
-        return _Counted(calls, np.full(ended // fixed, fixed, dtype=np.int64))
-    return _Counted(
-        calls, note=f"{problem}; every coupling iteration counts as a time window", unit="coupling iteration"
-    )
+        return calls, np.full(ended // fixed, fixed, dtype=np.int64), "", ""
+    return calls, None, f"{problem}; every coupling iteration counts as a time window", "coupling iteration"
 
 
-def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
+def _ending(calls: Rows, count: int) -> Rows | None:
     """Let so many calls end a coupling iteration, with as many steps each; None where that cannot be."""
     if not count or len(calls) % count:
         return None
@@ -342,11 +318,9 @@ def _ending(calls: NDArray[np.void], count: int) -> NDArray[np.void] | None:
 
 def _incomplete(done: Sequence[_Done]) -> tuple[list[str], list[str]]:
     """Say who has ranks of which there is no file that can be used, and who did not come to the end of the coupling."""
-    groups: dict[tuple[Path, str], list[_Done]] = {}
-    for result in done:
-        groups.setdefault(result.header.group, []).append(result)
     missing, stopped = [], []
-    for (folder, name), results in groups.items():
+    for (folder, name), group in groupby(done, lambda result: result.header.group):
+        results = list(group)
         size, ranks = results[0].header.size, {result.header.rank for result in results if result.path is not None}
         if absent := sorted(set(range(size)) - ranks):
             missing.append(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.store.columns import Array, Integers
 
 # preCICE 1 called time windows time steps.
 _WINDOWS, _ITERATIONS = ("TimeWindow", "Timesteps"), "Iterations"
@@ -38,12 +38,7 @@ class TableTail:
         # Its inode, size and time of change then.
         self._seen: tuple[int, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was in it when it was read."""
-        return not any(self._seen[1:2])
-
-    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+    def __iter__(self) -> Iterator[Array]:
         try:
             stat = self.path.stat()
             seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -80,7 +75,7 @@ class TableTail:
         self.columns = tuple(self._last.decode("utf-8", "replace").split())
         file.seek(self._position)
 
-    def _rows(self, text: bytes) -> NDArray[np.float64]:
+    def _rows(self, text: bytes) -> Array:
         """Read whole lines, each behind its line break."""
         try:
             rows = np.array(text.split(), dtype=np.float64).reshape(text.count(b"\n"), len(self.columns))
@@ -104,36 +99,36 @@ class TableTail:
             return False
 
 
-class IterationsTail:
-    """Yields from ``precice-<Participant>-iterations.log`` the columns of the time windows that were completed."""
+class IterationsTail(TableTail):
+    """The table ``precice-<Participant>-iterations.log``."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._table = TableTail(path)
+    #: Coupling iterations of each window that was read.
+    counts: Integers = np.empty(0, dtype=np.int64)
 
-    def __iter__(self) -> Iterator[dict[str, NDArray[np.int64]]]:
-        for rows in self._table:
+    def windows(self) -> Iterator[dict[str, Integers]]:
+        """Yield the columns of the time windows that were completed, as of the table."""
+        for rows in self:
             with np.errstate(invalid="ignore"):
                 found = dict(zip(self._names(), rows.astype(np.int64).T, strict=True))
             windows, iterations = found[_WINDOWS[0]], found[_ITERATIONS]
             if (np.diff(windows) != 1).any() or (iterations < 1).any():
                 raise self._refused(f"iterations of each window after {windows[0]}", "others")
             yield found
-        if not self._table.is_empty:
+        if any(self._seen[1:2]):
             self._names()
 
-    def add_to(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Append what is new to the iterations of each window from the first on."""
-        for found in self:
+    def read(self) -> Integers:
+        """Return the iterations of each window from the first on, with those that are new."""
+        for found in self.windows():
             windows = found[_WINDOWS[0]]
-            if windows[0] > len(counts) + 1:
-                raise self._refused(f"window {len(counts) + 1} and its iterations", f"window {windows[0]}")
-            counts = np.concatenate([counts, found[_ITERATIONS][windows > len(counts)]])
-        return counts
+            if windows[0] > len(self.counts) + 1:
+                raise self._refused(f"window {len(self.counts) + 1} and its iterations", f"window {windows[0]}")
+            self.counts = np.concatenate([self.counts, found[_ITERATIONS][windows > len(self.counts)]])
+        return self.counts
 
     def _names(self) -> list[str]:
         """Names of the columns as today's preCICE has them."""
-        names = [_WINDOWS[0] if name in _WINDOWS else name for name in self._table.columns]
+        names = [_WINDOWS[0] if name in _WINDOWS else name for name in self.columns]
         if not {_WINDOWS[0], _ITERATIONS}.issubset(names):
             raise self._refused(f"the columns {_WINDOWS[0]}, {_ITERATIONS}", " ".join(names)[:60] or "none")
         return names
@@ -142,9 +137,9 @@ class IterationsTail:
         return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {found}")
 
 
-def read_iterations_log(path: Path) -> NDArray[np.int64]:
+def read_iterations_log(path: Path) -> Integers:
     """Read the coupling iterations of each completed time window."""
-    return IterationsTail(path).add_to(np.empty(0, dtype=np.int64))
+    return IterationsTail(path).read()
 
 
 def last_row(path: Path) -> dict[str, float]:
