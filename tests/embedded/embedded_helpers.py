@@ -126,7 +126,7 @@ def write_configuration(
 def m2n(directory: Path, connector: str = "B", acceptor: str = "A", **attributes: str) -> M2N:
     """Make the rendezvous of two participants in a directory."""
     element = Element("m2n:sockets", 0, attributes)
-    return M2N("sockets", acceptor, connector, str(directory), False, 0, element)
+    return M2N("sockets", acceptor, connector, str(directory), False, element)
 
 
 def points(count: int, dimensions: int, seed: int) -> list[list[float]]:
