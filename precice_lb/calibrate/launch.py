@@ -34,6 +34,7 @@ from precice_lb.calibrate.read import study_from
 from precice_lb.calibrate.schedulers import body, exports
 from precice_lb.calibrate.schedulers.slurm import UNSET_OPTIONS, scontrol
 from precice_lb.calibrate.study import Study
+from precice_lb.case.machine import first_cores
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError
 from precice_lb.layout import Layout, split_text
@@ -43,6 +44,8 @@ from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
 
 _THREADS = "OMP_NUM_THREADS"
+# Lets the ranks of an MPI that can do so leave their core while they wait for others.
+_YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 # Lines at the end of a log that are looked at, without those of launchers, and shown.
 _READ, _SHOWN = 60, 8
 
@@ -164,14 +167,13 @@ def start_split(
 
 
 def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> RunPlan:
-    """Return a run of the case itself, with its logs beside it."""
-    return RunPlan(
-        study.path.stem,
-        folder,
-        tasks_of(study, split, case, case),
-        variables={_THREADS: "1", **study.case.environment},
-        whole_logs=True,
-    )
+    """Return a run of the case itself, with its logs beside it; who takes turns gets the same cores."""
+    tasks, variables = tasks_of(study, split, case, case), {_THREADS: "1", **study.case.environment}
+    if study.machine.shared:
+        firsts, _ = first_cores({task.participant: task.cores for task in tasks}, study.machine.shared)
+        tasks = tuple(dataclasses.replace(task, first_core=firsts[task.participant]) for task in tasks)
+        variables = _YIELDING | variables
+    return RunPlan(study.path.stem, folder, tasks, variables=variables, whole_logs=True)
 
 
 def _require_room(launcher: Launcher, plan: RunPlan) -> None:
@@ -262,14 +264,17 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
     them as the study's launcher does where that is ``mpiexec``, a template or, in an allocation, ``srun``; else with
     this machine's ``mpiexec`` where there is one. Where more ranks than this machine has cores are to be pinned, cores
-    are counted from 0.
+    are counted from 0. Participants in turns are pinned to the same cores, by ``run.sh`` alone.
     """
     if set(split) != set(study.names):
         raise DataError(f"expected ranks for {', '.join(study.names)}, found them for {', '.join(split) or 'nobody'}")
     # The scripts change into the case, and name files that are here.
     folder = directory.expanduser().resolve()
     plan = _plan(study, split, folder, Path())
-    contents = {folder / "job.sbatch": _job(study, plan), **_shell(study, plan)}
+    contents = _shell(study, plan)
+    if not study.machine.shared:
+        # Steps of a job have cores of their own.
+        contents = {folder / "job.sbatch": _job(study, plan), **contents}
     values = {
         "format": "precice-lb-split",
         "format_version": 1,
@@ -297,7 +302,7 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     """Return ``run.sh`` and the files it needs; nothing where this machine has no launcher for it."""
     name = study.launcher.name
-    in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ
+    in_allocation = name == "srun" and "SLURM_JOB_ID" in os.environ and not study.machine.shared
     try:
         launcher = (study.launcher if name in {"mpiexec", "template"} or in_allocation else MpiexecLauncher()).ready()
     except CalibrationError:

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,6 +59,9 @@ class Task:
         Environment variables of this participant alone, on top of the run's.
     segment : mapping of str to object
         Placeholders for where in a chain the run is.
+    first_core : int or None
+        The first of its cores among those of the run, where some take turns on the same ones; None: behind the task
+        before.
     """
 
     participant: str
@@ -71,6 +74,7 @@ class Task:
     threads: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
     segment: Mapping[str, object] = field(default_factory=lambda: FIRST_SEGMENT)
+    first_core: int | None = None
 
     @property
     def values(self) -> dict[str, object]:
@@ -104,6 +108,15 @@ class Task:
     def ranks_on_node(self) -> int:
         """Ranks on each of its nodes but the last; all of them where nothing was said of ranks per node."""
         return min(self.ranks_per_node or self.ranks, self.ranks)
+
+
+def cores_of(tasks: Sequence[Task]) -> int:
+    """Count the cores that participants take together; those that take turns on the same ones take them once."""
+    return max(
+        sum(task.cores for task in tasks if task.first_core is None),
+        *(task.cores + task.first_core for task in tasks if task.first_core is not None),
+        0,
+    )
 
 
 @dataclass(frozen=True)
@@ -147,7 +160,7 @@ class RunPlan:
     @property
     def cores(self) -> int:
         """Cores of all participants together."""
-        return sum(task.cores for task in self.tasks)
+        return cores_of(self.tasks)
 
     def environment(self) -> dict[str, str]:
         """Return this process's environment without what belongs to other runs, and with the run's variables."""

@@ -16,7 +16,7 @@ from precice_lb.calibrate.launchers import Launcher, place
 from precice_lb.calibrate.state import FAILURES, RunRecord
 from precice_lb.calibrate.versions import constraints_of, identity_of, require_nodes, room_of
 from precice_lb.case.case import Case
-from precice_lb.case.machine import Constraints
+from precice_lb.case.machine import Constraints, first_cores
 from precice_lb.case.sections import ParticipantSection, listed
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
@@ -248,7 +248,7 @@ class Study(Case):
                     f"expected {unit}s for {name!r} that the study allows ({', '.join(map(str, allowed))}), found "
                     f"{split[name]}; change the split, or what {name!r} and the machine demand"
                 )
-        if (total := sum(split.values())) > self.budget:
+        if (total := first_cores(split, self.machine.shared)[1]) > self.budget:
             raise StudyError(
                 f"expected at most the {plural(self.budget, self.unit)} of the budget, found {total}; change the "
                 f"split, or machine.ranks"

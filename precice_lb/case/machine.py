@@ -85,6 +85,24 @@ class SharedCores:
         return tuple(name for turn in self.turns for name in turn)
 
 
+def first_cores(counts: Mapping[str, int], shared: Sequence[SharedCores]) -> tuple[dict[str, int], int]:
+    """Lay participants side by side, but turns on the same cores: the first core of each, and how many are taken."""
+    firsts: dict[str, int] = {}
+    taken = 0
+    members = {name for group in shared for name in group.members}
+    groups = [group.turns for group in shared] + [((name,),) for name in counts if name not in members]
+    for turns in groups:
+        ends = []
+        for turn in turns:
+            end = taken
+            for name in turn:
+                firsts[name] = end
+                end += counts[name]
+            ends.append(end)
+        taken = max(ends)
+    return firsts, taken
+
+
 def _turns(value: object) -> object:
     """Read turns alone: ``"ICE+LND/ATM"``."""
     if not isinstance(value, str):

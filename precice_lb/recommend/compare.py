@@ -87,7 +87,7 @@ def turns_remark(alternatives: Mapping[str, Alternative], limits: Limits, window
         f"({limits.text(other.split)}) a window should take {other.window_seconds:.4g} s, "
         f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each node, "
         "and an MPI whose ranks leave their core while they wait; "
-        f"--set machine.shared={'/'.join(other.split)} recommends for it."
+        f"--set machine.shared={'/'.join(other.split)} recommends for it, and in a study launch starts it so."
     ]
 
 

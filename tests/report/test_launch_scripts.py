@@ -16,6 +16,7 @@ from report_helpers import refused
 from precice_lb.calibrate import read_study
 from precice_lb.calibrate.launch import write_scripts
 from precice_lb.calibrate.launchers.local import available_cores
+from precice_lb.case.machine import SharedCores, first_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 
@@ -226,3 +227,27 @@ def test_a_recommendation_from_before_the_bounds_is_refused(tmp_path: Path, caps
     (tmp_path / "study-campaign" / "recommendation.json").write_text('{"split": {"Left": 4, "Right": 4}}')
     expected = "recommendation.json: expected at most the 4 ranks of the budget, found 8"
     assert expected in refused(capsys, "launch", "--study", path)
+
+
+@pytest.mark.mpi
+def test_participants_in_turns_are_pinned_to_the_same_cores(tmp_path: Path, mpiexec: str) -> None:
+    cores = available_cores()
+    if len(cores) < 2:
+        pytest.skip("one core alone")
+    path = study_of(tmp_path, launcher=f'program = "{mpiexec}"')
+    path.write_text(path.read_text().replace("ranks = 4\n", 'ranks = 2\nshared = "Left/Right"\n', 1))
+    for solver in (tmp_path / "case").rglob("solver.py"):
+        solver.write_text(WITHOUT_MPI)
+    assert main(["launch", "--study", str(path), "--split", "Left=2,Right=2"]) == 0
+    folder = tmp_path / "study-campaign" / "launch"
+    assert sorted(entry.name for entry in folder.iterdir()) == ["run.sh", "split.json"]
+    done = run(str(folder / "run.sh"))
+    assert done.returncode == 0, done.stderr
+    for lines in said(tmp_path / "case").values():
+        assert [re.findall(r" cores (\S+) ", line) for line in lines] == [[str(core)] for core in cores[:2]]
+
+
+def test_cores_of_turns_are_those_of_the_largest_one() -> None:
+    shared = [SharedCores((("ICE", "LND"), ("ATM",)))]
+    firsts, taken = first_cores({"ATM": 4, "OCN": 2, "ICE": 2, "LND": 3}, shared)
+    assert (firsts, taken) == ({"ICE": 0, "LND": 2, "ATM": 0, "OCN": 5}, 7)

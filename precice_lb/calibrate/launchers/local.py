@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 from precice_lb.calibrate.launchers import ProgramLauncher
-from precice_lb.calibrate.plan import RunPlan, Task, file_name
+from precice_lb.calibrate.plan import RunPlan, Task, cores_of, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -43,9 +42,14 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
 
 
 def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
-    """Give every rank of every participant as many cores as it has threads, one after the other."""
-    rest = iter(cores)
-    return {task.participant: [tuple(islice(rest, task.threads)) for _ in range(task.ranks)] for task in tasks}
+    """Give every rank as many cores as it has threads, behind those before it or from its task's first one on."""
+    given, end = {}, 0
+    for task in tasks:
+        first = end if task.first_core is None else task.first_core
+        end = first + task.cores
+        places = range(first, end, task.threads)
+        given[task.participant] = [tuple(cores[place : place + task.threads]) for place in places]
+    return given
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
@@ -142,7 +146,7 @@ class MpiexecLauncher(ProgramLauncher):
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
-        self.check_cores(sum(task.cores for task in tasks))
+        self.check_cores(cores_of(tasks))
 
     def room(self) -> int | None:
         """Return the cores that may be used here, or the hosts' slots."""
@@ -191,7 +195,7 @@ class MpiexecLauncher(ProgramLauncher):
         return kept
 
     def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.pin and sum(task.cores for task in tasks) <= len(self.cores)
+        return self.hosts is None and self.pin and cores_of(tasks) <= len(self.cores)
 
     def _rankfiles(self, tasks: Sequence[Task]) -> bool:
         return self._pinned(tasks) and self.family is MPIFamily.OPEN_MPI and self.major < 5
