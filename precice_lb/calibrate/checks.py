@@ -10,8 +10,6 @@ from precice_lb.calibrate.prepare import PLACEHOLDERS
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of, require_nodes
 from precice_lb.exceptions import InfeasibleError, StudyError
-from precice_lb.plugins import choices
-from precice_lb.plural import plural
 
 
 def check_layouts(study: Study) -> None:
@@ -35,12 +33,6 @@ def check_layouts(study: Study) -> None:
                 f"{key}: threads of {participant.name!r} on the launcher {study.launcher.name}, which only knows "
                 f"ranks: {remedy}"
             )
-        for pair in layouts.pairs:
-            if pair.cores > most:
-                raise StudyError(
-                    f"{key}.ranks: expected at most the {plural(most, 'core')} of the budget, found {pair}, "
-                    f"{plural(pair.cores, 'core')}"
-                )
         low, high = participant.minimum_ranks, participant.maximum_ranks or most
         if not layouts.allowed(low, high):
             raise StudyError(f"{key}: expected {layouts} cores, found none from {low} to {high}; change the bounds")
@@ -58,18 +50,9 @@ def _check_variables(environment: Mapping[str, str], key: str, *, has_threads: b
             raise StudyError(f"{key}.environment.{name}: {error}") from error
 
 
-def check_machine(study: Study) -> None:
-    """Refuse more to split than all kinds of nodes have."""
-    most = sum(kind.nodes * kind.cores_per_node for kind in study.machine.kinds)
-    if study.machine.kinds and study.budget > most:
-        raise StudyError(
-            f"machine.ranks: expected at most the {plural(most, 'core')} of all kinds of nodes, found {study.budget}"
-        )
-
-
 def check_versions(study: Study) -> None:
     """Refuse versions and kinds of nodes that cannot be had."""
-    kinds = [kind.name for kind in study.machine.kinds]
+    kinds = study.machine.kinds
     of_one = getattr(study.launcher, "allocation", None) == "campaign"
     if of_one and (kinds or any(p.versions for p in study.participants)):
         raise StudyError(
@@ -89,13 +72,11 @@ def check_versions(study: Study) -> None:
         )
     for index, participant in enumerate(study.participants, start=1):
         key = f"participants[{index}]"
-        _check_kind(participant.kind, kinds, f"{key}.kind")
         names = [version.name for version in participant.versions]
         for number, version in enumerate(participant.versions, start=1):
             here = f"{key}.versions[{number}]"
             if names.index(version.name) != number - 1:
                 raise StudyError(f"{here}.name: {version.name!r} stands in {participant.name!r} twice")
-            _check_kind(version.kind, kinds, f"{here}.kind")
     _check_options(study)
     for versions in combinations_of(study):
         if versions or kinds:
@@ -125,8 +106,3 @@ def _check_options(study: Study) -> None:
             why = "expected options for GPUs alone, since srun takes the nodes that it has"
         if options:
             raise StudyError(f"{key}.options: {why}, found {options[0]!r}: use slurm, or leave it out")
-
-
-def _check_kind(kind: str | None, kinds: list[str], key: str) -> None:
-    if kind is not None and kind not in kinds:
-        raise StudyError(f"{key}: unknown kind of nodes {kind!r}{choices(kind, kinds)}")

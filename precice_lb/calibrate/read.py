@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from precice_lb.calibrate.checks import check_layouts, check_machine, check_versions
+from precice_lb.calibrate.checks import check_layouts, check_versions
 from precice_lb.calibrate.launchers import launcher_from
 from precice_lb.calibrate.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.calibrate.prepare import PLACEHOLDERS, task_of
@@ -126,7 +126,6 @@ def check_study(study: Study) -> None:
         _ = study.allow
     except InfeasibleError as error:
         raise StudyError(f"machine: {error}") from error
-    check_machine(study)
     _check_splits(study)
     if study.chain is not None:
         _check_chain(study, study.chain)

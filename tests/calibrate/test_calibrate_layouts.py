@@ -72,7 +72,7 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
         ("", 'ranks = "free"\nthreads = "free"', "expected ranks or threads to be fixed, or pairs of both, found both"),
         ("", 'ranks = ["1x2", "1x2"]', "ranks: expected each once, found '1x2' twice"),
         ("", 'ranks = ["1x2", 2]', "expected one way to use 2 cores, found two: 1 x 2 threads and 2"),
-        ("", 'ranks = ["1x8"]', "ranks: expected at most the 4 cores of the budget, found 1 x 8 threads, 8 cores"),
+        ("", 'ranks = ["1x8"]', "participants[2]: expected 8 cores, found none from 1 to 4; change the bounds"),
         ("", 'ranks = [2]\nthreads = "free"', 'expected ranks x threads, such as "2x4", beside free threads, found 2'),
         ("", "ranks = []", "expected at least one"),
         ("", "threads = 0", "expected a number from 1, or \"free\", found 0"),
