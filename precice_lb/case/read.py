@@ -20,7 +20,7 @@ _PART = re.compile(r'"([^"]+)"|([^."]+)')
 
 
 def tables_from(texts: Sequence[str]) -> dict[str, Any]:
-    """Read settings such as ``machine.multiple.Fluid=4``: a study's own keys, values as in TOML or plain text.
+    """Read settings such as ``participants.Fluid.multiple=4``: a study's own keys, values as in TOML or plain text.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.calibrate import CampaignResult
-    from precice_lb.case.case import Case as CaseTables
+    from precice_lb.case.case import Case
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
     from precice_lb.recommend.plan import FailedSplit
@@ -33,7 +33,7 @@ _BUDGET = {"ranks", "cores", "nodes", "kinds"}
 
 @Parameter(name="*")
 @dataclass
-class Case:
+class Asked:
     """For what to recommend.
 
     Parameters
@@ -89,7 +89,7 @@ class Measured:
     runs: Sequence[CoupledRun] = ()
     #: Of a campaign: splits whose runs failed, and for what its study asks, where that was kept.
     failed: tuple[FailedSplit, ...] = ()
-    asked: CaseTables | None = None
+    asked: Case | None = None
 
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
@@ -121,7 +121,7 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
 
 
 def recommend_case(
-    measured: Measured, case: Case, ranks: int | None = None, parameters: dict[str, Any] | None = None
+    measured: Measured, case: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
     from precice_lb.calibrate import read_study
@@ -202,7 +202,7 @@ def _told_if_slow(text: str) -> Iterator[None]:
         timer.cancel()
 
 
-def study_tables(of_study: CaseTables, measurements: Measurements) -> dict[str, Any]:
+def study_tables(of_study: Case, measurements: Measurements) -> dict[str, Any]:
     """Return the tables of a study, with those of its parameters that were measured."""
     columns = {column for columns in measurements.parameters.values() for column in columns}
     tables = of_study.model_dump(exclude_defaults=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.cli.case import Case, measured_by, recommend_case
+from precice_lb.cli.case import Asked, measured_by, recommend_case
 from precice_lb.exceptions import DataError
 from precice_lb.names import say, with_versions
 
@@ -69,7 +69,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
     result.require_runs(study)
     measured = measured_by(result)
-    recommendation, _ = recommend_case(measured, Case(seed=seed))
+    recommendation, _ = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory)
     scripts = write_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory / "launch")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from precice_lb.cli.app import app
-from precice_lb.cli.case import Case, read_measured, recommend_case
+from precice_lb.cli.case import Asked, read_measured, recommend_case
 from precice_lb.cli.flow import (
     OUTPUT,
     Format,
@@ -73,7 +73,7 @@ def split_values(
 @app.command
 def recommend(
     *sources: Path,
-    case: Case | None = None,
+    case: Asked | None = None,
     format: Format = "table",
     output: Output = None,
     verbose: Verbose = False,
@@ -82,7 +82,7 @@ def recommend(
 
     Example: precice-lb recommend inner.csv outer.csv --ranks 336 --present Inner=168,Outer=168
 
-    Example: precice-lb recommend stores --nodes 12 --cores-per-node 48 --set machine.multiple.Fluid=4
+    Example: precice-lb recommend stores --nodes 12 --cores-per-node 48 --set participants.Fluid.multiple=4
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def recommend(
     """
     if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
-    given = case or Case()
+    given = case or Asked()
     found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
     recommendation, _ = recommend_case(found, given)
     show(recommendation, output, format, sources=sources, verbose=verbose)
@@ -107,7 +107,7 @@ def recommend(
 def report(
     *sources: Path,
     output: Annotated[Path, OUTPUT] = Path("precice-lb-report"),
-    case: Case | None = None,
+    case: Asked | None = None,
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
@@ -133,7 +133,7 @@ def report(
 
     chain = read_chain(sources[0]) if len(sources) == 1 else None
     try:
-        evidence = _evidence(sources, case or Case())
+        evidence = _evidence(sources, case or Asked())
     except PreciceLBError as error:
         if chain is None:
             raise
@@ -145,7 +145,7 @@ def report(
     say(f"report: {path}")
 
 
-def _evidence(sources: Sequence[Path], given: Case) -> Evidence:
+def _evidence(sources: Sequence[Path], given: Asked) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
     from precice_lb.calibrate.worth import TARGET_REGRET
     from precice_lb.report.page import Evidence
