@@ -14,7 +14,6 @@ import pytest
 from clock_helpers import emulated_clock
 from store_helpers import PARALLEL, metadata
 
-from precice_lb.guess.config import patch_guess
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.records import RankFile
@@ -182,18 +181,11 @@ def run_pair(
     launch: Sequence[str] = (),
     arguments: Sequence[str] = (),
     emulated: bool = False,
-    patched: bool = False,
     **variables: str,
 ) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python.
-
-    ``patched`` is whether the configuration has the fields of a first guess.
-    """
+    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "precice-config.xml").write_text(configuration(kind, windows))
-    if patched:
-        plain = (directory / "precice-config.xml").rename(directory / "plain.xml")
-        patch_guess(plain, directory / "precice-config.xml")
     (directory / "solver.py").write_text(solver)
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
     started = {

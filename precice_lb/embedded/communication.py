@@ -364,11 +364,10 @@ class IntraComm:
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 3
+_PROTOCOL = 4
 _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
-    "guess": "start time windows from other first guesses ({} and {}): ask both for the same, before initialize()",
 }
 
 
@@ -378,16 +377,13 @@ def published_file(m2n: M2N) -> Path:
     return Path(m2n.exchange_directory) / _DIRECTORY / names
 
 
-def connect(
-    me: str, m2ns: Sequence[M2N], configuration: str, timeout: float, guess: str = "hold"
-) -> dict[str, Channel]:
+def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) -> dict[str, Channel]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
-    `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come; `guess` is
-    what time windows start from.
+    `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
-    told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest, "guess": guess}
+    told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
     meetings: dict[str, _Acceptor | _Connector] = {}
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
@@ -440,8 +436,7 @@ class _Meeting:
         for key, problem in _DIFFERENCES.items():
             if greeting.get(key) != self._told[key]:
                 sock.close()
-                what = problem.format(self._told[key], greeting.get(key))
-                raise CouplingError(f"{self._names} {what}")
+                raise CouplingError(f"{self._names} {problem}")
         return sock
 
 

@@ -20,7 +20,7 @@ from precice_lb.embedded.communication import Channel, IntraComm, connect, timeo
 from precice_lb.embedded.errors import CouplingError, ShapeError, refused
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, Mesh, exchange_meshes
-from precice_lb.embedded.schemes import FIRST_GUESSES, Action
+from precice_lb.embedded.schemes import Action
 from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.names import say
@@ -102,7 +102,6 @@ class Access:
         self._state = State.CONSTRUCTED
         self._channels: dict[str, Channel] = {}
         self._links = Links(self._intra, self._channels, profiler)
-        self._guess = "hold"
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
         _LIVE.add(self)
@@ -403,33 +402,6 @@ class Participant(Access):
 
     # Steering.
 
-    def guess_first(self, kind: str) -> None:
-        """Start the time windows of an implicit scheme from an extrapolation of those before; not in preCICE's API.
-
-        All participants have to ask for the same before `initialize`.
-
-        Parameters
-        ----------
-        kind
-            ``hold`` (the last value, as without this call), ``linear`` or ``quadratic``.
-
-        Raises
-        ------
-        CouplingError
-            If it is called too late, or with another kind, or if the first participant prescribes the time window size.
-        """
-        if self._state is not State.CONSTRUCTED:
-            raise CouplingError("guess_first() has to be called before initialize()")
-        if kind not in FIRST_GUESSES:
-            known = ", ".join(f'"{name}"' for name in FIRST_GUESSES)
-            raise CouplingError(f'expected one of {known} in guess_first(), found "{kind}"')
-        if any(scheme.window_size_from_first for scheme in self._configuration.coupling_schemes):
-            raise CouplingError(
-                'expected time windows of a fixed size for guess_first(), found method="first-participant" in '
-                f"{self._configuration.path}: there, the end of the next time window is not known"
-            )
-        self._guess = kind
-
     def initialize(self) -> None:
         """Meet the partners, exchange meshes and initial data, and map.
 
@@ -455,9 +427,7 @@ class Participant(Access):
             if self._intra.is_primary:
                 with self._links.failure_kept():
                     described = self._configuration
-                    self._channels.update(
-                        connect(self._name, described.m2ns, described.text, self._timeout, self._guess)
-                    )
+                    self._channels.update(connect(self._name, described.m2ns, described.text, self._timeout))
             self._links.end_phase()
             meshes = list(self._parts.meshes.values())
             exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
@@ -469,7 +439,7 @@ class Participant(Access):
             self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
             self._map([field.run for field in self._parts.write_maps])
             with self._profiler.event("initalizeCouplingScheme"):
-                self._coupling.initialize(self._links, self._guess)
+                self._coupling.initialize(self._links)
             self._map([field.run for field in self._parts.read_maps])
             self._write_watch_points()
             self._links.end_phase()

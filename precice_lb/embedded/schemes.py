@@ -7,7 +7,6 @@ preCICE's ``cplscheme/BaseCouplingScheme.cpp`` with the measures in ``cplscheme/
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -17,11 +16,8 @@ from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
-from precice_lb.embedded.timeline import TOLERANCE, Array, Clock
+from precice_lb.embedded.timeline import TOLERANCE, Clock
 from precice_lb.precice_xml.config import CouplingScheme
-
-#: Weights of the last converged values, the newest first, whose sum is the first guess of the next time window's end.
-FIRST_GUESSES = {"hold": (1.0,), "linear": (2.0, -1.0), "quadratic": (3.0, -3.0, 1.0)}
 
 
 class Action(enum.Enum):
@@ -77,8 +73,6 @@ class Scheme:
         self._iteration = 1
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
-        #: Converged values of the data that are guessed, the newest first.
-        self._history: dict[CouplingData, deque[Array]] = {}
         self._links: Links
         self._iterations_log: Table | None = None
         self._convergence_log: Table | None = None
@@ -128,19 +122,6 @@ class Scheme:
                     self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
 
-    def guess_first(self, kind: str) -> None:
-        """Start time windows from now on from an extrapolation of those before; initial values count as one.
-
-        Both sides do it to the data that they start a time window with: the reader, who gets the guess, and the one
-        that judges, for whom it is the iteration before the first.
-        """
-        received = [one for each in self.receives.values() for one in each]
-        both = (*self.receives.values(), *self.sends.values())
-        initial = [one for each in both if _of_interest(each, initial=True) for one in each]
-        for one in received if self.first else self._accelerated_data():
-            known = [one.field.waveform.last] if one in initial else []
-            self._history[one] = deque(known, len(FIRST_GUESSES[kind]))
-
     def first_exchange(self) -> None:
         """First phase of ``advance``."""
         self.window_complete = False
@@ -173,19 +154,7 @@ class Scheme:
         else:
             self.clock.repeat_window()
         self.clock.window_seconds = self._next_window_seconds
-        if self._history and self.window_complete and self.is_ongoing:
-            self._guess()
         return action
-
-    def _guess(self) -> None:
-        end = self.clock.ahead(self.clock.until_window_end)
-        weights = {len(each): each for each in FIRST_GUESSES.values()}
-        for data, history in self._history.items():
-            history.appendleft(data.field.waveform.last)
-            guess = np.tensordot(weights[len(history)], np.array(history), 1)
-            data.previous.put(end, guess)
-            if any(data in each for each in self.receives.values()):
-                data.field.waveform.put(end, guess)
 
     def _exchange_initial(self) -> None:
         if self._sends_first:
@@ -219,10 +188,6 @@ class Scheme:
     def _receive(self, time: float, *, initial: bool = False) -> None:
         for partner, data in self.receives.items():
             if _of_interest(data, initial):
-                for one in data:
-                    if one in self._history:
-                        # The guess, or the last iteration, whose time may differ by rounding.
-                        one.field.waveform.trim_after(self.clock.window_start)
                 self._links.receive_data(partner, data, time)
 
     def _finish_iteration(self) -> None:
@@ -401,12 +366,10 @@ class Composition:
             self.open_action = None
         return action is self._required
 
-    def initialize(self, links: Links, guess: str) -> None:
-        """Exchange initial data in each scheme in turn; the implicit one starts its time windows from a first guess."""
+    def initialize(self, links: Links) -> None:
+        """Exchange initial data in each scheme in turn."""
         for scheme in self._schemes:
             scheme.initialize(links)
-        if self._implicit and guess != "hold":
-            self._implicit.guess_first(guess)
         self._require(Action.WRITE_CHECKPOINT if self._implicit else None)
 
     def add_step(self, seconds: float) -> bool:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.exceptions import BackendError, ConfigurationError, GuessError
+from precice_lb.exceptions import ConfigurationError, GuessError
 from precice_lb.guess.config import Channel, Field
 from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.precice_xml import read_configuration
 from precice_lb.record.device import on_host
-from precice_lb.record.participant import Backend
 from precice_lb.record.recorder import setting, warn_once
 from precice_lb.store.spool import raised_elsewhere
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.record.recorder import Recorder
 
 
-def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None, arguments: Mapping[str, Any]) -> Any:
+def guessing_class(cls: Any, recording: Any, asked: str | None, arguments: Mapping[str, Any]) -> Any:
     """Choose a participant's class: with first guesses where they are asked for and the configuration has them.
 
     ``cls`` is ``recording`` or what the solver derives from it; ``asked`` is what the solver says, else the
@@ -58,27 +57,12 @@ def guessing_class(cls: Any, recording: Any, backend: Backend, asked: str | None
         is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
         guess = ShiftedExchange(participant, channel, mode, is_silent)
         return _derived(cls, _precice_lb_guess_mode=mode, _precice_lb_guess=guess)
-    if mode in ("hold", "linear", "quadratic") and backend.name == "embedded":
-        return _native(cls, mode, participant)
     if mode:
         warn_once(
             f"{participant} runs without a first guess: {configuration} has no fields for it; make one that has them: "
             "precice-lb guess patch CONFIG -o OUT"
         )
     return cls
-
-
-def _native(cls: Any, mode: str, participant: str) -> Any:
-    """Let the embedded backend itself start time windows from an extrapolation."""
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        cls.__init__(self, *args, **kwargs)
-        try:
-            self.guess_first(mode)
-        except BackendError as error:
-            warn_once(f"{participant} runs without a first guess: {error}")
-
-    return _derived(cls, __init__=__init__, _precice_lb_guess_mode=mode)
 
 
 def _refusing(cls: Any, participant: str, configuration: str) -> Any:

@@ -156,7 +156,7 @@ def recording_class(backend: Backend) -> type:
             if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
                 from precice_lb.record.guess import guessing_class
 
-                cls = guessing_class(cls, Participant, backend, guess, named)
+                cls = guessing_class(cls, Participant, guess, named)
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
         def __init__(

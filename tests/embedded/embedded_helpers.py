@@ -220,10 +220,7 @@ def solver(case_file: Path, name: str) -> None:
 
 def _backend(name: str) -> tuple[Any, int, int]:
     modules = {"libprecice": "precice", "embedded": "precice_lb.embedded"}
-    # Others are the embedded backend with a first guess.
-    precice = importlib.import_module(modules.get(name, "shift_helpers"))
-    if name not in modules:
-        precice = precice.backend(*name.split("-"))
+    precice = importlib.import_module(modules[name])
     rank, size = 0, 1
     if "PMI_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ or name == "libprecice":
         from mpi4py import MPI
@@ -259,7 +256,7 @@ def _couple(
     def value(data: str, now: float, feedback: np.ndarray) -> np.ndarray:
         if "bend" in role:
             feedback = role["bend"] * (1.0 + mine[:, 0]) * np.sin(feedback)
-        return field(mine, participant.get_data_dimensions(mesh, data), data, now * role.get("pace", 1.0), feedback)
+        return field(mine, participant.get_data_dimensions(mesh, data), data, now, feedback)
 
     if participant.requires_initial_data():
         for data in role["writes"]:

@@ -222,7 +222,6 @@ BEFORE_INITIALIZE: dict[str, tuple[Callable[[Participant], object], str]] = {
     "coordinates": (lambda a: a.get_mesh_vertex_ids_and_coordinates(MESH_B), "libprecice"),
     "gradients": (lambda a: a.write_gradient_data(MESH_A, "Heat", [0], [[1.0, 2.0]]), "libprecice"),
     "write and map": (lambda a: a.write_and_map_data(MESH_B, "Heat", CORNERS, [1.0] * 3), "libprecice"),
-    "first guess": (lambda a: a.guess_first("cubic"), '"hold", "linear", "quadratic".*"cubic"'),
     "map and read": (lambda a: a.map_and_read_data(MESH_B, "Force", CORNERS, 0.0), "libprecice"),
 }
 
@@ -257,7 +256,6 @@ def test_wrong_calls_while_coupled(tmp_path: Path) -> None:
         wrong: list[tuple[Callable[[], object], str]] = [
             (lambda: a.initialize(), "only be called once"),
             (lambda: a.requires_initial_data(), "before initialize"),
-            (lambda: a.guess_first("hold"), "before initialize"),
             (lambda: a.set_mesh_vertex(MESH_A, [0, 0]), "locked"),
             (lambda: a.advance(0.2), "exceeds"),
             (lambda: a.advance(0.0), "positive"),
@@ -286,26 +284,6 @@ def test_wrong_calls_while_coupled(tmp_path: Path) -> None:
             a.is_coupling_ongoing()
 
     couple(configure(tmp_path), solver, other_side)
-
-
-def test_both_participants_have_to_guess_alike(tmp_path: Path) -> None:
-    def solver(a: Participant) -> None:
-        a.guess_first("linear")
-        with pytest.raises(CouplingError, match=r'"A" and its partner "B" .* first guesses \(linear and hold\)'):
-            other_side(a, MESH_A)
-
-    def partner(b: Participant) -> None:
-        with pytest.raises(CouplingError, match=r'"B" and its partner "A" .* first guesses \(hold and linear\)'):
-            other_side(b)
-
-    couple(configure(tmp_path, "serial-implicit", iteration='<max-iterations value="2" />'), solver, partner)
-
-
-def test_a_window_size_that_is_not_known_leaves_nothing_to_guess(tmp_path: Path) -> None:
-    window = '<time-window-size value="-1" method="first-participant" />'
-    path = configure(tmp_path, "serial-implicit", iteration='<max-iterations value="2" />', window=window)
-    with pytest.raises(CouplingError, match="fixed size"):
-        Participant("A", str(path), 0, 1).guess_first("linear")
 
 
 def test_forgotten_initial_data_is_an_error(tmp_path: Path) -> None:

@@ -259,6 +259,27 @@ def test_results_are_the_same_with_each_predictor(tmp_path: Path, name: str, bac
     assert counts["auto"] < 1.08 * counts["none"], counts
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_windows_start_from_the_extrapolation_of_those_before(tmp_path: Path, backend: str) -> None:
+    weights = {"hold": [1.0], "linear": [2.0, -1.0], "quadratic": [3.0, -3.0, 1.0]}
+    first = {
+        "before": "firsts = []",
+        "after_advance": "if iterations[-1] == 1: firsts.append(got); np.save(f'{name}-firsts.npy', firsts)",
+    }
+    jobs = [
+        {"directory": _prepare(tmp_path / kind / mode, kind=kind, windows=8), "guess": mode, **first}
+        for kind in ("serial-implicit", "parallel-implicit")
+        for mode in weights
+    ]
+    _run(tmp_path, jobs, backend)
+    for job in jobs:
+        firsts, back = np.load(job["directory"] / "A-firsts.npy"), weights[job["guess"]]
+        ends = _saved(job["directory"], "A")["kept"][:, -13:]
+        for window in range(len(back), 8):
+            expected = np.tensordot(back, ends[window - len(back) : window][::-1], 1)
+            np.testing.assert_allclose(firsts[window], expected, rtol=0.0, atol=1e-12)
+
+
 @pytest.mark.mpi
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["serial", "conservative"])
@@ -422,8 +443,9 @@ def test_a_partner_of_precice_s_own_is_refused(tmp_path: Path, plain: str) -> No
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_configuration_without_fields_is_one_warning(tmp_path: Path, backend: str) -> None:
-    results = _ends(tmp_path, backend, patched=False, A="auto", B="auto")
+@pytest.mark.parametrize("mode", ["auto", "quadratic"])
+def test_a_configuration_without_fields_is_one_warning(tmp_path: Path, mode: str, backend: str) -> None:
+    results = _ends(tmp_path, backend, patched=False, A=mode, B=mode)
     for result in results.values():
         assert result.returncode == 0, result.stderr
         (warning,) = warnings_of(result)
