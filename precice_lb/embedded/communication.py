@@ -43,7 +43,6 @@ _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
 #: Connections that may wait at a door without having greeted; the oldest go first.
 _STRANGERS = 64
-_ROOM = 2**26
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
 
@@ -55,14 +54,11 @@ def write_frame(sock: socket.socket, content: bytes) -> None:
     sock.sendall(len(content).to_bytes(8, "big") + content)
 
 
-def _read(sock: socket.socket, length: int) -> bytearray:
-    # Room beyond the first is made as bytes come, whatever length was claimed.
-    content, position = bytearray(min(length, _ROOM)), 0
+def _read(sock: socket.socket, length: int) -> memoryview:
+    # Memory is used as bytes come, whatever length was claimed.
+    content, position = np.empty(length, np.uint8).data, 0
     while position < length:
-        if position == len(content):
-            content.extend(bytes(min(position, length - position)))
-        with memoryview(content)[position:] as room:
-            received = sock.recv_into(room)
+        received = sock.recv_into(content[position:])
         if not received:
             raise ConnectionError("the connection was closed")
         position += received
@@ -191,8 +187,8 @@ class Channel:
                 found = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
                 arrays.append(found.reshape(shape))
                 position += 8 * size
-            failure = message[position : position + length].decode()
-        except (OSError, ValueError, OverflowError, struct.error) as error:
+            failure = bytes(message[position : position + length]).decode()
+        except (OSError, ValueError, OverflowError, MemoryError, struct.error) as error:
             raise self._lost(error) from error
         if failure:
             raise CouplingError(failure)

@@ -146,7 +146,7 @@ class RadialBasis(Mapping):
         """Assemble and factorise the system at the primary rank."""
         self._intra = intra
         points, centres = (self._gather(mesh.coordinates, mesh) for mesh in (self.origins, self.searched))
-        intra.agree_all(self._assemble(centres, points) if intra.is_primary else None)
+        intra.agree(self._assemble(centres, points) if intra.is_primary else None)
 
     def _assemble(self, centres: Array, points: Array) -> str | None:
         """Factorise; returns what is wrong."""

@@ -8,6 +8,7 @@ mappings need (``partition/ProvidedPartition.cpp`` and ``ReceivedPartition.cpp``
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +122,7 @@ class CouplingData:
 
     def store_iteration(self) -> None:
         """Remember the samples for the next iteration."""
-        self.previous = self.field.waveform.copy()
+        self.previous = copy.copy(self.field.waveform)
 
 
 class Mesh:

@@ -6,7 +6,6 @@ above 1, ``math/Bspline.cpp``.
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -125,10 +124,6 @@ class Waveform:
     def times(self) -> list[float]:
         """Times of all samples, rising (simulated seconds)."""
         return [time for time, _ in self.samples]
-
-    def copy(self) -> Waveform:
-        """Return a waveform of the same samples."""
-        return copy.copy(self)
 
     def put(self, time: float, sample: Array) -> None:
         """Store a sample, shape (vertices, components), in place of one at the same time."""

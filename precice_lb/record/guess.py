@@ -56,7 +56,7 @@ def guessing_class(cls: Any, recording: Any, asked: str | None, arguments: Mappi
         # Each participant has a class of its own.
         is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
         guess = ShiftedExchange(participant, channel, mode, is_silent)
-        return _derived(cls, _precice_lb_guess_mode=mode, _precice_lb_guess=guess)
+        return _derived(cls, _precice_lb_guess=guess)
     if mode:
         warn_once(
             f"{participant} runs without a first guess: {configuration} has no fields for it; make one that has them: "
@@ -86,12 +86,11 @@ def _derived(cls: Any, **members: Any) -> Any:
     return type(cls)(cls.__name__, (cls,), {**called, **members})
 
 
+@functools.cache
 def _install(recording: Any) -> None:
     """Put the calls that a first guess changes into the recording class, below all that solvers derive from it."""
-    if not hasattr(recording, "_precice_lb_guess"):
-        recording._precice_lb_guess = None
-        for name in ("requires_initial_data", "write_data", "read_data", "initialize", "advance"):
-            setattr(recording, name, _guessed(recording, getattr(recording, name), getattr(ShiftedExchange, name)))
+    for name in ("requires_initial_data", "write_data", "read_data", "initialize", "advance"):
+        setattr(recording, name, _guessed(recording, getattr(recording, name), getattr(ShiftedExchange, name)))
 
 
 def _guessed(recording: Any, method: Callable[..., Any], guessed: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +133,7 @@ class ShiftedExchange:
     """
 
     def __init__(self, participant: str, channel: Channel, mode: str, is_silent: Callable[[bool, bool], bool]) -> None:
-        self._participant, self._channel, self._mode, self._is_silent = participant, channel, mode, is_silent
+        self._participant, self._channel, self.mode, self._is_silent = participant, channel, mode, is_silent
         self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
         self._received: dict[_Key, tuple[Field, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
@@ -179,7 +178,7 @@ class ShiftedExchange:
                         sent.write(some, values)
                 base.write_data(field.mesh, field.shifted, ids, sent.values)
                 initial = sent.values.ravel().copy() if field.initialized else None
-                self._sent[field.key] = field, sent, Guesser(self._mode, initial)
+                self._sent[field.key] = field, sent, Guesser(self.mode, initial)
                 sent.clear()
 
     def _after_initialize(self, base: Any) -> None:
@@ -316,7 +315,7 @@ class ShiftedExchange:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
             recorder.guessed(self._window, names, self._cost_ns, float(np.mean([each.error for each in guessers])))
         self._guessed = self._guesses_next
-        self._guesses_next = self._guard.wants() or self._mode != "auto"
+        self._guesses_next = self._guard.wants() or self.mode != "auto"
         self._window += 1
         self._iterations = 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -184,13 +185,8 @@ def _cpus() -> str | None:
         cores = sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return None
-    ranges: list[list[int]] = []
-    for core in cores:
-        if ranges and core == ranges[-1][1] + 1:
-            ranges[-1][1] = core
-        else:
-            ranges.append([core, core])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    runs = [[core for _, core in run] for _, run in itertools.groupby(enumerate(cores), lambda at: at[1] - at[0])]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _threads() -> int:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from precice_lb.record.participant import timed_advance
 from precice_lb.record.recorder import Recorder, warn_once
 
 # What no other rank has a part in.
@@ -57,15 +56,15 @@ class MpiTime:
         return call
 
 
-def mpi_timed_advance(base: Any, recorder: Recorder) -> Callable[[Any, Any], Any]:
+def mpi_timed(base_advance: Callable[[Any, Any], Any], recorder: Recorder) -> Callable[[Any, Any], Any]:
     """Time mpi4py's calls from now on, and make the ``advance`` of one participant that hands over their time.
 
     What ``advance`` takes itself does not count. Where the time would not be the truth, there is none, and a warning.
     """
     timer = _mpi_time()
     if timer is None:
-        return timed_advance(base, recorder)
-    base_advance, take = base.advance, recorder.take_mpi
+        return base_advance
+    take = recorder.take_mpi
 
     def advance(participant: Any, computed_timestep_length: Any) -> Any:
         before = timer.ns
@@ -75,7 +74,7 @@ def mpi_timed_advance(base: Any, recorder: Recorder) -> Callable[[Any, Any], Any
         return result
 
     timer.ns = 0
-    return timed_advance(base, recorder, advance)
+    return advance
 
 
 def _mpi_time() -> MpiTime | None:

@@ -80,11 +80,8 @@ def load_backend() -> Backend:
     return Backend("embedded", module, module.Participant, reason)
 
 
-def timed_advance(
-    base: Any, recorder: Recorder, base_advance: Callable[[Any, Any], Any] | None = None
-) -> Callable[[Any, Any], Any]:
-    """Make the ``advance`` of one participant, of the backend's class ``base`` or what stands around that's."""
-    base_advance = base.advance if base_advance is None else base_advance
+def timed_advance(base: Any, recorder: Recorder, base_advance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Make the ``advance`` of one participant, of that of the backend's class ``base`` or what stands around it."""
     base_is_complete = base.is_time_window_complete
     clock, cpu, real = time.perf_counter_ns, time.process_time_ns, float
     take = recorder.take
@@ -141,7 +138,7 @@ def recording_class(backend: Backend) -> type:
         _precice_lb_recorder: Recorder | None = None
         _precice_lb_meshes: MeshNotes | None = None
         _precice_lb_coupled = False
-        _precice_lb_guess_mode: str | None = None
+        _precice_lb_guess: Any = None
         _precice_lb_advance: Callable[[Any, Any], Any] = staticmethod(base.advance)
 
         # An extension type takes its arguments here too, so ours have to go twice.
@@ -164,12 +161,13 @@ def recording_class(backend: Backend) -> type:
         ) -> None:
             del guess
             base.__init__(self, *args, **_checked(backend, args, kwargs))
-            recorder = _start_recorder(backend, args, kwargs, metadata, self._precice_lb_guess_mode)
+            mode = self._precice_lb_guess and self._precice_lb_guess.mode
+            recorder = _start_recorder(backend, _by_name(args, kwargs), metadata, mode)
             if recorder is not None:
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
-                self._precice_lb_advance = synchronized(timed_advance(base, recorder))
+                self._precice_lb_advance = synchronized(timed_advance(base, recorder, base.advance))
                 if noting and recorder.is_open:
                     self._precice_lb_meshes = mesh_notes()
 
@@ -188,9 +186,10 @@ def recording_class(backend: Backend) -> type:
             end = clock()
             if recorder is not None:
                 if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
-                    from precice_lb.record.mpi_time import mpi_timed_advance
+                    from precice_lb.record.mpi_time import mpi_timed
 
-                    self._precice_lb_advance = synchronized(mpi_timed_advance(base, recorder))
+                    advance = mpi_timed(base.advance, recorder)
+                    self._precice_lb_advance = synchronized(timed_advance(base, recorder, advance))
                 recorder.initialized(begin, end)
                 self._precice_lb_coupled = True
             return result
@@ -331,11 +330,7 @@ def _takes_communicator(version: str) -> bool:
 
 
 def _start_recorder(
-    backend: Backend,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    metadata: Mapping[str, Any] | None,
-    guess: str | None = None,
+    backend: Backend, arguments: Mapping[str, Any], metadata: Mapping[str, Any] | None, guess: str | None
 ) -> Recorder | None:
     """Start recording if wanted; whatever is in the way of a store file becomes one warning.
 
@@ -343,11 +338,8 @@ def _start_recorder(
     """
     writer, after_close, settle = None, None, None
     try:
-        given = _by_name(args, kwargs)
-        participant, configuration, rank, size = (given[name] for name in _ARGUMENTS[:4])
-        if isinstance(participant, bytes):
-            participant = participant.decode()
-        configuration = os.fsdecode(configuration)
+        participant, configuration = (os.fsdecode(arguments[name]) for name in _ARGUMENTS[:2])
+        rank, size = (arguments[name] for name in _ARGUMENTS[2:4])
         if backend.reason is not None and rank == 0:
             note(f"pyprecice cannot be imported ({backend.reason}); using the embedded coupling backend", sys.stderr)
         if setting("PRECICE_LB_RECORD", "1", "0") == "0":
@@ -355,7 +347,7 @@ def _start_recorder(
         values, text = run_metadata(participant, configuration, rank, size, backend, guess)
         values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
-        launch, settle = launch_id(values, directory, given.get("communicator"))
+        launch, settle = launch_id(values, directory, arguments.get("communicator"))
         if launch is not None:
             values["launch"] = launch
         keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"

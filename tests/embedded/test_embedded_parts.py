@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import socket
 import threading
@@ -73,7 +74,7 @@ def test_waveforms_of_higher_degrees_go_through_polynomials(degree: int, samples
         waveform.put(float(time_), np.full((2, 1), np.polyval(coefficients, time_)))
     for time_ in np.linspace(1.0, 2.0**1.5, 9):
         np.testing.assert_allclose(waveform.at(float(time_)), np.polyval(coefficients, time_), rtol=1e-12)
-    other = waveform.copy()
+    other = copy.copy(waveform)
     other.clear_except_last()
     assert (len(waveform), len(other)) == (samples, 1)
     waveform.trim_after(1.0)

@@ -28,7 +28,7 @@ from store_helpers import PARALLEL, contents, row, rows
 from precice_lb.dataset.windows import rank_values
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
-from precice_lb.record.participant import Backend, _start_recorder, load_backend, recording_class
+from precice_lb.record.participant import _ARGUMENTS, Backend, _start_recorder, load_backend, recording_class
 from precice_lb.record.recorder import NO_SUMS, Names, summary, sums
 from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
@@ -369,9 +369,9 @@ def test_the_mode_of_the_first_guess_is_in_the_metadata(tmp_path: Path, monkeypa
     monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path / "stores"))
     path = tmp_path / "precice-config.xml"
     path.write_text(PARALLEL)
-    backend = load_backend()
+    backend, arguments = load_backend(), dict(zip(_ARGUMENTS, ("A", str(path), 0, 1), strict=False))
     for number, guess in enumerate((None, "auto")):
-        recorder = _start_recorder(backend, ("A", str(path), 0, 1), {}, {"run": str(number)}, guess)
+        recorder = _start_recorder(backend, arguments, {"run": str(number)}, guess)
         assert recorder is not None
         recorder.close(finished=True)
     told = {
