@@ -19,11 +19,12 @@ from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, 
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.decide import node_ranks
-from precice_lb.recommend.limits import Limits, limits_of
+from precice_lb.recommend.limits import in_proportion
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
+from precice_lb.split.admissible import Limits, limits_of
 
 Split = dict[str, int]
 
@@ -70,7 +71,7 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
         for multiple in multiples:
             free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
             with contextlib.suppress(InfeasibleError):
-                found.append(dataclasses.replace(limits, constraints=free).in_proportion(shares)[1])
+                found.append(in_proportion(limits, shares, free)[1])
                 yield found[-1]
                 break
 
@@ -156,10 +157,9 @@ class CalibrationDesign:
         demands = dataclasses.replace(
             demands, allow=allow, accepted_ranks=demands.accepted_ranks or self.schedule.accepted_ranks or {}
         )
-        self.budget, self._machine = demands.constraints(whole_number(budget, "budget", 1))
+        self.budget, constraints = demands.constraints(whole_number(budget, "budget", 1))
         self.seed = whole_number(seed, "seed", 0)
-        self._bounds = minimum_ranks, maximum_ranks
-        self._limits = limits_of(self.names, self.budget, *self._bounds, self._machine)
+        self._limits = limits_of(self.names, self.budget, minimum_ranks, maximum_ranks, constraints)
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
         self.stable_regret = stable_regret
@@ -318,11 +318,9 @@ class CalibrationDesign:
                 self.measurements(),
                 self.budget,
                 coupling=self.schedule,
-                minimum_ranks=self._bounds[0],
-                maximum_ranks=self._bounds[1],
                 seed=self.seed,
                 parameter={key: self._value(key) for key in self.parameter},
-                machine=self._machine,
+                machine=self._limits.constraints,
                 failed=self._skipped,
             )
         return self._found
@@ -347,11 +345,11 @@ class CalibrationDesign:
             return self._stop(NOTHING_LEFT)
 
     def _first(self) -> Split | None:
-        constraints = dataclasses.replace(self._machine, excluded=(*self._machine.excluded, *self._skipped))
-        limits = dataclasses.replace(self._limits, constraints=constraints)
-        nodes = {name: node_ranks(self._recorded, name, limits) for name in self.names}
+        constraints = self._limits.constraints
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *self._skipped))
+        nodes = {name: node_ranks(self._recorded, name, self._limits) for name in self.names}
         whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        smaller = (dataclasses.replace(limits, budget=limits.budget // part) for part in (1, 2, 4, 8))
+        smaller = (limits_of(self.names, self.budget // part, constraints=constraints) for part in (1, 2, 4, 8))
         splits = (split for each in smaller for split in spread_splits(each, 2, whole))
         split = next(filter(self.admits, splits), None)
         if split is None:

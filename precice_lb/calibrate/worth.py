@@ -184,7 +184,7 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
     (problem,) = problems_of(
         {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
-        found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
+        found.expected.schedule, constraints=dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
     # More ranks than are fastest for any of the curves are of no use.
     own = [

@@ -13,7 +13,7 @@ from precice_lb.case.machine import whole_number
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.layout import Layouts, layout_from
+from precice_lb.layout import Layouts, layout_from, split_text
 from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
@@ -28,11 +28,9 @@ from precice_lb.recommend.compare import (
 )
 from precice_lb.recommend.decide import decide, node_ranks
 from precice_lb.recommend.limits import (
-    Limits,
     accepted_remarks,
     grid_remarks,
     known_bounds,
-    limits_of,
     with_accepted,
     with_measured,
 )
@@ -48,6 +46,7 @@ from precice_lb.recommend.versions import OF_MACHINE, between_versions
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine
+from precice_lb.split.admissible import Limits, limits_of
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
@@ -214,7 +213,7 @@ def recommend_split(
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
     doubts += beyond_failed(split, told, samples, constraints.layouts)
     used = problem.used(split)
-    turns = {kind: other for kind, other in in_turns(problem, maximum_ranks or {}).items() if other[0] != split}
+    turns = {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     alternatives = compared(problem, decision.windows, others | turns)
     plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
     remarks = [
@@ -256,7 +255,7 @@ def recommend_split(
 
 def _crowded(measurements: Measurements, limits: Limits) -> list[str]:
     """Say which runs had more ranks than cores for them."""
-    crowded = {run.crowding: limits.text(run.split) for run in measurements.runs if run.crowding}
+    crowded = {run.crowding: split_text(run.split, limits.layouts) for run in measurements.runs if run.crowding}
     return [f"{split}: {how}; such times say little of cores of their own." for how, split in crowded.items()]
 
 

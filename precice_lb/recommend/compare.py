@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.layout import Layouts, count_text
+from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.models.posterior import interpolated
 from precice_lb.plural import plural
-from precice_lb.recommend.limits import Limits, outside
+from precice_lb.recommend.limits import in_proportion, outside
 from precice_lb.recommend.plan import Alternative, FailedSplit
 from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean
-from precice_lb.split.admissible import layouts_within
+from precice_lb.split.admissible import Limits
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -53,7 +53,7 @@ def reference_splits(
             warnings.append(f"The {kind} split is not compared: where participants share cores there is no such split.")
             continue
         try:
-            meant, possible = limits.in_proportion(each)
+            meant, possible = in_proportion(limits, each)
         except InfeasibleError as error:
             warnings.append(f"The {kind} split is not compared: {error}.")
             continue
@@ -61,15 +61,14 @@ def reference_splits(
     return others | ({"present": (present, {})} if present else {}), warnings
 
 
-def in_turns(problem: SplitProblem, most: Mapping[str, int]) -> dict[str, Reference]:
+def in_turns(problem: SplitProblem) -> dict[str, Reference]:
     """Give the split in which everybody has all cores, where no two participants ever work at the same time."""
     limits, constraints = problem.limits, problem.limits.constraints
     if len(problem.times) < 2 or not problem.expected.schedule.is_sum or constraints.shared or constraints.kinds:
         return {}
     split = {}
-    choices = layouts_within(constraints, limits.budget, dict.fromkeys(problem.times, ("",)), limits.lowest, most)
     for name, times in problem.times.items():
-        alone = choices.rows[name][0].within(choices.machine.capacity)
+        alone = limits.rows[name][0].within(limits.machine.capacity)
         counts = limits.counts[name] if alone is None else alone.counts
         known, last = counts[counts <= len(times)], counts[-1:]
         # Beyond what a split leaves to one alone, only the most is looked at.
@@ -84,7 +83,7 @@ def turns_remark(alternatives: Mapping[str, Alternative], limits: Limits, window
         return []
     return [
         f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
-        f"({limits.text(other.split)}) a window should take {other.window_seconds:.4g} s, "
+        f"({split_text(other.split, limits.layouts)}) a window should take {other.window_seconds:.4g} s, "
         f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each node, "
         "and an MPI whose ranks leave their core while they wait; "
         f"--set machine.shared={'/'.join(other.split)} recommends for it."
@@ -109,12 +108,12 @@ def compared(
 def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float) -> dict[str, tuple[int, int]]:
     """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
     limits, constraints = problem.limits, problem.limits.constraints
-    threads = {limits.threads(name) for name in split}
+    threads = {limits.constraints.cores_per_rank(name) for name in split}
     if not problem.expected.is_uncertain or len(threads) > 1:
         return {}
     if constraints.shared or constraints.kinds:
         return {}
-    budget = max(limits.cores // threads.pop(), sum(split.values()))
+    budget = max(limits.machine.cores_in_all // threads.pop(), sum(split.values()))
     schedule = problem.expected.schedule
     step = max(len(split) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
     least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.curves.items()}
@@ -171,15 +170,15 @@ def caveats(
         counts = "numbers of cores" if name in limits.layouts else "rank counts"
         if len(ranks) == 1 and len(limits.counts[name]) > 1:
             found.append(
-                f"{name} was measured at {limits.count(name, int(ranks[0]))} only: how it scales is assumed (nearly "
-                f"ideally), not measured; measure at other {counts}."
+                f"{name} was measured at {count_text(name, int(ranks[0]), limits.layouts)} only: how it scales is "
+                f"assumed (nearly ideally), not measured; measure at other {counts}."
             )
         elif len(ranks) == 2:
             found.append(f"{name} was measured at two {counts} only: measure at a third to see its curve bend.")
         if len(ranks) > 1 and (known := outside(split[name], ranks)):
             found.append(
-                f"{name}: {limits.count(name, split[name])}, outside of the measured range of {known[0]} to "
-                f"{known[1]}: the prediction is an extrapolation."
+                f"{name}: {count_text(name, split[name], limits.layouts)}, outside of the measured range of "
+                f"{known[0]} to {known[1]}: the prediction is an extrapolation."
             )
         if split[name] > ranks[-1] and node_ranks[name] is None:
             beyond.append(name)

@@ -12,11 +12,11 @@ from precice_lb.dataset import Measurements
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.case import Case, fit_model
 from precice_lb.recommend.compare import grid_of_ranks
-from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.plan import Prefer, Tradeoff, tradeoff_of
 from precice_lb.recommend.posterior import Curves, ExpectedWindowTime, SplitProblem, curves_of, geometric_mean
 from precice_lb.schedule import Schedule
 from precice_lb.split import SplitResult
+from precice_lb.split.admissible import Limits
 
 Array = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float |
     cores = limits.constraints.cores_per_node
     if cores is None:
         return measurements.node_ranks.get(name)
-    return max(cores // (1 if name in limits.layouts else limits.threads(name)), 1)
+    return max(cores // (limits.constraints.cores_per_rank(name)), 1)
 
 
 def _mean(curve: Curves, highest: int) -> Array:

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from precice_lb.dataset import MeasuredRun
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend.case import rows_at
-from precice_lb.recommend.limits import Limits
 from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
+from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend
 
@@ -215,12 +215,7 @@ class SplitProblem:
     @property
     def words(self) -> dict[str, Any]:
         """All but times and budget, as the optimiser takes it."""
-        return {
-            "coupling": self.expected.schedule,
-            "minimum_ranks": self.limits.lowest,
-            "maximum_ranks": self.limits.highest,
-            "constraints": self.limits.constraints,
-        }
+        return {"coupling": self.expected.schedule, "constraints": self.limits.constraints}
 
     def optimum(self, budget: int) -> SplitResult:
         """Find the best split for the mean curves, exactly."""

@@ -23,7 +23,7 @@ class Resources:
     """
 
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
-        self._constraints = constraints
+        self.constraints = constraints
         self._kinds = constraints.kinds
         self.budget = budget
         #: What the budget counts, in a word.
@@ -43,7 +43,7 @@ class Resources:
 
     def capacity_of(self, budget: int) -> Integers:
         """Resources of a budget, shape (kinds,)."""
-        given = self._constraints
+        given = self.constraints
         if self._kinds:
             columns = [budget, *(kind.nodes for kind in self._kinds)]
         elif given.unit == "nodes":
@@ -56,7 +56,13 @@ class Resources:
     @property
     def cores_in_all(self) -> int:
         """Cores (or ranks) of the budget."""
-        return sum(kind.nodes * kind.cores_per_node for kind in self._kinds) if self._kinds else int(self.capacity[0])
+        return self.cores_of(self.budget)
+
+    def cores_of(self, budget: int) -> int:
+        """Cores (or ranks) of a budget; of nodes of several kinds all that there are."""
+        if self._kinds:
+            return sum(kind.nodes * kind.cores_per_node for kind in self._kinds)
+        return int(self.capacity_of(budget)[0])
 
     def want(self, least: Iterable[Integers]) -> str:
         """Say what there is too little of, of what the least of every participant takes, each (versions, kinds)."""
@@ -83,7 +89,7 @@ class Resources:
 
     def budget_for(self, total: Integers) -> int | None:
         """Smallest budget that has these resources; None where none has, for want of GPUs or of nodes of a kind."""
-        given = self._constraints
+        given = self.constraints
         if self._kinds:
             return int(total[0]) if (total[1:] <= self.capacity[1:]).all() else None
         if given.unit == "nodes":
@@ -95,21 +101,21 @@ class Resources:
         """Cores that are charged for these resources: whole nodes where the budget counts nodes."""
         if self._kinds:
             return sum(int(n) * kind.cores_per_node for n, kind in zip(total[1:], self._kinds, strict=True))
-        if self._constraints.unit == "nodes":
-            return (self.budget_for(total) or 0) * (self._constraints.cores_per_node or 1)
+        if self.constraints.unit == "nodes":
+            return (self.budget_for(total) or 0) * (self.constraints.cores_per_node or 1)
         return int(total[0])
 
     def per_node(self, threads: Integers, name: str, version: str) -> Integers:
         """Ranks with so many threads that fit on one node of a participant, shape (counts,); 0 where not even one."""
-        (cores, gpus), own = self._constraints.node(name, version), self.gpus_per_rank(name, version)
+        (cores, gpus), own = self.constraints.node(name, version), self.gpus_per_rank(name, version)
         fit = (cores or 0) // threads
         return np.minimum(fit, gpus // own) if own and (gpus or self.unit == "nodes") else fit
 
     def takes(self, ranks: Integers, threads: Integers, name: str, version: str) -> Integers:
         """Resources that layouts of a participant take, shape (layouts, kinds)."""
-        given, gpus = self._constraints, self.gpus_per_rank(name, version)
+        given, gpus = self.constraints, self.gpus_per_rank(name, version)
         columns = [ranks * threads, ranks * gpus]
-        if self._constraints.has_whole_nodes(name):
+        if self.constraints.has_whole_nodes(name):
             most = given.of("ranks_per_node", name, version) or 2**60
             nodes = -(-ranks // np.clip(self.per_node(threads, name, version), 1, most))
             if self._kinds:
@@ -122,17 +128,17 @@ class Resources:
 
     def gpus_per_rank(self, name: str, version: str) -> int:
         """GPUs that each rank of a participant takes."""
-        return int(self._constraints.of("gpus_per_rank", name, version) or 0)
+        return int(self.constraints.of("gpus_per_rank", name, version) or 0)
 
     def whole_nodes_of(self, takes: Integers, name: str, version: str) -> int:
         """Nodes that a layout which takes so much has for itself; 0 where it shares nodes."""
-        if not self._constraints.has_whole_nodes(name):
+        if not self.constraints.has_whole_nodes(name):
             return 0
-        return int(takes[0]) // (1 if self._kinds else self._constraints.cores_per_node or 1)
+        return int(takes[0]) // (1 if self._kinds else self.constraints.cores_per_node or 1)
 
     def threads_per_rank(self, name: str, version: str) -> int:
         """Cores of a rank of a participant that is split by ranks; 1 where the budget counts those."""
-        return 1 if self._constraints.unit == "ranks" else self._constraints.cores_per_rank(name, version)
+        return 1 if self.constraints.unit == "ranks" else self.constraints.cores_per_rank(name, version)
 
 
 class Layout:

@@ -104,7 +104,7 @@ def test_cores_in_turns() -> None:
         (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "needed for memory, .* 64"),
         (99, {"gpus": 3, "gpus_per_rank": {"A": 4}}, "4 or more GPUs .* found 3"),
         (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}, "whole_nodes": True}, "fit on one node"),
-        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 2}}, "whole nodes for A, .* say machine.whole_nodes"),
+        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 2}}, "nodes for A, .* say machine.whole_nodes"),
         (9, {"unit": "nodes", "cores_per_node": 8, "gpus_per_rank": {"A": 1}}, r"whole nodes for A, .* or \['A'\]"),
         (9, {"nodes": 9, "cores_per_node": 8}, 'expected the budget once, found 9 and nodes .* say unit="nodes"'),
         (9, {"maximum": {"C": 3}}, "maximum of A, B, found one of 'C'"),
