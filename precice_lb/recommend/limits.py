@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
-from precice_lb.layout import Layout, Layouts, count_text
+from precice_lb.layout import Layout, Layouts
 from precice_lb.plural import counts_text, plural
 from precice_lb.precice_xml import accepted_ranks, parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits, limits_of
-from precice_lb.split.decomposition import grid_text
 
 Integers = NDArray[np.int64]
 
@@ -94,33 +93,6 @@ def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | 
     return dataclasses.replace(constraints, accepted_ranks=kept) if kept else constraints
 
 
-def accepted_remarks(split: Mapping[str, int], constraints: Constraints) -> list[str]:
-    """Say which ranks of a split preCICE bounds, and how to lift that."""
-    found = []
-    for name, accepted in constraints.accepted_ranks.items():
-        ranks = constraints.layouts.get(name, Layouts()).of(split[name]).ranks
-        for side, bound in (("fewest", accepted.least), ("most", accepted.most)):
-            if ranks == bound.ranks and bound.why:
-                count = plural(ranks, "rank")
-                found.append(f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}.")
-    return found
-
-
-def grid_remarks(split: Mapping[str, int], limits: Limits) -> list[str]:
-    """Say which counts near to a split's cut grids evenly, too."""
-    found = []
-    for name, count in split.items():
-        grid, counts = limits.constraints.of("grid", name), limits.counts[name]
-        if grid is not None and len(counts) > 1:
-            at = int(np.searchsorted(counts, count))
-            near = ", ".join(str(each) for each in counts[max(at - 2, 0) : at + 3] if each != count)
-            found.append(
-                f"{name}: {count_text(name, count, limits.layouts)} cut its grid of {grid_text(grid)} evenly; so do "
-                f"{near}."
-            )
-    return found
-
-
 def _fits(row: Layout, stated: Layouts, known: Layouts) -> bool:
     """Whether a measurement is one of what is stated; beside single layouts others of their kind are welcome."""
     if stated.allowed(row.cores, row.cores):
@@ -157,13 +129,6 @@ def known_bounds(
                 "within the bounds; widen them, or measure there"
             )
     return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
-
-
-def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
-    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
-    known = [int(count) for count in measured]
-    low, high = min(known), max(known)
-    return None if low <= ranks <= high else (low, high)
 
 
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
