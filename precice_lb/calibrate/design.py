@@ -246,8 +246,11 @@ class CalibrationDesign:
             )
         own = {name: float(seconds[name]) for name in self.names}
         window, windows = float(self.schedule.window_seconds(own)), self.schedule.windows
-        for name, row in rows.items():
-            self._append(name, Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan)), stated)
+        parameters = {key: np.array([float(value)]) for key, value in stated.items()}
+        frames = {
+            name: Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan), parameters=parameters)
+            for name, row in rows.items()
+        }
         run = MeasuredRun(
             name=f"run {self.runs}",
             split={name: int(split[name]) for name in self.names},
@@ -256,9 +259,8 @@ class CalibrationDesign:
             compute_seconds=own,
             parameters={name: dict(stated) for name in self.names},
         )
-        self._recorded = dataclasses.replace(self._recorded, runs=(*self._recorded.runs, run))
         self._spent += sum(run.split.values()) * self.windows * window / 3600
-        self._forget()
+        self.add(dataclasses.replace(self._recorded, frames=frames, runs=(run,)))
 
     def add(self, measurements: Measurements) -> None:
         """Add what recorded runs measured, in which each participant has one row per run; their windows count too.
@@ -270,14 +272,13 @@ class CalibrationDesign:
         """
         self._recorded = dataclasses.replace(measurements, runs=(*self._recorded.runs, *measurements.runs))
         for name, frame in measurements.frames.items():
-            self._append(name, frame, self.parameter)
+            case = {
+                key: frame.parameters.get(key, np.full(len(frame), float(self.parameter[key])))
+                for key in self.parameter
+            }
+            whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=case)])
+            self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in case})
         self._forget()
-
-    def _append(self, name: str, frame: Samples, case: Mapping[str, float]) -> None:
-        """Add rows of a participant, with the parameters of the case alone; what they do not state is as given here."""
-        stated = {key: frame.parameters.get(key, np.full(len(frame), float(case[key]))) for key in self.parameter}
-        whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=stated)])
-        self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in stated})
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""

@@ -59,7 +59,7 @@ def in_turns(problem: SplitProblem) -> dict[str, Reference]:
         known, last = counts[counts <= len(times)], counts[-1:]
         # Beyond what a split leaves to one alone, only the most is looked at.
         chosen = np.union1d(known[[np.argmin(times[known - 1])]], last)
-        split[name] = int(chosen[np.argmin(geometric_mean(problem.curves[name](chosen)))])
+        split[name] = int(chosen[np.argmin(geometric_mean(problem.expected.curves[name](chosen)))])
     return {"in-turns": (split, {})}
 
 
@@ -89,7 +89,7 @@ def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float
     budget = max(limits.machine.cores_in_all // threads.pop(), sum(split.values()))
     schedule = problem.expected.schedule
     step = max(len(split) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
-    least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.curves.items()}
+    least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.expected.curves.items()}
     # Of what is left others get more where they are slower than in the mean: as much where all go on at once and times
     # fall like 1/p, the root of it where times add up. Of a single other one it is all.
     power = 1.0 if schedule.is_maximum else 0.5

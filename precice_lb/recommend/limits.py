@@ -142,10 +142,6 @@ def proportional_split(
     maximum: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
-    wrong = [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]
-    if wrong or not weights:
-        found = f'{weights[wrong[0]]} for "{wrong[0]}"' if wrong else "no participants"
-        raise InfeasibleError(f"expected positive weights, found {found}")
     minima = {name: minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum for name in weights}
     if budget < (needed := sum(minima.values())):
         raise InfeasibleError(
@@ -153,9 +149,6 @@ def proportional_split(
             f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
         )
     maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
-    if clash := [name for name in weights if maxima[name] < minima[name]]:
-        name = clash[0]
-        raise InfeasibleError(f'expected at most {minima[name]} ranks as minimum of "{name}", found {maxima[name]}')
     free, left = dict(weights), budget
     split = {}
     while free:

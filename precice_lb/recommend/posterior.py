@@ -219,9 +219,7 @@ class SplitProblem:
     times: dict[str, Array]
     # By what factor one standard deviation of the curves is above that, shape (most ranks,).
     spread: dict[str, Array]
-    # The drawn curves of each participant, without what sharing cores costs.
-    curves: dict[str, Curves]
-    # Them with it, and the schedule.
+    # The drawn curves of each participant, with what sharing cores costs, and the schedule.
     expected: ExpectedWindowTime
     limits: Limits
 
@@ -248,14 +246,7 @@ class SplitProblem:
                                **self.words).split
                 for z in CAUTIOUS
             ]  # fmt: skip
-        starts = [
-            dict(start),
-            *(
-                each
-                for each in starts
-                if not excluded_splits(self.expected.counts([each]), self.expected.names, self.limits.constraints)[0]
-            ),
-        ]
+        starts.insert(0, dict(start))
         best = starts[int(np.argmin(self.expected.expected(starts)))]
         if many:
             return best
@@ -316,7 +307,7 @@ def problem_of(schedule: Schedule, case: Case, limits: Limits, prototype: Any, s
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     measured = case.measurements
     expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
-    return SplitProblem(models, times, spread, curves, expected, limits)
+    return SplitProblem(models, times, spread, expected, limits)
 
 
 def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:

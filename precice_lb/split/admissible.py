@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case.machine import Constraints, whole_number
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import key_of
 from precice_lb.plural import plural
@@ -64,10 +64,6 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     highest = {"maximum": constraints.of("maximum", name, version), "times known": known}
     highest = {key: int(count) for key, count in highest.items() if count is not None}
     highest |= most_ranks if layouts is None else {}
-    if known is not None and known < lowest["minimum"]:
-        raise ModelError(
-            f'expected one time for each number of ranks from {lowest["minimum"]} for "{name}", found {known} of them'
-        )
     # Of the same bounds the one that says more.
     why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
     limit = min(highest, key=lambda key: highest[key]) if highest else ""
