@@ -252,7 +252,7 @@ class CalibrationDesign:
             for name, row in rows.items()
         }
         run = MeasuredRun(
-            name=f"run {self.runs}",
+            name=f"run {self.runs + 1}",
             split={name: int(split[name]) for name in self.names},
             window_seconds={name: window / windows[name] for name in self.names},
             standard_errors=dict.fromkeys(self.names, math.nan),

@@ -33,9 +33,8 @@ class Resources:
         if constraints.unit == "nodes":
             # Ranks of several cores, or with GPUs, leave gaps on shared nodes: enough cores may be too few nodes.
             for name, version in versions:
-                layouts = constraints.of("layouts", name, version)
-                threads = constraints.cores_per_rank(name, version) if layouts is None else layouts.constant_threads
-                if not constraints.has_whole_nodes(name) and (threads != 1 or self.gpus_per_rank(name, version)):
+                gpus = self.gpus_per_rank(name, version)
+                if not self.has_whole_nodes(name, version) and (self._threads(name, version) != 1 or gpus):
                     raise InfeasibleError(
                         f"expected whole nodes for {name}, whose ranks have threads or GPUs, where the budget counts "
                         f"nodes, found shared ones; say machine.whole_nodes = true, or {[name]} for it alone"
@@ -115,7 +114,7 @@ class Resources:
         """Resources that layouts of a participant take, shape (layouts, kinds)."""
         given, gpus = self.constraints, self.gpus_per_rank(name, version)
         columns = [ranks * threads, ranks * gpus]
-        if self.constraints.has_whole_nodes(name):
+        if self.has_whole_nodes(name, version):
             most = given.of("ranks_per_node", name, version) or 2**60
             nodes = -(-ranks // np.clip(self.per_node(threads, name, version), 1, most))
             if self._kinds:
@@ -130,9 +129,18 @@ class Resources:
         """GPUs that each rank of a participant takes."""
         return int(self.constraints.of("gpus_per_rank", name, version) or 0)
 
+    def has_whole_nodes(self, name: str, version: str) -> bool:
+        """Whether a participant shares its nodes with nobody, as does one whose threads depend on the split."""
+        return self.constraints.has_whole_nodes(name) or (self.unit == "nodes" and self._threads(name, version) is None)
+
+    def _threads(self, name: str, version: str) -> int | None:
+        """Cores of a rank, None where they depend on the split."""
+        layouts = self.constraints.of("layouts", name, version)
+        return self.constraints.cores_per_rank(name, version) if layouts is None else layouts.constant_threads
+
     def whole_nodes_of(self, takes: Integers, name: str, version: str) -> int:
         """Nodes that a layout which takes so much has for itself; 0 where it shares nodes."""
-        if not self.constraints.has_whole_nodes(name):
+        if not self.has_whole_nodes(name, version):
             return 0
         return int(takes[0]) // (1 if self._kinds else self.constraints.cores_per_node or 1)
 

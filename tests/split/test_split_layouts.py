@@ -95,15 +95,18 @@ def test_budgets_in_nodes(
 
 def test_who_has_threads_has_whole_nodes() -> None:
     times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
-    for layouts in (Layouts(1, None), Layouts(None, 4), Layouts(1, 5)):
-        machine: dict[str, Any] = {"unit": "nodes", "cores_per_node": 16, "layouts": {"B": layouts}}
+    machine: dict[str, Any] = {"unit": "nodes", "cores_per_node": 16}
+    # Its rank with all cores of a node, or with eight of them, leaves no room for A's ranks.
+    found = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, None)}))
+    assert found.split == {"A": 16, "B": 16}
+    for layouts, cores in ((Layouts(None, 4), 16), (Layouts(1, 5), 5)):
+        machine["layouts"] = {"B": layouts}
         with pytest.raises(InfeasibleError, match=r"whole nodes for B, .* or \['B'\] for it alone"):
             optimize_split(times, 2, constraints=Constraints(**machine))
-        # With whole nodes of its own it leaves one to A.
         found = optimize_split(times, 2, constraints=Constraints(**machine, whole_nodes=["B"]))
-        assert found.split == {"A": 16, "B": 5 if layouts.ranks and layouts.threads else 16}
+        assert found.split == {"A": 16, "B": cores}
     # A rank's threads lie on one node.
-    machine |= {"layouts": {"A": Layouts(1, None)}, "whole_nodes": ["A"]}
+    machine["layouts"] = {"A": Layouts(1, None)}
     assert optimize_split(times, 4, constraints=Constraints(**machine)).split == {"A": 16, "B": 48}
 
 
