@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from campaign_parts.cases import LEAST, Case, draw_case
 from precice_lb.calibrate import CalibrationDesign
 from precice_lb.calibrate.design import spread_splits
-from precice_lb.recommend.limits import limits_of
 from precice_lb.split import Constraints
+from precice_lb.split.admissible import limits_of
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
 

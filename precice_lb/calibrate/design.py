@@ -18,12 +18,13 @@ from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
 from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.decide import node_ranks
-from precice_lb.recommend.limits import Limits, limits_of
+from precice_lb.recommend.limits import in_proportion
+from precice_lb.recommend.posterior import node_ranks
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
+from precice_lb.split.admissible import Limits, limits_of
 
 Split = dict[str, int]
 
@@ -70,7 +71,7 @@ def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = 
         for multiple in multiples:
             free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
             with contextlib.suppress(InfeasibleError):
-                found.append(dataclasses.replace(limits, constraints=free).in_proportion(shares)[1])
+                found.append(in_proportion(limits, shares, free)[1])
                 yield found[-1]
                 break
 
@@ -156,10 +157,9 @@ class CalibrationDesign:
         demands = dataclasses.replace(
             demands, allow=allow, accepted_ranks=demands.accepted_ranks or self.schedule.accepted_ranks or {}
         )
-        self.budget, self._machine = demands.constraints(whole_number(budget, "budget", 1))
+        self.budget, constraints = demands.constraints(whole_number(budget, "budget", 1))
         self.seed = whole_number(seed, "seed", 0)
-        self._bounds = minimum_ranks, maximum_ranks
-        self._limits = limits_of(self.names, self.budget, *self._bounds, self._machine)
+        self._limits = limits_of(self.names, self.budget, minimum_ranks, maximum_ranks, constraints)
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
         self.stable_regret = stable_regret
@@ -246,19 +246,21 @@ class CalibrationDesign:
             )
         own = {name: float(seconds[name]) for name in self.names}
         window, windows = float(self.schedule.window_seconds(own)), self.schedule.windows
-        for name, row in rows.items():
-            self._append(name, Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan)), stated)
+        parameters = {key: np.array([float(value)]) for key, value in stated.items()}
+        frames = {
+            name: Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan), parameters=parameters)
+            for name, row in rows.items()
+        }
         run = MeasuredRun(
-            name=f"run {self.runs}",
+            name=f"run {self.runs + 1}",
             split={name: int(split[name]) for name in self.names},
             window_seconds={name: window / windows[name] for name in self.names},
             standard_errors=dict.fromkeys(self.names, math.nan),
             compute_seconds=own,
             parameters={name: dict(stated) for name in self.names},
         )
-        self._recorded = dataclasses.replace(self._recorded, runs=(*self._recorded.runs, run))
         self._spent += sum(run.split.values()) * self.windows * window / 3600
-        self._forget()
+        self.add(dataclasses.replace(self._recorded, frames=frames, runs=(run,)))
 
     def add(self, measurements: Measurements) -> None:
         """Add what recorded runs measured, in which each participant has one row per run; their windows count too.
@@ -270,14 +272,13 @@ class CalibrationDesign:
         """
         self._recorded = dataclasses.replace(measurements, runs=(*self._recorded.runs, *measurements.runs))
         for name, frame in measurements.frames.items():
-            self._append(name, frame, self.parameter)
+            case = {
+                key: frame.parameters.get(key, np.full(len(frame), float(self.parameter[key])))
+                for key in self.parameter
+            }
+            whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=case)])
+            self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in case})
         self._forget()
-
-    def _append(self, name: str, frame: Samples, case: Mapping[str, float]) -> None:
-        """Add rows of a participant, with the parameters of the case alone; what they do not state is as given here."""
-        stated = {key: frame.parameters.get(key, np.full(len(frame), float(case[key]))) for key in self.parameter}
-        whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=stated)])
-        self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in stated})
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
@@ -318,11 +319,9 @@ class CalibrationDesign:
                 self.measurements(),
                 self.budget,
                 coupling=self.schedule,
-                minimum_ranks=self._bounds[0],
-                maximum_ranks=self._bounds[1],
                 seed=self.seed,
                 parameter={key: self._value(key) for key in self.parameter},
-                machine=self._machine,
+                machine=self._limits.constraints,
                 failed=self._skipped,
             )
         return self._found
@@ -347,11 +346,11 @@ class CalibrationDesign:
             return self._stop(NOTHING_LEFT)
 
     def _first(self) -> Split | None:
-        constraints = dataclasses.replace(self._machine, excluded=(*self._machine.excluded, *self._skipped))
-        limits = dataclasses.replace(self._limits, constraints=constraints)
-        nodes = {name: node_ranks(self._recorded, name, limits) for name in self.names}
+        constraints = self._limits.constraints
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *self._skipped))
+        nodes = {name: node_ranks(self._recorded, name, self._limits) for name in self.names}
         whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        smaller = (dataclasses.replace(limits, budget=limits.budget // part) for part in (1, 2, 4, 8))
+        smaller = (limits_of(self.names, self.budget // part, constraints=constraints) for part in (1, 2, 4, 8))
         splits = (split for each in smaller for split in spread_splits(each, 2, whole))
         split = next(filter(self.admits, splits), None)
         if split is None:

@@ -23,8 +23,7 @@ from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.plugins import choices
 from precice_lb.plural import plural, span
 from precice_lb.precice_xml import AcceptedRanks, accepted_ranks, read_configuration
-from precice_lb.recommend.limits import Limits, limits_of
-from precice_lb.split.admissible import layouts_within
+from precice_lb.split.admissible import Limits, limits_of
 
 
 class Study(Case):
@@ -193,7 +192,7 @@ class Study(Case):
         if constraints == Constraints():
             return {}
         constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
-        rows = layouts_within(constraints, budget, dict.fromkeys(self.names, ("",)), *self._ends()).rows
+        rows = limits_of(self.names, budget, *self._ends(), constraints).rows
         counts = {name: own[0].counts.tolist() for name, own in rows.items()}
         if (needed := sum(own[0] for own in counts.values())) > self.budget:
             raise InfeasibleError(

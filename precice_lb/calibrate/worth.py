@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from precice_lb.models.base import USUAL_NOISE
 from precice_lb.recommend import Recommendation
-from precice_lb.recommend.decide import node_ranks
-from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
+from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean, node_ranks
 from precice_lb.split.problem import Curve, fitting, problems_of, ranks_of
 from precice_lb.split.solve import Solver
 
@@ -184,7 +183,7 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
     (problem,) = problems_of(
         {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
-        found.expected.schedule, limits.lowest, limits.highest, dataclasses.replace(limits.constraints, shared=shared),
+        found.expected.schedule, constraints=dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
     # More ranks than are fastest for any of the curves are of no use.
     own = [

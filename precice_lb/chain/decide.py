@@ -33,9 +33,10 @@ from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
 from precice_lb.plural import plural
 from precice_lb.recommend import recommend
-from precice_lb.recommend.limits import Limits, limits_of
+from precice_lb.recommend.limits import in_proportion
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
+from precice_lb.split.admissible import Limits, limits_of
 
 Array = NDArray[np.float64]
 Split = dict[str, int]
@@ -156,7 +157,7 @@ def _without_curves(present: Split, unknown: Sequence[str], question: Question) 
     if not (problem := question.problem(present)):
         return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
     try:
-        _, even = question.limits.in_proportion(dict.fromkeys(question.names, 1.0))
+        _, even = in_proportion(question.limits, dict.fromkeys(question.names, 1.0))
     except InfeasibleError as error:
         raise _nothing_left(question) from error
     return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")

@@ -41,6 +41,7 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import split_text
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
+from precice_lb.recommend.limits import in_proportion
 
 
 class ChainWindows:
@@ -406,7 +407,7 @@ class Chain:
         study, start = self.study, self.windows.chain.start
         if start is not None:
             return Decision(study.split_of(start), "start", "start as chain.start says")
-        _, split = study.limits.in_proportion(dict.fromkeys(study.names, 1.0))
+        _, split = in_proportion(study.limits, dict.fromkeys(study.names, 1.0))
         return Decision(split, "start", "start at the even split, since nothing is measured yet")
 
     def _after_failure(self, failures: Sequence[RunRecord]) -> Decision:

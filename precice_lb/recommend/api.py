@@ -3,54 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.dataset.samples import without_stragglers
+from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
 from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
-from precice_lb.recommend.compare import (
-    beyond_failed,
-    caveats,
-    compared,
-    in_turns,
-    rank_intervals,
-    reference_splits,
-    turns_remark,
-)
-from precice_lb.recommend.decide import decide, node_ranks
-from precice_lb.recommend.limits import (
-    Limits,
-    accepted_remarks,
-    grid_remarks,
-    known_bounds,
-    limits_of,
-    with_accepted,
-    with_measured,
-)
-from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of
+from precice_lb.recommend.compare import compared, in_turns, rank_intervals, reference_splits
+from precice_lb.recommend.limits import known_bounds, with_accepted, with_measured
+from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of, tradeoff_of
+from precice_lb.recommend.posterior import geometric_mean, problem_of
+from precice_lb.recommend.remarks import accepted, beyond_failed, caveats, crowded, grids, turns
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.sources import (
-    alike_names,
-    check_participants,
-    measured_under,
-    measurements_given,
-)
-from precice_lb.recommend.versions import OF_MACHINE, between_versions
+from precice_lb.recommend.sources import alike_names, check_participants, measured_under, measurements_given
+from precice_lb.recommend.versions import best_version
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine
+from precice_lb.split.admissible import limits_of
 
 # Where the work needs so many windows, some of it is none.
 _HIDDEN = 1.1
+_OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 # What some arguments were called before.
 _BEFORE = {
     "measurements": "data", "total_ranks": "budget", "random_state": "seed", "parameters": "parameter",
@@ -58,7 +45,6 @@ _BEFORE = {
 }  # fmt: skip
 
 
-@between_versions
 def recommend_split(
     data: Any = None,
     budget: int | None = None,
@@ -160,104 +146,136 @@ def recommend_split(
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
-    unknown = [word for word in words if word not in OF_MACHINE]
+    unknown = [word for word in words if word not in _OF_MACHINE]
     if unknown:
         raise TypeError(
             f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
-            f"words of the machine ({', '.join(OF_MACHINE)})"
+            f"words of the machine ({', '.join(_OF_MACHINE)})"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
     if words and machine is not None:
         raise InfeasibleError(
             f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
         )
-    measurements = measurements_given(before.get("data", data))
-    total, constraints = (machine or Machine(**words)).constraints(before.get("budget", budget))
+    measurements = without_stragglers(measurements_given(before.get("data", data)))
+    if measurements.incomplete and not accept_missing_ranks:
+        raise DataError(
+            f"expected records of all ranks, found that {measurements.incomplete}: the slowest may be missing; "
+            "give the files of all, or say that what is there is enough (--set runs.accept_missing_ranks=true)"
+        )
+    if not 0 < level < 1:
+        raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
+    one = partial(
+        _recommended, budget=before.get("budget", budget), coupling=coupling,
+        prototype=new_learner(learner, learner_parameters), seed=whole_number(before.get("seed", seed), "seed", 0),
+        level=float(level), present=present, parameter=before.get("parameter", parameter), prefer=prefer, within=within,
+    )  # fmt: skip
+    bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
+    machine = machine or Machine(**words)
+    # With more threads, many small matrices take longer, on busy cores several times as long.
+    with threadpool_limits(1):
+        if measurements.versions:
+            return best_version(one, measurements, machine, failed, bounds, present, prefer)
+        return one(measurements, machine, failed, **bounds)
+
+
+def _recommended(
+    measurements: Measurements, machine: Machine, failed: Sequence[Mapping[str, int] | FailedSplit],
+    *, minimum: int | Mapping[str, int], maximum: Mapping[str, int] | None, budget: int | None,
+    coupling: str | Path | Schedule, prototype: Any, seed: int, level: float, present: Mapping[str, int | str] | None,
+    parameter: Mapping[str, float | str | None] | None, prefer: Prefer | None, within: float | None,
+) -> Recommendation:  # fmt: skip
+    """Recommend a split for one version of each participant."""
+    total, constraints = machine.constraints(budget)
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if isinstance(coupling, (str, Path)):
         measurements = measured_under(measurements, schedule)
-    told = tuple(each for each in failed if isinstance(each, FailedSplit))
-    unwanted = [each.ranks if isinstance(each, FailedSplit) else each for each in failed]
+    told = tuple(split for split in failed if isinstance(split, FailedSplit))
+    unwanted = [split.ranks if isinstance(split, FailedSplit) else split for split in failed]
     if unwanted:
         constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
     constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
     constraints = with_accepted(constraints, schedule, measurements.configuration)
-    given = _present(present, names, constraints)
-    seed = whole_number(before.get("seed", seed), "seed", 0)
-    if not 0 < level < 1:
-        raise ModelError(f"expected an interval's level between 0 and 1, found {level!r}")
-    limits = limits_of(names, total, minimum_ranks, maximum_ranks, constraints)
-    prototype = new_learner(learner, learner_parameters)
-    case = case_of(measurements, names, before.get("parameter", parameter), prototype)
-    samples = check_participants(case.measurements, names)
-    limits = known_bounds(unwanted, samples, limits)
-    decision = decide(schedule, case, limits, prototype, seed=seed, level=level, prefer=prefer, within=within)
-    problem, split, window = decision.problem, decision.split, decision.window
-    compute_seconds = problem.expected.mean_seconds(split)
+    in_use = _present(present, names, constraints)
+    limits = limits_of(names, total, minimum, maximum, constraints)
+    case = case_of(measurements, names, parameter, prototype)
+    limits = known_bounds(unwanted, check_participants(case.measurements, names), limits)
+    problem = problem_of(schedule, case, limits, prototype, seed)
+    curve = None if within is None and prefer is None else tradeoff_of(problem)
+    chosen = None if curve is None else curve.choose("time" if prefer is None else prefer)
+    # Preferring time means all of the budget, whatever the few budgets on the curve are.
+    sought = limits.budget if chosen is None or prefer in (None, "time", 1) else chosen.budget
+    optimum = problem.optimum(sought)
+    split = problem.improved(optimum.split, sought)
+    expected = problem.expected
+    windows = expected.window(split)
+    window = geometric_mean(windows)
+    # The logarithm of a window is convex in those of the times: the optimum for their means is below every split's.
+    steady = geometric_mean(schedule.window_seconds(expected.own(split)))
+    compute_seconds = expected.mean_seconds(split)
     # What windows were measured to take leaves no room for more work than that.
     excess = float(schedule.window_seconds(compute_seconds)) / window
     compute_seconds = {name: seconds / max(excess, 1.0) for name, seconds in compute_seconds.items()}
-    others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, given)
+    others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, in_use)
     if len(names) == 1:
         others = {kind: other for kind, other in others.items() if kind == "present"}
         doubts.append(f"{names[0]} is the only participant: nothing to split; give measurements of its partners.")
-    gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
-    others = {kind: other for kind, other in others.items() if kind not in gone}
-    nodes = {name: node_ranks(case.measurements, name, limits) for name in names}
     if excess > _HIDDEN:
         doubts.append(
             f"The participants' work needs {100 * (excess - 1):.0f} % more than the windows that were measured: they "
             "share cores, and waiting looks like work; pin the ranks of each to cores of their own."
         )
-    doubts = [*_crowded(case.measurements, limits), *caveats(samples, split, limits, nodes), *doubts]
+    gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
     doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
-    doubts += beyond_failed(split, told, samples, constraints.layouts)
-    used = problem.used(split)
-    turns = {kind: other for kind, other in in_turns(problem, maximum_ranks or {}).items() if other[0] != split}
-    alternatives = compared(problem, decision.windows, others | turns)
-    plan = plan_of(problem, decision.tradeoff, decision.budget, split, window, within, prefer)
-    remarks = [
-        *accepted_remarks(split, constraints),
-        *grid_remarks(split, limits),
-        *turns_remark(alternatives, limits, window),
-    ]
-    return Recommendation(
+    others = {kind: other for kind, other in others.items() if kind not in gone}
+    others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
+    plan = None
+    if curve is not None and chosen is not None:
+        plan = plan_of(problem, curve, chosen, sought, split, window, within, prefer)
+    found = Recommendation(
         split=split,
         window_seconds=window,
-        interval=decision.interval,
-        level=float(level),
+        interval=_interval(windows, level),
+        level=level,
         rank_intervals=rank_intervals(problem, split, level),
         compute_seconds=compute_seconds,
-        waits={name: float(share.mean()) * window for name, share in problem.expected.waits(split).items()},
+        waits={name: float(share.mean()) * window for name, share in expected.waits(split).items()},
         # Over one period, in which windows of different size end together.
         imbalance=load_imbalance(np.array([schedule.windows[name] * compute_seconds[name] for name in names])),
         total_ranks=total,
         schedule=schedule.description,
-        learner=learner_name(decision.models[names[0]]),
-        models=decision.models,
+        learner=learner_name(problem.models[names[0]]),
+        models=problem.models,
         measurements=case.measurements,
-        expected=problem.expected,
+        expected=expected,
         parameters=case.values,
         modelled=case.columns,
-        alternatives=alternatives,
-        warnings=(*measurements.remarks, *alike_names(names), *case.warnings, *doubts, *remarks),
+        alternatives=compared(problem, windows, others),
+        warnings=(),
         critical=explain(schedule, compute_seconds),
         unit=constraints.unit,
-        used=used,
-        gap=decision.gap,
-        proof=decision.found.bound,
+        used=problem.used(split),
+        gap=max(steady * (1 + optimum.gap) / optimum.window_seconds - 1, 0.0),
+        proof=optimum.bound,
         plan=plan,
         limits=limits,
-        comparisons=problem.expected.comparisons,
+        comparisons=expected.comparisons,
         failed_splits=told,
     )
+    remarks = (
+        *measurements.remarks, *alike_names(names), *case.warnings, *crowded(found), *caveats(found), *doubts,
+        *beyond_failed(found), *accepted(found), *grids(found), *turns(found),
+    )  # fmt: skip
+    return dataclasses.replace(found, warnings=remarks)
 
 
-def _crowded(measurements: Measurements, limits: Limits) -> list[str]:
-    """Say which runs had more ranks than cores for them."""
-    crowded = {run.crowding: limits.text(run.split) for run in measurements.runs if run.crowding}
-    return [f"{split}: {how}; such times say little of cores of their own." for how, split in crowded.items()]
+def _interval(windows: NDArray[np.float64], level: float) -> tuple[float, float]:
+    """Quantiles over drawn curves, with the mean, which a few curves may take out of them; NaN of a single one."""
+    if len(windows) == 1:
+        return math.nan, math.nan
+    low, high = np.quantile(windows, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return min(low, geometric_mean(windows)), max(high, geometric_mean(windows))
 
 
 #: Earlier name.

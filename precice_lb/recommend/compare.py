@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.layout import Layouts, count_text
 from precice_lb.models.posterior import interpolated
-from precice_lb.plural import plural
-from precice_lb.recommend.limits import Limits, outside
-from precice_lb.recommend.plan import Alternative, FailedSplit
-from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean
-from precice_lb.split.admissible import layouts_within
+from precice_lb.recommend.limits import in_proportion
+from precice_lb.recommend.plan import Alternative
+from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean, grid_of_ranks
+from precice_lb.split.admissible import Limits
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# All counts up to this, then so many per octave: between them curves are lines in logarithms.
-DENSE, PER_OCTAVE = 24, 10
 # Rank counts of a participant that are looked at for its interval: so many over the participants, and at least. With
 # twice so many participants, fewer of the drawn curves are.
 LOOKED_AT, LEAST_LOOKED_AT, ALL_DRAWS = 1024, 40, 8
-# Windows that are so much of another one are worth saying.
-WORTH_IT = 0.98
 # A split to compare with, and the one that was meant where the bounds do not allow that.
 Reference = tuple[dict[str, int], dict[str, int]]
-
-
-def grid_of_ranks(highest: int) -> Integers:
-    """Rank counts 1 … highest, all of them at first and then logarithmically spaced."""
-    octaves = np.log2(max(highest / DENSE, 1.0))
-    spaced = DENSE * 2.0 ** np.linspace(0.0, octaves, int(np.ceil(octaves * PER_OCTAVE)) + 1)
-    grid = np.concatenate([np.arange(1, min(DENSE, highest) + 1), np.rint(spaced[1:])])
-    return np.unique(np.minimum(grid, highest)).astype(np.int64)
 
 
 def reference_splits(
@@ -53,7 +39,7 @@ def reference_splits(
             warnings.append(f"The {kind} split is not compared: where participants share cores there is no such split.")
             continue
         try:
-            meant, possible = limits.in_proportion(each)
+            meant, possible = in_proportion(limits, each)
         except InfeasibleError as error:
             warnings.append(f"The {kind} split is not compared: {error}.")
             continue
@@ -61,34 +47,20 @@ def reference_splits(
     return others | ({"present": (present, {})} if present else {}), warnings
 
 
-def in_turns(problem: SplitProblem, most: Mapping[str, int]) -> dict[str, Reference]:
+def in_turns(problem: SplitProblem) -> dict[str, Reference]:
     """Give the split in which everybody has all cores, where no two participants ever work at the same time."""
     limits, constraints = problem.limits, problem.limits.constraints
     if len(problem.times) < 2 or not problem.expected.schedule.is_sum or constraints.shared or constraints.kinds:
         return {}
     split = {}
-    choices = layouts_within(constraints, limits.budget, dict.fromkeys(problem.times, ("",)), limits.lowest, most)
     for name, times in problem.times.items():
-        alone = choices.rows[name][0].within(choices.machine.capacity)
+        alone = limits.rows[name][0].within(limits.machine.capacity)
         counts = limits.counts[name] if alone is None else alone.counts
         known, last = counts[counts <= len(times)], counts[-1:]
         # Beyond what a split leaves to one alone, only the most is looked at.
         chosen = np.union1d(known[[np.argmin(times[known - 1])]], last)
-        split[name] = int(chosen[np.argmin(geometric_mean(problem.curves[name](chosen)))])
+        split[name] = int(chosen[np.argmin(geometric_mean(problem.expected.curves[name](chosen)))])
     return {"in-turns": (split, {})}
-
-
-def turns_remark(alternatives: Mapping[str, Alternative], limits: Limits, window: float) -> list[str]:
-    """Say what it takes to work in turns on the same cores, where that is worth it."""
-    if (other := alternatives.get("in-turns")) is None or other.window_seconds > WORTH_IT * window:
-        return []
-    return [
-        f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
-        f"({limits.text(other.split)}) a window should take {other.window_seconds:.4g} s, "
-        f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each node, "
-        "and an MPI whose ranks leave their core while they wait; "
-        f"--set machine.shared={'/'.join(other.split)} recommends for it, and in a study launch starts it so."
-    ]
 
 
 def compared(
@@ -109,15 +81,15 @@ def compared(
 def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float) -> dict[str, tuple[int, int]]:
     """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
     limits, constraints = problem.limits, problem.limits.constraints
-    threads = {limits.threads(name) for name in split}
+    threads = {limits.constraints.cores_per_rank(name) for name in split}
     if not problem.expected.is_uncertain or len(threads) > 1:
         return {}
     if constraints.shared or constraints.kinds:
         return {}
-    budget = max(limits.cores // threads.pop(), sum(split.values()))
+    budget = max(limits.machine.cores_in_all // threads.pop(), sum(split.values()))
     schedule = problem.expected.schedule
     step = max(len(split) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
-    least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.curves.items()}
+    least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.expected.curves.items()}
     # Of what is left others get more where they are slower than in the mean: as much where all go on at once and times
     # fall like 1/p, the root of it where times add up. Of a single other one it is all.
     power = 1.0 if schedule.is_maximum else 0.5
@@ -156,63 +128,3 @@ def _looked_at(counts: Integers, middle: int, most: int) -> Integers:
     wide, near = np.geomspace((counts[0], middle / 2), (counts[-1], 2 * middle), most // 2).T
     at = np.searchsorted(counts, np.concatenate((wide, near, [middle]))).clip(max=len(counts) - 1)
     return np.asarray(counts[np.unique(at)])
-
-
-def caveats(
-    samples: Mapping[str, NDArray[np.float64]],
-    split: Mapping[str, int],
-    limits: Limits,
-    node_ranks: Mapping[str, float | None],
-) -> list[str]:
-    """Find reasons for doubt."""
-    found, beyond = [], []
-    for name, rows in samples.items():
-        ranks = np.unique(rows[:, 0]).astype(int)
-        counts = "numbers of cores" if name in limits.layouts else "rank counts"
-        if len(ranks) == 1 and len(limits.counts[name]) > 1:
-            found.append(
-                f"{name} was measured at {limits.count(name, int(ranks[0]))} only: how it scales is assumed (nearly "
-                f"ideally), not measured; measure at other {counts}."
-            )
-        elif len(ranks) == 2:
-            found.append(f"{name} was measured at two {counts} only: measure at a third to see its curve bend.")
-        if len(ranks) > 1 and (known := outside(split[name], ranks)):
-            found.append(
-                f"{name}: {limits.count(name, split[name])}, outside of the measured range of {known[0]} to "
-                f"{known[1]}: the prediction is an extrapolation."
-            )
-        if split[name] > ranks[-1] and node_ranks[name] is None:
-            beyond.append(name)
-    if beyond:
-        found.append(
-            f"{' and '.join(beyond)} would get more ranks than ever measured, perhaps of more nodes, where solvers "
-            "scale anew: say how many cores a node has (--cores-per-node)."
-        )
-    return found
-
-
-def beyond_failed(
-    split: Mapping[str, int],
-    failed: Sequence[FailedSplit],
-    samples: Mapping[str, NDArray[np.float64]],
-    layouts: Mapping[str, Layouts] | None = None,
-) -> list[str]:
-    """Say where a split gives a participant more (or fewer) ranks than failed, and no run with as many ended well."""
-    worked = {name: set(rows[:, 0].astype(int).tolist()) for name, rows in samples.items()}
-    runs: dict[tuple[str, int], set[str]] = {}
-    for each in failed:
-        for name, ranks in each.ranks.items():
-            if ranks not in worked[name]:
-                runs.setdefault((name, ranks), set()).update(each.runs)
-    found = []
-    for (name, ranks), names in sorted(runs.items()):
-        chosen = split[name]
-        more = chosen > ranks and not any(count > ranks for count in worked[name])
-        fewer = chosen < ranks and not any(count < ranks for count in worked[name])
-        if more or fewer:
-            times = {1: "its only run", 2: "both runs"}.get(len(names), f"all {plural(len(names), 'run')}")
-            found.append(
-                f"{name} failed with {count_text(name, ranks, layouts)} in {times}: nothing is known about "
-                f"{'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is used."
-            )
-    return found

@@ -5,97 +5,53 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
-from precice_lb.layout import Layout, Layouts, count_text, split_text
+from precice_lb.layout import Layout, Layouts
 from precice_lb.plural import counts_text, plural
 from precice_lb.precice_xml import accepted_ranks, parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
-from precice_lb.split.admissible import layouts_within
-from precice_lb.split.decomposition import grid_text
+from precice_lb.split.admissible import Limits, limits_of
 
 Integers = NDArray[np.int64]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Limits:
-    """What bounds a split."""
+def in_proportion(
+    limits: Limits, weights: Mapping[str, float], constraints: Constraints | None = None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Divide the budget in proportion to a weight, as people do, and as near to that as bounds and constraints allow.
 
-    # In the unit of the constraints; ranks without.
-    budget: int
-    # Rank counts that each participant may have, rising, in the coupling's order.
-    counts: Mapping[str, Integers]
-    # What the machine demands beside that.
-    constraints: Constraints
+    The constraints, by default those of the limits, may be narrower.
+    """
+    constraints = constraints or limits.constraints
+    # Cores that are given out together.
+    part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
+    parts, cores = limits.machine.cores_in_all // part, {name: constraints.cores_per_rank(name) for name in weights}
+    least, most = (
+        {name: -(-ends[name] * cores[name] // part) for name in weights} for ends in (limits.lowest, limits.highest)
+    )
+    meant, bounded = (
+        {name: count * part // cores[name] for name, count in given.items()}
+        for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
+    )
+    steps = {name: int(constraints.of("multiple", name) or 1) for name in weights}
+    wanted = {name: max(ranks - ranks % steps[name], 1) for name, ranks in bounded.items()}
+    return meant, nearest(wanted, limits.budget, constraints)
 
-    @property
-    def lowest(self) -> dict[str, int]:
-        """Fewest ranks of each participant."""
-        return {name: int(counts[0]) for name, counts in self.counts.items()}
 
-    @property
-    def highest(self) -> dict[str, int]:
-        """Most ranks of each participant."""
-        return {name: int(counts[-1]) for name, counts in self.counts.items()}
-
-    @property
-    def cores(self) -> int:
-        """Cores of the budget, or ranks where it counts those."""
-        if self.constraints.kinds:
-            return sum(each.nodes * each.cores_per_node for each in self.constraints.kinds)
-        return self.budget * (self.constraints.cores_per_node or 1 if self.constraints.unit == "nodes" else 1)
-
-    def threads(self, name: str) -> int:
-        """Cores of what a split counts; 1 where the budget counts ranks, or the split cores."""
-        return self.constraints.cores_per_rank(name)
-
-    @property
-    def layouts(self) -> Mapping[str, Layouts]:
-        """Ranks and threads of those that are split by cores."""
-        return self.constraints.layouts
-
-    def count(self, name: str, count: int) -> str:
-        """Write what one participant has of a split."""
-        return count_text(name, count, self.layouts)
-
-    def text(self, split: Mapping[str, int]) -> str:
-        """Write a split."""
-        return split_text(split, self.layouts)
-
-    def in_proportion(self, weights: Mapping[str, float]) -> tuple[dict[str, int], dict[str, int]]:
-        """Divide the budget in proportion to a weight, as people do, and as near to that as the bounds allow."""
-        constraints = self.constraints
-        # Cores that are given out together.
-        part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
-        parts = self.cores // part
-        least, most = (
-            {name: -(-ends[name] * self.threads(name) // part) for name in weights}
-            for ends in (self.lowest, self.highest)
-        )
-        meant, bounded = (
-            {name: count * part // self.threads(name) for name, count in given.items()}
-            for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
-        )
-        steps = {name: int(constraints.of("multiple", name) or 1) for name in weights}
-        return meant, self.nearest({n: max(ranks - ranks % steps[n], 1) for n, ranks in bounded.items()})
-
-    def nearest(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios."""
-        distances: dict[str, Callable[[Integers], NDArray[np.float64]]] = {
-            name: partial(_distance, wanted=count) for name, count in wanted.items()
-        }
-        # In series costs add up, so that the shortest window has the least sum of distances.
-        found = optimize_split(
-            distances, self.budget, coupling="serial",
-            minimum_ranks=self.lowest, maximum_ranks=self.highest, constraints=self.constraints,
-        )  # fmt: skip
-        return {name: found.split[name] for name in wanted}
+def nearest(wanted: Mapping[str, int], budget: int, constraints: Constraints) -> dict[str, int]:
+    """Find the split nearest to a wanted one, by the logarithms of the ranks' ratios."""
+    distances: dict[str, Callable[[Integers], NDArray[np.float64]]] = {
+        name: partial(_distance, wanted=count) for name, count in wanted.items()
+    }
+    # In series costs add up, so that the shortest window has the least sum of distances.
+    return optimize_split(distances, budget, coupling="serial", constraints=constraints).split
 
 
 def with_measured(
@@ -137,30 +93,6 @@ def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | 
     return dataclasses.replace(constraints, accepted_ranks=kept) if kept else constraints
 
 
-def accepted_remarks(split: Mapping[str, int], constraints: Constraints) -> list[str]:
-    """Say which ranks of a split preCICE bounds, and how to lift that."""
-    found = []
-    for name, accepted in constraints.accepted_ranks.items():
-        ranks = constraints.layouts.get(name, Layouts()).of(split[name]).ranks
-        for side, bound in (("fewest", accepted.least), ("most", accepted.most)):
-            if ranks == bound.ranks and bound.why:
-                count = plural(ranks, "rank")
-                found.append(f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}.")
-    return found
-
-
-def grid_remarks(split: Mapping[str, int], limits: Limits) -> list[str]:
-    """Say which counts near to a split's cut grids evenly, too."""
-    found = []
-    for name, count in split.items():
-        grid, counts = limits.constraints.of("grid", name), limits.counts[name]
-        if grid is not None and len(counts) > 1:
-            at = int(np.searchsorted(counts, count))
-            near = ", ".join(str(each) for each in counts[max(at - 2, 0) : at + 3] if each != count)
-            found.append(f"{name}: {limits.count(name, count)} cut its grid of {grid_text(grid)} evenly; so do {near}.")
-    return found
-
-
 def _fits(row: Layout, stated: Layouts, known: Layouts) -> bool:
     """Whether a measurement is one of what is stated; beside single layouts others of their kind are welcome."""
     if stated.allowed(row.cores, row.cores):
@@ -176,46 +108,27 @@ def _said(layouts: Layouts) -> str:
     return f"ranks of {plural(threads, 'thread')}" if threads is not None else f"{layouts} cores"
 
 
-def limits_of(
-    names: tuple[str, ...],
-    budget: int,
-    minimum: int | Mapping[str, int],
-    maximum: Mapping[str, int] | None,
-    constraints: Constraints,
-) -> Limits:
-    """Find the counts that each participant may have while the others get the least."""
-    choices = layouts_within(constraints, budget, dict.fromkeys(names, ("",)), minimum, maximum)
-    return Limits(budget, {name: rows[0].counts for name, rows in choices.admitted().items()}, constraints)
-
-
 def known_bounds(
-    failed: Sequence[Mapping[str, int]],
-    samples: Mapping[str, NDArray[np.float64]],
-    limits: Limits,
+    failed: Sequence[Mapping[str, int]], samples: Mapping[str, NDArray[np.float64]], limits: Limits
 ) -> Limits:
     """Keep a participant that failed with some ranks, beside any others, on the side of them where it worked."""
-    counts = dict(limits.counts)
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
     for split in failed:
         if len(split) != 1 or (name := next(iter(split))) not in samples:
             continue
         ranks, worked = split[name], samples[name][:, 0]
         if worked.max() < ranks:
-            counts[name] = counts[name][counts[name] < ranks]
+            high[name] = min(high.get(name, ranks), ranks - 1)
         elif worked.min() > ranks:
-            counts[name] = counts[name][counts[name] > ranks]
-        if not len(counts[name]):
+            low[name] = max(low.get(name, ranks), ranks + 1)
+        counts = limits.counts[name]
+        if not ((low.get(name, 0) <= counts) & (counts <= high.get(name, counts[-1]))).any():
             raise InfeasibleError(
                 f"expected ranks of {name} on the side of {ranks}, with which it failed, where it worked, found none "
                 "within the bounds; widen them, or measure there"
             )
-    return dataclasses.replace(limits, counts=counts)
-
-
-def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
-    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
-    known = [int(count) for count in measured]
-    low, high = min(known), max(known)
-    return None if low <= ranks <= high else (low, high)
+    return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
 
 
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
@@ -229,10 +142,6 @@ def proportional_split(
     maximum: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Give ranks in proportion to positive weights, such as degrees of freedom, within bounds; by largest remainder."""
-    wrong = [name for name, weight in weights.items() if not (weight > 0 and math.isfinite(weight))]
-    if wrong or not weights:
-        found = f'{weights[wrong[0]]} for "{wrong[0]}"' if wrong else "no participants"
-        raise InfeasibleError(f"expected positive weights, found {found}")
     minima = {name: minimum.get(name, 1) if isinstance(minimum, Mapping) else minimum for name in weights}
     if budget < (needed := sum(minima.values())):
         raise InfeasibleError(
@@ -240,9 +149,6 @@ def proportional_split(
             f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
         )
     maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
-    if clash := [name for name in weights if maxima[name] < minima[name]]:
-        name = clash[0]
-        raise InfeasibleError(f'expected at most {minima[name]} ranks as minimum of "{name}", found {maxima[name]}')
     free, left = dict(weights), budget
     split = {}
     while free:

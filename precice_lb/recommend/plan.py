@@ -15,7 +15,6 @@ from precice_lb.recommend.posterior import SplitProblem
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 
 Prefer = Literal["time", "cost"] | float
-Tradeoff = tuple[TradeoffCurve, TradeoffPoint]
 # Splits that are listed, of so many near the best one for the mean curves.
 LISTED, LOOKED_AT = 10, 60
 # Without multiples or whole nodes, splits are listed in steps of about so many parts of the budget.
@@ -101,6 +100,10 @@ class FailedSplit:
     # Versions that failed, by participant; of those that have several.
     versions: dict[str, str] = field(default_factory=dict)
 
+    def is_of(self, versions: Mapping[str, str]) -> bool:
+        """Whether it is one of these versions."""
+        return all(versions.get(name, version) == version for name, version in self.versions.items())
+
 
 def _near_splits(
     problem: SplitProblem, budget: int, best: Mapping[str, int], within: float
@@ -112,11 +115,7 @@ def _near_splits(
     is_free = constraints.multiple == 1 and not (
         constraints.allow or constraints.grid or constraints.whole_nodes or constraints.kinds
     )
-    step = (
-        1 << max(dataclasses.replace(problem.limits, budget=budget).cores // PARTS, 1).bit_length() - 1
-        if is_free
-        else 1
-    )
+    step = 1 << max(problem.limits.machine.cores_of(budget) // PARTS, 1).bit_length() - 1 if is_free else 1
     found = None
     while found is None:
         stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints
@@ -147,34 +146,25 @@ def tradeoff_of(problem: SplitProblem) -> TradeoffCurve:
 
 def plan_of(
     problem: SplitProblem,
-    tradeoff: Tradeoff | None,
+    curve: TradeoffCurve,
+    chosen: TradeoffPoint,
     budget: int,
     split: Mapping[str, int],
     window: float,
     within: float | None,
     prefer: Prefer | None,
-) -> Plan | None:
-    """List what else there is to choose from, where that was asked for."""
-    if tradeoff is None:
-        return None
+) -> Plan:
+    """List what else there is to choose from, with the recommended split among the points of the curve."""
     share = 0.05 if within is None else within
     near, step = _near_splits(problem, budget, split, share)
-    curve, chosen = tradeoff
-    rest = [each for each in curve.points if each.split != split and each is not chosen]
-    front, point = _with_recommended(rest, chosen, problem, split, window)
-    return Plan(near, share, step, front, point, prefer or "time")
-
-
-def _with_recommended(
-    rest: list[TradeoffPoint], chosen: TradeoffPoint, problem: SplitProblem, split: Mapping[str, int], window: float
-) -> Tradeoff:
-    """Set the recommended split among the other points."""
     used = problem.used(split)
-    point = dataclasses.replace(chosen, split=dict(split), cores=_cores(used), budget=used.get("nodes", _cores(used)))
+    cores = used.get("cores", used["ranks"])
+    point = dataclasses.replace(chosen, split=dict(split), cores=cores, budget=used.get("nodes", cores))
     point = _at(point, window)
-    front = _front([*rest, point])
+    front = _front([*(each for each in curve.points if each.split != split and each is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
-    return front, next((each for each in front.points if each.split == point.split), point)
+    point = next((each for each in front.points if each.split == split), point)
+    return Plan(near, share, step, front, point, prefer or "time")
 
 
 def _at(point: TradeoffPoint, seconds: float) -> TradeoffPoint:
@@ -191,7 +181,3 @@ def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
     return TradeoffCurve(
         tuple(dataclasses.replace(point, efficiency=cheapest / point.core_hours) for point in reversed(kept))
     )
-
-
-def _cores(used: Mapping[str, int]) -> int:
-    return used.get("cores", used["ranks"])

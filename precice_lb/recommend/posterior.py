@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import MeasuredRun
+from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.recommend.case import rows_at
-from precice_lb.recommend.limits import Limits
+from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
+from precice_lb.recommend.case import Case, fit_model, rows_at
 from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
+from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
 from precice_lb.split.solve import descend
 
@@ -42,8 +43,18 @@ WINDOWS, SETTLING = 256, 32
 _THINNING = 8
 # With more participants than this only the best splits for cautious curves are compared, so many deviations too slow.
 MOST_DESCENDED, CAUTIOUS = 8, (0.5, 1.0)
+# All counts up to this, then so many per octave: between them curves are lines in logarithms.
+DENSE, PER_OCTAVE = 24, 10
 # Seconds per window in place of such that are not positive.
 NEVER = 1e12
+
+
+def grid_of_ranks(highest: int) -> Integers:
+    """Rank counts 1 … highest, all of them at first and then logarithmically spaced."""
+    octaves = np.log2(max(highest / DENSE, 1.0))
+    spaced = DENSE * 2.0 ** np.linspace(0.0, octaves, int(np.ceil(octaves * PER_OCTAVE)) + 1)
+    grid = np.concatenate([np.arange(1, min(DENSE, highest) + 1), np.rint(spaced[1:])])
+    return np.unique(np.minimum(grid, highest)).astype(np.int64)
 
 
 def curves_of(model: Any, seed: list[int], columns: Mapping[str, float] | None = None) -> Curves:
@@ -202,25 +213,20 @@ def excluded_splits(counts: Integers, names: Sequence[str], constraints: Constra
 class SplitProblem:
     """What a split is sought by."""
 
+    # The fitted models.
+    models: dict[str, Any]
     # Mean seconds per window of each participant at 1, 2, … ranks, shape (most ranks,).
     times: dict[str, Array]
     # By what factor one standard deviation of the curves is above that, shape (most ranks,).
     spread: dict[str, Array]
-    # The drawn curves of each participant, without what sharing cores costs.
-    curves: dict[str, Curves]
-    # Them with it, and the schedule.
+    # The drawn curves of each participant, with what sharing cores costs, and the schedule.
     expected: ExpectedWindowTime
     limits: Limits
 
     @property
     def words(self) -> dict[str, Any]:
         """All but times and budget, as the optimiser takes it."""
-        return {
-            "coupling": self.expected.schedule,
-            "minimum_ranks": self.limits.lowest,
-            "maximum_ranks": self.limits.highest,
-            "constraints": self.limits.constraints,
-        }
+        return {"coupling": self.expected.schedule, "constraints": self.limits.constraints}
 
     def optimum(self, budget: int) -> SplitResult:
         """Find the best split for the mean curves, exactly."""
@@ -240,14 +246,7 @@ class SplitProblem:
                                **self.words).split
                 for z in CAUTIOUS
             ]  # fmt: skip
-        starts = [
-            dict(start),
-            *(
-                each
-                for each in starts
-                if not excluded_splits(self.expected.counts([each]), self.expected.names, self.limits.constraints)[0]
-            ),
-        ]
+        starts.insert(0, dict(start))
         best = starts[int(np.argmin(self.expected.expected(starts)))]
         if many:
             return best
@@ -294,3 +293,42 @@ class SplitProblem:
             )
         except InfeasibleError:
             return None
+
+
+def problem_of(schedule: Schedule, case: Case, limits: Limits, prototype: Any, seed: int) -> SplitProblem:
+    """Fit a model for each participant and draw its curves; each is asked as far as its counts go."""
+    names = schedule.participants
+    models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
+    if all(isinstance(model, BayesRegressor) for model in models.values()):
+        share_noise([*models.values()])
+    curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
+    means = {name: _mean(curves[name], limits.highest[name]) for name in names}
+    times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
+    slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
+    measured = case.measurements
+    expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
+    return SplitProblem(models, times, spread, expected, limits)
+
+
+def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
+    """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
+    cores = limits.constraints.cores_per_node
+    if cores is None:
+        return measurements.node_ranks.get(name)
+    return max(cores // (limits.constraints.cores_per_rank(name)), 1)
+
+
+def _mean(curve: Curves, highest: int) -> Array:
+    """Mean curve at 1 … highest ranks, and the factor of a standard deviation; of many drawn ones on a grid."""
+    grid = grid_of_ranks(highest)
+    logs = np.log(curve(grid))
+    if len(logs) == 1:
+        grid = np.arange(1, highest + 1)
+        logs = np.log(curve(grid))
+    both = np.array([logs.mean(axis=0), logs.std(axis=0)])
+    return np.asarray(np.exp(interpolated(np.arange(1.0, highest + 1), grid, both)))
+
+
+def _slowed(curve: Curves, factor: float) -> Curves:
+    """Give a curve with what sharing cores costs."""
+    return lambda ranks: curve(ranks) * factor

@@ -3,97 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from precice_lb.dataset import Measurements
-from precice_lb.dataset.samples import without_stragglers
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.names import for_versions, key_of
-from precice_lb.recommend.limits import outside
 from precice_lb.recommend.plan import FailedSplit, Prefer
+from precice_lb.recommend.remarks import outside
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
-from precice_lb.recommend.sources import measurements_given
 from precice_lb.split import Machine
 
-P = ParamSpec("P")
 # Beyond what was measured a combination wins if it is faster with this probability.
 SURE = 0.9
-OF_MACHINE = tuple(field.name for field in dataclasses.fields(Machine))
 
 
-def between_versions(recommend: Callable[P, Recommendation]) -> Callable[P, Recommendation]:
-    """Let a function that recommends for one version of each participant decide between several.
-
-    Every combination of the versions that were measured gets a recommendation of its own, from the rows of these
-    versions alone and with the same seed: curves of a participant that is the same in two combinations are the same
-    draws. The combination with the shortest mean window wins (or what ``prefer`` weighs). One whose ranks lie beyond
-    what was measured wins only if it is surely faster than the best one that was measured there.
-    """
-
-    @functools.wraps(recommend)
-    def decide(*args: P.args, **kwargs: P.kwargs) -> Recommendation:
-        bound = dict(inspect.signature(recommend).bind(*args, **kwargs).arguments)
-        given: dict[str, Any] = {**bound, **bound.pop("words", {})}
-        given.pop("words", None)
-        data = given.pop("data", None)
-        measurements = without_stragglers(measurements_given(given.pop("measurements", data)))
-        if not given.pop("accept_missing_ranks", False) and measurements.incomplete:
-            raise DataError(
-                f"expected records of all ranks, found that {measurements.incomplete}: the slowest may be missing; "
-                "give the files of all, or say that what is there is enough (--set runs.accept_missing_ranks=true)"
-            )
-        one: Callable[..., Recommendation] = recommend
-        # With more threads, many small matrices take longer, on busy cores several times as long.
-        with threadpool_limits(1):
-            return _best(one, measurements, given) if measurements.versions else one(measurements, **given)
-
-    return decide
-
-
-def _best(
-    recommend: Callable[..., Recommendation], measurements: Measurements, given: dict[str, Any]
+def best_version(
+    recommend: Callable[..., Recommendation],
+    measurements: Measurements,
+    machine: Machine,
+    failed: Sequence[Mapping[str, int] | FailedSplit],
+    bounds: Mapping[str, Any],
+    present: Mapping[str, int | str] | None,
+    prefer: Prefer | None,
 ) -> Recommendation:
-    key = "constraints" if "constraints" in given else "machine"
-    demands: Machine | None = given.pop(key, None)
-    if demands is None:
-        demands = Machine(**{word: given.pop(word) for word in OF_MACHINE if word in given})
-    known = {name: set(measurements.versions.get(name, ())) for name in measurements.frames}
-    demands.require_names(known)
-    for name, count in (given.get("present") or {}).items():
+    """Decide between the combinations of the versions that were measured.
+
+    Each of them gets a recommendation of its own, from the rows of these versions alone and with the same seed: curves
+    of a participant that is the same in two combinations are the same draws. The combination with the shortest mean
+    window wins (or what ``prefer`` weighs). One whose ranks lie beyond what was measured wins only if it is surely
+    faster than the best one that was measured there.
+    """
+    machine.require_names({name: set(measurements.versions.get(name, ())) for name in measurements.frames})
+    for name, count in (present or {}).items():
         if isinstance(count, str) and name in measurements.versions:
             raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
-    failed = given.pop("failed", ())
     choices: list[VersionChoice] = []
     problems: list[Exception] = []
     for versions in measurements.combinations:
-        bounds = {
-            word: for_versions(value, versions)
-            for word, value in given.items()
-            if word.endswith("_ranks") and isinstance(value, Mapping)
+        own = {
+            key: for_versions(value, versions) if isinstance(value, Mapping) else value for key, value in bounds.items()
         }
+        speaking = [each for each in failed if not isinstance(each, FailedSplit) or each.is_of(versions)]
         try:
-            found = recommend(
-                measurements.of_versions(versions),
-                **{**given, **bounds},
-                machine=demands.of_versions(versions),
-                failed=[each for each in failed if _speaks_of(each, versions)],
-            )
+            found = recommend(measurements.of_versions(versions), machine.of_versions(versions), speaking, **own)
+            choices.append(VersionChoice(versions, found))
         except (DataError, InfeasibleError, ModelError) as problem:
             problems.append(problem)
             choices.append(VersionChoice(versions, None, problem=str(problem)))
-            continue
-        choices.append(VersionChoice(versions, found))
-    able = [each for each in choices if each.recommendation is not None]
+    able = [choice for choice in choices if choice.recommendation is not None]
     if not able:
         raise problems[0]
-    return _decided(sorted(able, key=lambda each: _price(each, given.get("prefer"))), choices, bool(measurements.runs))
+    return _decided(sorted(able, key=lambda choice: _price(choice, prefer)), choices, bool(measurements.runs))
 
 
 def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ran: bool) -> Recommendation:
@@ -129,13 +93,6 @@ def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ra
         choices=(*others, *(each for each in choices if each.recommendation is None)),
         warnings=(*best.warnings, *doubts),
     )
-
-
-def _speaks_of(failed: Mapping[str, int] | FailedSplit, versions: Mapping[str, str]) -> bool:
-    """Whether a failed split is one of these versions."""
-    if not isinstance(failed, FailedSplit):
-        return True
-    return all(versions.get(name, version) == version for name, version in failed.versions.items())
 
 
 def _price(choice: VersionChoice, prefer: Prefer | None) -> float:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case.machine import Constraints, whole_number
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import key_of
 from precice_lb.plural import plural
@@ -21,6 +22,7 @@ from precice_lb.split.decomposition import good_counts, grid_text
 from precice_lb.split.resources import Layout, Resources
 
 Integers = NDArray[np.int64]
+_FREE = Constraints()
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,9 @@ class Admissible:
         )
 
 
-def admissible(
-    constraints: Constraints, machine: Resources, name: str, version: str, minimum: int, maximum: Mapping[str, int]
-) -> Admissible:
-    """List the layouts of one version of a participant; ``maximum`` are counts at most by what they come from."""
+def _admissible(machine: Resources, name: str, version: str, known: int | None) -> Admissible:
+    """List the layouts of one version of a participant, of which times up to so many ranks are known."""
+    constraints = machine.constraints
     layouts: Layouts | None = constraints.of("layouts", name, version)
     accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
     # Of ranks; of who is split by these they bound the counts.
@@ -58,11 +59,11 @@ def admissible(
         needed["memory"] = math.ceil(total / limit * (1 - 1e-12))
     most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
     threads = 1 if layouts is None else layouts.constant_threads or 1
-    lowest = {"minimum": max(int(constraints.of("minimum", name, version) or 1), minimum)}
+    lowest = {"minimum": int(constraints.of("minimum", name, version) or 1)}
     lowest |= {key: ranks * threads for key, ranks in needed.items()}
-    highest = dict(maximum) | (most_ranks if layouts is None else {})
-    if (bound := constraints.of("maximum", name, version)) is not None:
-        highest["maximum of the constraints"] = int(bound)
+    highest = {"maximum": constraints.of("maximum", name, version), "times known": known}
+    highest = {key: int(count) for key, count in highest.items() if count is not None}
+    highest |= most_ranks if layouts is None else {}
     # Of the same bounds the one that says more.
     why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
     limit = min(highest, key=lambda key: highest[key]) if highest else ""
@@ -84,7 +85,7 @@ def admissible(
     counts, ranks, of_rank = (layouts or Layouts()).rows(low, last)
     if layouts is None:
         of_rank = np.full(len(counts), machine.threads_per_rank(name, version), dtype=np.int64)
-    kept = _on_node(constraints, machine, name, version, of_rank)
+    kept = _on_node(machine, name, version, of_rank)
     rules: list[tuple[str, str, NDArray[np.bool_]]] = []
     if multiple > 1:
         rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
@@ -114,10 +115,9 @@ def admissible(
     return Admissible(name, version, counts[kept], takes, why)
 
 
-def _on_node(
-    constraints: Constraints, machine: Resources, name: str, version: str, threads: Integers
-) -> NDArray[np.bool_]:
+def _on_node(machine: Resources, name: str, version: str, threads: Integers) -> NDArray[np.bool_]:
     """Whether a node holds a rank with so many threads, where that is known, shape (layouts,)."""
+    constraints = machine.constraints
     (cores, gpus), needed = constraints.node(name, version), machine.gpus_per_rank(name, version)
     who = f'expected a rank of "{key_of(name, version)}" to fit on one node'
     node = f"a node of kind {constraints.kind_of(name, version).name!r}" if constraints.kinds else "a node"
@@ -138,24 +138,55 @@ def _on_node(
     return threads <= cores
 
 
-@dataclass(frozen=True)
-class Choices:
-    """The layouts of all participants, whatever the others get, and what there is of the machine."""
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What bounds a split: the layouts of all participants, whatever the others get, and what there is."""
 
     machine: Resources
     layout: Layout
     #: By participant, one entry for each version that can be had.
     rows: dict[str, list[Admissible]]
 
+    @property
+    def budget(self) -> int:
+        """How much there is, in the unit of the constraints; ranks without."""
+        return self.machine.budget
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the machine demands, and what callers bound ranks by."""
+        return self.machine.constraints
+
+    @property
+    def layouts(self) -> Mapping[str, Layouts]:
+        """Ranks and threads of those that are split by cores."""
+        return self.constraints.layouts
+
+    @cached_property
+    def counts(self) -> dict[str, Integers]:
+        """Rank counts that each participant of one version may have, rising, while the others get the least."""
+        return {name: rows[0].counts for name, rows in self.admitted.items()}
+
+    @property
+    def lowest(self) -> dict[str, int]:
+        """Fewest ranks of each participant."""
+        return {name: int(counts[0]) for name, counts in self.counts.items()}
+
+    @property
+    def highest(self) -> dict[str, int]:
+        """Most ranks of each participant."""
+        return {name: int(counts[-1]) for name, counts in self.counts.items()}
+
+    @cached_property
     def admitted(self) -> dict[str, list[Admissible]]:
-        """List the layouts of each version that the budget admits while everyone else gets the least."""
-        self._require_budget()
+        """The layouts of each version that the budget admits while everyone else gets the least."""
         # Of each resource the least over the versions: at most what anybody really takes.
         lowest = np.stack([np.min([each.takes[0] for each in own], axis=0) for own in self.rows.values()])
         room = dict(zip(self.rows, self.layout.allowance(lowest), strict=True))
         return {name: [kept for each in own if (kept := each.within(room[name]))] for name, own in self.rows.items()}
 
-    def _require_budget(self) -> None:
+    def require_budget(self) -> None:
+        """Refuse a budget below what everyone needs at least."""
         best: tuple[int, tuple[Admissible, ...]] | None = None
         for chosen in product(*self.rows.values()):
             uses = np.stack([each.takes[0] for each in chosen])
@@ -176,41 +207,54 @@ class Choices:
         )
 
 
-def layouts_within(
-    constraints: Constraints,
+def limits_of(
+    names: Collection[str] | Mapping[str, Collection[str]],
     budget: int,
-    versions: Mapping[str, Collection[str]],
     minimum: int | Mapping[str, int] = 1,
     maximum: Mapping[str, int] | None = None,
+    constraints: Constraints = _FREE,
     lengths: Mapping[tuple[str, str], int] | None = None,
-) -> Choices:
-    """List the layouts of each version of each participant; of some only a number of times is known."""
+) -> Limits:
+    """Bound the splits of participants, with the versions of each if any; of some so many times are known."""
+    versions = names if isinstance(names, Mapping) else dict.fromkeys(names, ("",))
     constraints.require_names(versions)
-    bounds = dict(minimum) if isinstance(minimum, Mapping) else dict.fromkeys(versions, minimum)
-    if unknown := [name for name in [*bounds, *(maximum or {})] if name not in versions]:
-        raise InfeasibleError(f"expected bounds of {', '.join(versions)}, found one of {unknown[0]!r}")
+    constraints = _bounded(constraints, versions, minimum, maximum or {})
     machine = Resources(constraints, budget, [(name, version) for name in versions for version in versions[name]])
     rows: dict[str, list[Admissible]] = {}
     for name in versions:
-        problems = []
-        least = whole_number(bounds.get(name, 1), f"minimum ranks of {name}", 1)
-        most = {} if maximum is None or name not in maximum else {"maximum": maximum[name]}
-        most = {key: whole_number(count, f"maximum ranks of {name}", 1) for key, count in most.items()}
-        rows[name] = []
+        problems, rows[name] = [], []
         for version in versions[name]:
-            known = (lengths or {}).get((name, version))
-            if known is not None and known < least:
-                raise ModelError(
-                    f'expected one time for each number of ranks from {least} for "{name}", found {known} of them'
-                )
-            highest = most if known is None else most | {"times known": known}
             try:
-                rows[name].append(admissible(constraints, machine, name, version, least, highest))
+                rows[name].append(_admissible(machine, name, version, (lengths or {}).get((name, version))))
             except InfeasibleError as problem:
                 problems.append(problem)
         if not rows[name]:
             raise problems[0]
-    return Choices(machine, Layout(list(versions), constraints.shared, machine.capacity), rows)
+    limits = Limits(machine, Layout(list(versions), constraints.shared, machine.capacity), rows)
+    limits.require_budget()
+    return limits
+
+
+def _bounded(
+    constraints: Constraints,
+    versions: Mapping[str, Collection[str]],
+    minimum: int | Mapping[str, int],
+    maximum: Mapping[str, int],
+) -> Constraints:
+    """Join what callers bound ranks by with what the constraints say."""
+    bounds = minimum if isinstance(minimum, Mapping) else dict.fromkeys(versions, minimum)
+    if unknown := [name for name in [*bounds, *maximum] if name not in versions]:
+        raise InfeasibleError(f"expected bounds of {', '.join(versions)}, found one of {unknown[0]!r}")
+    least = {name: whole_number(count, f"minimum ranks of {name}", 1) for name, count in bounds.items()}
+    most = {name: whole_number(count, f"maximum ranks of {name}", 1) for name, count in maximum.items()}
+    low, high = {}, {}
+    for name in versions:
+        for version in versions[name]:
+            key, known = key_of(name, version), constraints.of("maximum", name, version)
+            low[key] = max(least.get(name, 1), int(constraints.of("minimum", name, version) or 1))
+            if high_of := [count for count in (most.get(name), known) if count is not None]:
+                high[key] = min(high_of)
+    return replace(constraints, minimum=low, maximum=high)
 
 
 def _reasons(least: Admissible, machine: Resources) -> str:

@@ -26,7 +26,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
-from precice_lb.split.admissible import layouts_within
+from precice_lb.split.admissible import limits_of
 from precice_lb.split.resources import Layout, Resources, require_turns
 
 Floats = NDArray[np.float64]
@@ -203,10 +203,10 @@ def problems_of(
         for version, values in values_of.items()
         if not callable(values) and np.ndim(values)
     }
-    rows = layouts_within(constraints, int(budget), versions, minimum_ranks, maximum_ranks, lengths)
+    limits = limits_of(versions, int(budget), minimum_ranks, maximum_ranks, constraints, lengths)
     require_turns(constraints, schedule)
     options: dict[str, tuple[Options, ...]] = {}
-    for name, own in rows.admitted().items():
+    for name, own in limits.admitted.items():
         for one in own:
             if falls := np.flatnonzero((np.diff(one.takes, axis=0) < 0).any(axis=1)).tolist():
                 raise InfeasibleError(
@@ -223,7 +223,9 @@ def problems_of(
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
     most = max(samples, default=1)
     combined = (dict(zip(options, options_of, strict=True)) for options_of in product(*options.values()))
-    problems = [Problem(schedule, constraints, rows.machine, rows.layout, options_of, most) for options_of in combined]
+    problems = [
+        Problem(schedule, constraints, limits.machine, limits.layout, options_of, most) for options_of in combined
+    ]
     return [problem for problem in problems if problem.is_feasible]
 
 

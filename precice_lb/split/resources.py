@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ class Resources:
     """
 
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
-        self._constraints = constraints
+        self.constraints = constraints
         self._kinds = constraints.kinds
         self.budget = budget
         #: What the budget counts, in a word.
@@ -33,11 +31,18 @@ class Resources:
         self.has_gpus = any(constraints.of("gpus_per_rank", *version) for version in versions)
         self.capacity = self.capacity_of(budget)
         if constraints.unit == "nodes":
-            self._check_packing([version for version in versions if not self.has_whole_nodes(*version)])
+            # Ranks of several cores, or with GPUs, leave gaps on shared nodes: enough cores may be too few nodes.
+            for name, version in versions:
+                gpus = self.gpus_per_rank(name, version)
+                if not self.has_whole_nodes(name, version) and (self._threads(name, version) != 1 or gpus):
+                    raise InfeasibleError(
+                        f"expected whole nodes for {name}, whose ranks have threads or GPUs, where the budget counts "
+                        f"nodes, found shared ones; say machine.whole_nodes = true, or {[name]} for it alone"
+                    )
 
     def capacity_of(self, budget: int) -> Integers:
         """Resources of a budget, shape (kinds,)."""
-        given = self._constraints
+        given = self.constraints
         if self._kinds:
             columns = [budget, *(kind.nodes for kind in self._kinds)]
         elif given.unit == "nodes":
@@ -50,7 +55,13 @@ class Resources:
     @property
     def cores_in_all(self) -> int:
         """Cores (or ranks) of the budget."""
-        return sum(kind.nodes * kind.cores_per_node for kind in self._kinds) if self._kinds else int(self.capacity[0])
+        return self.cores_of(self.budget)
+
+    def cores_of(self, budget: int) -> int:
+        """Cores (or ranks) of a budget; of nodes of several kinds all that there are."""
+        if self._kinds:
+            return sum(kind.nodes * kind.cores_per_node for kind in self._kinds)
+        return int(self.capacity_of(budget)[0])
 
     def want(self, least: Iterable[Integers]) -> str:
         """Say what there is too little of, of what the least of every participant takes, each (versions, kinds)."""
@@ -77,34 +88,31 @@ class Resources:
 
     def budget_for(self, total: Integers) -> int | None:
         """Smallest budget that has these resources; None where none has, for want of GPUs or of nodes of a kind."""
-        given = self._constraints
+        given = self.constraints
         if self._kinds:
             return int(total[0]) if (total[1:] <= self.capacity[1:]).all() else None
-        gpus = int(total[1]) if self.has_gpus else 0
-        if given.unit != "nodes":
-            return int(total[0]) if gpus <= (given.gpus or 0) else None
-        if gpus and not given.gpus_per_node:
-            return None
-        nodes = math.ceil(gpus / given.gpus_per_node) if gpus else 0
-        return max(nodes, -(-int(total[0]) // (given.cores_per_node or 1)))
+        if given.unit == "nodes":
+            # Whoever has GPUs has whole nodes, with theirs.
+            return -(-int(total[0]) // (given.cores_per_node or 1))
+        return None if self.has_gpus and total[1] > (given.gpus or 0) else int(total[0])
 
     def cores(self, total: Integers) -> int:
         """Cores that are charged for these resources: whole nodes where the budget counts nodes."""
         if self._kinds:
             return sum(int(n) * kind.cores_per_node for n, kind in zip(total[1:], self._kinds, strict=True))
-        if self._constraints.unit == "nodes":
-            return (self.budget_for(total) or 0) * (self._constraints.cores_per_node or 1)
+        if self.constraints.unit == "nodes":
+            return (self.budget_for(total) or 0) * (self.constraints.cores_per_node or 1)
         return int(total[0])
 
     def per_node(self, threads: Integers, name: str, version: str) -> Integers:
         """Ranks with so many threads that fit on one node of a participant, shape (counts,); 0 where not even one."""
-        (cores, gpus), own = self._constraints.node(name, version), self.gpus_per_rank(name, version)
+        (cores, gpus), own = self.constraints.node(name, version), self.gpus_per_rank(name, version)
         fit = (cores or 0) // threads
         return np.minimum(fit, gpus // own) if own and (gpus or self.unit == "nodes") else fit
 
     def takes(self, ranks: Integers, threads: Integers, name: str, version: str) -> Integers:
         """Resources that layouts of a participant take, shape (layouts, kinds)."""
-        given, gpus = self._constraints, self.gpus_per_rank(name, version)
+        given, gpus = self.constraints, self.gpus_per_rank(name, version)
         columns = [ranks * threads, ranks * gpus]
         if self.has_whole_nodes(name, version):
             most = given.of("ranks_per_node", name, version) or 2**60
@@ -119,50 +127,26 @@ class Resources:
 
     def gpus_per_rank(self, name: str, version: str) -> int:
         """GPUs that each rank of a participant takes."""
-        return int(self._constraints.of("gpus_per_rank", name, version) or 0)
+        return int(self.constraints.of("gpus_per_rank", name, version) or 0)
 
     def has_whole_nodes(self, name: str, version: str) -> bool:
         """Whether a participant shares its nodes with nobody, as does one whose threads depend on the split."""
-        return self._constraints.has_whole_nodes(name) or (
-            self.unit == "nodes" and self._threads(name, version) is None
-        )
+        return self.constraints.has_whole_nodes(name) or (self.unit == "nodes" and self._threads(name, version) is None)
+
+    def _threads(self, name: str, version: str) -> int | None:
+        """Cores of a rank, None where they depend on the split."""
+        layouts = self.constraints.of("layouts", name, version)
+        return self.constraints.cores_per_rank(name, version) if layouts is None else layouts.constant_threads
 
     def whole_nodes_of(self, takes: Integers, name: str, version: str) -> int:
         """Nodes that a layout which takes so much has for itself; 0 where it shares nodes."""
         if not self.has_whole_nodes(name, version):
             return 0
-        return int(takes[0]) // (1 if self._kinds else self._constraints.cores_per_node or 1)
+        return int(takes[0]) // (1 if self._kinds else self.constraints.cores_per_node or 1)
 
     def threads_per_rank(self, name: str, version: str) -> int:
         """Cores of a rank of a participant that is split by ranks; 1 where the budget counts those."""
-        return 1 if self._constraints.unit == "ranks" else self._constraints.cores_per_rank(name, version)
-
-    def _threads(self, name: str, version: str) -> int | None:
-        """Cores of a rank, None where they depend on the split."""
-        layouts = self._constraints.of("layouts", name, version)
-        return self._constraints.cores_per_rank(name, version) if layouts is None else layouts.constant_threads
-
-    def _check_packing(self, sharing: Sequence[tuple[str, str]]) -> None:
-        """Refuse ranks on shared nodes that may leave gaps: then enough cores in all would not mean enough nodes."""
-        given = self._constraints
-        sizes = {v: (self._threads(*v) or 1, self.gpus_per_rank(*v)) for v in sharing}
-        node = (given.cores_per_node or 1, given.gpus_per_node)
-        fitting = {v: size for v, size in sizes.items() if size[0] <= node[0] and size[1] <= node[1]}
-        for kind, what in enumerate(("threads", "GPUs")):
-            chain = [*sorted({size[kind] for size in fitting.values() if size[kind]}), node[kind]]
-            if bad := next((small for small, large in pairwise(chain) if large % small), None):
-                name = next(v[0] for v, size in fitting.items() if size[kind] == bad)
-                raise InfeasibleError(
-                    f"expected {what} per rank that fill nodes of {node[kind]} without gaps (each dividing the next "
-                    f"larger) where nodes are shared, found {bad} of {name}; let it have whole nodes"
-                )
-        plain = [cores for cores, gpus in fitting.values() if not gpus]
-        for (name, _), (cores, gpus) in fitting.items():
-            if gpus and (cores * node[1] > node[0] * gpus or any(cores % other for other in plain)):
-                raise InfeasibleError(
-                    f"expected ranks with GPUs to leave no gaps on shared nodes of {node[0]} cores and {node[1]} GPUs, "
-                    f"found {cores} threads and {gpus} GPUs per rank of {name}; let it have whole nodes"
-                )
+        return 1 if self.constraints.unit == "ranks" else self.constraints.cores_per_rank(name, version)
 
 
 class Layout:

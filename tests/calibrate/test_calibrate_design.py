@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precice_lb.calibrate.design import spread_splits
-from precice_lb.recommend.limits import Limits, limits_of
 from precice_lb.split import Constraints
+from precice_lb.split.admissible import Limits, limits_of
 
 
 def limits(bounds: dict[str, tuple[int, int]], budget: int) -> Limits:

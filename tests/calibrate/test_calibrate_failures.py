@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
@@ -15,8 +15,8 @@ from precice_lb.calibrate.result import failed_splits
 from precice_lb.calibrate.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.recommend import recommend
-from precice_lb.recommend.compare import beyond_failed
 from precice_lb.recommend.plan import FailedSplit
+from precice_lb.recommend.remarks import beyond_failed
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.recommendation import screen_blocks
@@ -85,8 +85,10 @@ def test_a_later_success_smaller_meshes_and_old_studies_leave_no_failure() -> No
 def test_what_lies_beyond_a_failure_is_said(
     failed: dict[str, int], worked: dict[str, set[int]], expected: list[str]
 ) -> None:
-    samples = {name: np.array([(count, 1.0) for count in counts]) for name, counts in worked.items()}
-    said = beyond_failed({"A": 2, "B": 3}, [FailedSplit(failed, ("001", "002"))], samples)
+    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in worked.items()}
+    found = recommend(measurements_from_arrays(samples), 8)
+    split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
+    said = beyond_failed(dataclasses.replace(found, **split))
     assert [text.partition(",")[0] for text in said] == expected
 
 
@@ -105,8 +107,7 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     assert found.split == {"Fluid": 3, "Solid": 1}
     beyond = "Solid failed with 2 ranks in both runs: nothing is known about more, and this split has 3; measure it"
     assert not any(warning.startswith(beyond) for warning in found.warnings)
-    samples = found.measurements.samples
-    assert beyond_failed({"Fluid": 1, "Solid": 3}, [failed], samples)[0].startswith(beyond)
+    assert next(beyond_failed(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}))).startswith(beyond)
     assert free.split == free.alternatives["equal"].split
     # The equal split failed: what is compared is the nearest to it that may be.
     assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}

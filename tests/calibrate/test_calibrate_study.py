@@ -225,7 +225,7 @@ LEFT = '"python solver.py Left"'
             r"participants\[1\]\.multiple: expected a valid integer, found '4'",
         ),
         (("minimum_ranks = 1", "multiple = 0"), r"participants\[1\]\.multiple: expected .*, found 0"),
-        (("minimum_ranks = 1", "multiple = 4"), r"machine: expected a budget of 5 ranks or more"),
+        (("minimum_ranks = 1", "multiple = 4"), r"machine: expected a budget of at least 5 ranks"),
         (("[machine]\n", "[machine]\nnodes = 2\n"), r"machine: expected cores_per_node"),
         (("minimum_ranks = 1", "ranks = [9]"), r"machine: .*Left.*9"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +29,8 @@ def ran(name: str, first: int, factor: float, seed: int = 0) -> CoupledRun:
     return run
 
 
-def recommended(runs: list[CoupledRun]) -> Recommendation:
-    return recommend_split(measurements_from_runs(runs), BUDGET, coupling=Schedule.parallel(["A", "B"]))
+def recommended(runs: list[CoupledRun], **bounds: Any) -> Recommendation:
+    return recommend_split(measurements_from_runs(runs), BUDGET, coupling=Schedule.parallel(["A", "B"]), **bounds)
 
 
 def test_a_measured_split_is_thought_to_take_what_it_took() -> None:
@@ -43,6 +44,13 @@ def test_a_measured_split_is_thought_to_take_what_it_took() -> None:
     # Without that, it is chosen, or one beside it.
     usual = recommended([ran("a", 24, 1.0), ran("b", 28, 1.0), ran("c", 32, 1.0), ran("d", 40, 1.0)])
     assert abs(usual.split["A"] - 32) <= 1
+
+
+def test_a_measured_split_beyond_the_bounds_is_not_recommended_however_fast_it_was() -> None:
+    runs = [ran("a", 20, 1.0), ran("b", 24, 1.0), ran("c", 32, 0.5), ran("d", 40, 1.0)]
+    assert recommended(runs).split == {"A": 32, "B": 16}
+    assert recommended(runs, maximum_ranks={"A": 30}).split["A"] <= 30
+    assert recommended(runs, minimum_ranks={"A": 34}).split["A"] >= 34
 
 
 def test_what_all_windows_have_beside_the_work_makes_no_split_that_never_ran_better() -> None:

@@ -16,11 +16,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from precice_lb.calibrate.worth import next_runs
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.limits import Limits, limits_of, proportional_split
+from precice_lb.recommend.limits import nearest, proportional_split
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.recommendation import comparison_table
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
+from precice_lb.split.admissible import Limits, limits_of
 
 NAMES = ("Fluid", "Solid", "Heat")
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}
@@ -152,7 +153,7 @@ def test_the_nearest_split_is_the_nearest_of_all(
             limits_of(*bounds)
         return
     limits = limits_of(*bounds)
-    found = limits.nearest(target)
+    found = nearest(target, budget, limits.constraints)
     assert allowed(found, limits)
     assert distance(found) == pytest.approx(min(map(distance, possible)))
     if allowed(target, limits):

@@ -61,7 +61,8 @@ def test_whole_nodes_are_given_out_as_well_as_is_possible(coupling: str) -> None
 
 
 def test_every_demand_is_met() -> None:
-    found = recommend_split(CASE, nodes=4, cores_per_node=48, multiple={"Fluid": 4}, threads={"Fluid": 2, "Solid": 4})
+    nodes: dict[str, Any] = {"nodes": 4, "cores_per_node": 48, "whole_nodes": True}
+    found = recommend_split(CASE, **nodes, multiple={"Fluid": 4}, threads={"Fluid": 2, "Solid": 4})
     assert found.split["Fluid"] % 4 == 0
     assert 2 * found.split["Fluid"] + 4 * found.split["Solid"] <= 192
     assert found.used["nodes"] == 4

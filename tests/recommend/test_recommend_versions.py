@@ -98,7 +98,7 @@ def test_keys_of_versions_bound_them_alone() -> None:
     assert "GPUs" in found.choices[1].problem
     assert found.choices[1].to_dict()["problem"] == found.choices[1].problem
     assert any("Fluid gpu is not compared" in warning for warning in found.warnings)
-    few = {"nodes": 2, "cores_per_node": 8, "gpus_per_node": 2, "gpus_per_rank": {"Fluid:gpu": 3}}
+    few = {"nodes": 2, "cores_per_node": 8, "gpus_per_node": 2, "whole_nodes": True, "gpus_per_rank": {"Fluid:gpu": 3}}
     assert "it needs 3 GPUs and a node has 2; change" in recommend_split(planted(LAWS), **few).choices[1].problem
     with pytest.raises(InfeasibleError, match="found one of 'Fluid:fpga', not in the coupling"):
         recommend_split(data, cores=20, gpus_per_rank={"Fluid:fpga": 1})

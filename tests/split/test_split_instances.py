@@ -81,6 +81,8 @@ def random_instance(seed: int) -> Instance:
         given |= {"gpus_per_node": int(random.choice([1, 2]))} if unit == "nodes" else {"gpus": int(random.integers(6))}
     if random.random() < 0.5:
         given["threads"] = {name: int(random.choice([1, 2])) for name in names}
+    if unit == "nodes" and (with_gpus or "threads" in given):
+        given["whole_nodes"] = True
     for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6))):
         if random.random() < 0.25:
             given[key] = {str(random.choice(names)): int(random.choice(values))}
@@ -204,8 +206,6 @@ def check(instance: Instance, *, exact: bool) -> str:
         result = optimize_split(instance.times, instance.budget, **arguments)
     except InfeasibleError as error:
         message = str(error)
-    if "gaps" in message:
-        return "refused"
     if message:
         assert all_splits(instance, instance.budget) == [], message
         if found := re.search(r"give (\d+) \w+ or more", message):
@@ -232,4 +232,3 @@ def test_random_instances_equal_brute_force(block: int, monkeypatch: pytest.Monk
         monkeypatch.setattr(solve, "MAXIMUM_BOXES", 0)
     kinds = [check(random_instance(1000 * block + i), exact=block % 10 != 2) for i in range(EACH)]
     assert kinds.count("solved") > 0.4 * EACH
-    assert kinds.count("refused") < 0.3 * EACH

@@ -17,6 +17,7 @@ from precice_lb.layout import Layout, Layouts
 from precice_lb.split import Constraints, optimize_split
 
 COUNTS = np.arange(1, 201)
+NODES: dict[str, Any] = {"unit": "nodes", "cores_per_node": 8, "whole_nodes": True}
 PAIRS = Layouts(None, None, (Layout(1, 2), Layout(1, 4), Layout(2, 4), Layout(3, 4)))
 LAYOUTS = [Layouts(1, None), Layouts(2, None), Layouts(None, 2), Layouts(None, 4), Layouts(2, 3), PAIRS]
 
@@ -37,22 +38,6 @@ def brute_force(
         if fits(list(chosen))
     ]
     return (min(windows), len(windows)) if windows else None
-
-
-def packed(chosen: list[Layout], nodes: int, node: int) -> bool:
-    """Whether nodes hold all ranks, each on one of them: single cores fill what is left, the others are tried."""
-    if sum(way.cores for way in chosen) > nodes * node:
-        return False
-    wide = sorted((way.threads for way in chosen for _ in range(way.ranks) if way.threads > 1), reverse=True)
-    rooms = {(node,) * nodes}
-    for threads in wide:
-        rooms = {
-            tuple(sorted((*room[:at], space - threads, *room[at + 1 :])))
-            for room in rooms
-            for at, space in enumerate(room)
-            if space >= threads
-        }
-    return bool(rooms)
 
 
 times_of = st.lists(st.integers(1, 60), min_size=30, max_size=30).map(lambda each: np.array(each, dtype=np.float64))
@@ -81,14 +66,13 @@ def test_budgets_in_cores(
         assert found.used["cores"] <= budget
 
 
-@given(times_of, times_of, st.sampled_from(LAYOUTS[:5]), st.integers(1, 4), st.sampled_from([4, 6, 8]), st.booleans())
+@given(times_of, times_of, st.sampled_from(LAYOUTS[:5]), st.integers(1, 4), st.sampled_from([4, 6, 8]))
 def test_budgets_in_nodes(
     first: np.ndarray[Any, np.dtype[np.float64]],
     second: np.ndarray[Any, np.dtype[np.float64]],
     one: Layouts,
     nodes: int,
     node: int,
-    whole: bool,
 ) -> None:
     times, layouts = {"A": first[: nodes * node], "B": second[: nodes * node]}, {"A": one}
 
@@ -97,39 +81,33 @@ def test_budgets_in_nodes(
             -(-way.ranks // (node // way.threads)) for way in chosen
         )
 
-    def shared_fit(chosen: list[Layout]) -> bool:
-        return all(way.threads <= node for way in chosen) and packed(chosen, nodes, node)
-
-    best = brute_force(times, layouts, min(nodes * node, 30), whole_fit if whole else shared_fit)
-    constraints = Constraints(unit="nodes", cores_per_node=node, whole_nodes=whole, layouts=layouts)
-    try:
-        found = optimize_split(times, nodes, constraints=constraints)
-    except InfeasibleError:
-        # Shared nodes are refused where ranks may leave gaps on them.
-        assert best is None or not whole
+    best = brute_force(times, layouts, min(nodes * node, 30), whole_fit)
+    constraints = Constraints(unit="nodes", cores_per_node=node, whole_nodes=True, layouts=layouts)
+    if best is None:
+        with pytest.raises(InfeasibleError):
+            optimize_split(times, nodes, constraints=constraints)
         return
-    assert best is not None
-    chosen = [layouts.get(name, Layouts()).of(count) for name, count in found.split.items()]
-    assert (whole_fit if whole else shared_fit)(chosen)
+    found = optimize_split(times, nodes, constraints=constraints)
+    assert whole_fit([layouts.get(name, Layouts()).of(count) for name, count in found.split.items()])
     assert found.used["nodes"] <= nodes
-    if whole or (node != 6 and one in (Layouts(None, 2), Layouts(None, 4))):
-        assert found.window_seconds == best[0]
+    assert found.window_seconds == best[0]
 
 
-def test_who_has_threads_as_the_split_says_has_whole_nodes() -> None:
+def test_who_has_threads_has_whole_nodes() -> None:
     times = {"A": 900.0 / COUNTS, "B": 300.0 / COUNTS}
-    machine = {"unit": "nodes", "cores_per_node": 16}
+    machine: dict[str, Any] = {"unit": "nodes", "cores_per_node": 16}
     # Its rank with all cores of a node, or with eight of them, leaves no room for A's ranks.
     found = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, None)}))
     assert found.split == {"A": 16, "B": 16}
-    # As many threads of each rank share nodes where they fill them.
-    four = optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(None, 4)}))
-    assert four.split == {"A": 24, "B": 8}
-    with pytest.raises(InfeasibleError, match=r"without gaps .* found 5 of B"):
-        optimize_split(times, 2, constraints=Constraints(**machine, layouts={"B": Layouts(1, 5)}))
+    for layouts, cores in ((Layouts(None, 4), 16), (Layouts(1, 5), 5)):
+        machine["layouts"] = {"B": layouts}
+        with pytest.raises(InfeasibleError, match=r"whole nodes for B, .* or \['B'\] for it alone"):
+            optimize_split(times, 2, constraints=Constraints(**machine))
+        found = optimize_split(times, 2, constraints=Constraints(**machine, whole_nodes=["B"]))
+        assert found.split == {"A": 16, "B": cores}
     # A rank's threads lie on one node.
-    alone = optimize_split(times, 4, constraints=Constraints(**machine, layouts={"A": Layouts(1, None)}))
-    assert alone.split == {"A": 16, "B": 48}
+    machine["layouts"] = {"A": Layouts(1, None)}
+    assert optimize_split(times, 4, constraints=Constraints(**machine)).split == {"A": 16, "B": 48}
 
 
 def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
@@ -159,8 +137,8 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
         (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
         (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
         (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'of cores of "B".*a multiple of 4 cores'),
-        (2, {"layouts": {"B": Layouts(1, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
-        (2, {"layouts": {"B": Layouts(None, 9)}, "unit": "nodes", "cores_per_node": 8}, '"B" to fit on one node'),
+        (2, {"layouts": {"B": Layouts(1, 9)}, **NODES}, '"B" to fit on one node'),
+        (2, {"layouts": {"B": Layouts(None, 9)}, **NODES}, '"B" to fit on one node'),
         (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),
         (
             9,

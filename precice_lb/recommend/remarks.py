@@ -1,0 +1,111 @@
+"""What speaks against trusting a recommendation blindly, and what else is to be said of it, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from precice_lb.layout import Layouts, count_text, split_text
+from precice_lb.plural import plural
+from precice_lb.recommend.posterior import node_ranks
+from precice_lb.recommend.result import Recommendation
+from precice_lb.split.decomposition import grid_text
+
+# Windows that are so much of another one are worth saying.
+WORTH_IT = 0.98
+
+
+def crowded(found: Recommendation) -> Iterator[str]:
+    """Say which runs had more ranks than cores for them."""
+    runs = {run.crowding: split_text(run.split, found.layouts) for run in found.measurements.runs if run.crowding}
+    for how, split in runs.items():
+        yield f"{split}: {how}; such times say little of cores of their own."
+
+
+def caveats(found: Recommendation) -> Iterator[str]:
+    """Find reasons for doubt in what was measured."""
+    beyond = []
+    for name, count in found.split.items():
+        ranks = np.unique(found.measurements.samples[name][:, 0]).astype(int)
+        counts = "numbers of cores" if name in found.layouts else "rank counts"
+        if len(ranks) == 1 and len(found.limits.counts[name]) > 1:
+            yield (
+                f"{name} was measured at {count_text(name, int(ranks[0]), found.layouts)} only: how it scales is "
+                f"assumed (nearly ideally), not measured; measure at other {counts}."
+            )
+        elif len(ranks) == 2:
+            yield f"{name} was measured at two {counts} only: measure at a third to see its curve bend."
+        if len(ranks) > 1 and (known := outside(count, ranks)):
+            yield (
+                f"{name}: {count_text(name, count, found.layouts)}, outside of the measured range of {known[0]} to "
+                f"{known[1]}: the prediction is an extrapolation."
+            )
+        if count > ranks[-1] and node_ranks(found.measurements, name, found.limits) is None:
+            beyond.append(name)
+    if beyond:
+        yield (
+            f"{' and '.join(beyond)} would get more ranks than ever measured, perhaps of more nodes, where solvers "
+            "scale anew: say how many cores a node has (--cores-per-node)."
+        )
+
+
+def beyond_failed(found: Recommendation) -> Iterator[str]:
+    """Say where the split gives a participant more (or fewer) ranks than failed, and no run with as many ended well."""
+    worked = {name: rows[:, 0].astype(int) for name, rows in found.measurements.samples.items()}
+    runs: dict[tuple[str, int], set[str]] = {}
+    for failed in found.failed_splits:
+        for name, ranks in failed.ranks.items():
+            if ranks not in worked[name]:
+                runs.setdefault((name, ranks), set()).update(failed.runs)
+    for (name, ranks), names in sorted(runs.items()):
+        chosen = found.split[name]
+        more = chosen > ranks > worked[name].max()
+        if more or chosen < ranks < worked[name].min():
+            times = {1: "its only run", 2: "both runs"}.get(len(names), f"all {plural(len(names), 'run')}")
+            yield (
+                f"{name} failed with {count_text(name, ranks, found.layouts)} in {times}: nothing is known about "
+                f"{'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is used."
+            )
+
+
+def accepted(found: Recommendation) -> Iterator[str]:
+    """Say which ranks of the split preCICE bounds, and how to lift that."""
+    for name, bounds in found.limits.constraints.accepted_ranks.items():
+        ranks = found.layouts.get(name, Layouts()).of(found.split[name]).ranks
+        for side, bound in (("fewest", bounds.least), ("most", bounds.most)):
+            if ranks == bound.ranks and bound.why:
+                count = plural(ranks, "rank")
+                yield f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}."
+
+
+def grids(found: Recommendation) -> Iterator[str]:
+    """Say which counts near to the split's cut grids evenly, too."""
+    for name, count in found.split.items():
+        grid, counts = found.limits.constraints.of("grid", name), found.limits.counts[name]
+        if grid is not None and len(counts) > 1:
+            at = int(np.searchsorted(counts, count))
+            near = ", ".join(str(other) for other in counts[max(at - 2, 0) : at + 3] if other != count)
+            text = count_text(name, count, found.layouts)
+            yield f"{name}: {text} cut its grid of {grid_text(grid)} evenly; so do {near}."
+
+
+def turns(found: Recommendation) -> Iterator[str]:
+    """Say what it takes to work in turns on the same cores, where that is worth it."""
+    window = found.window_seconds
+    other = found.alternatives.get("in-turns")
+    if other is not None and other.window_seconds <= WORTH_IT * window:
+        yield (
+            f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
+            f"({split_text(other.split, found.layouts)}) a window should take {other.window_seconds:.4g} s, "
+            f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each "
+            "node, and an MPI whose ranks leave their core while they wait; "
+            f"--set machine.shared={'/'.join(other.split)} recommends for it, and in a study launch starts it so."
+        )
+
+
+def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:
+    """Fewest and most ranks that were measured, where some are outside of them; None where they are not."""
+    known = [int(count) for count in measured]
+    low, high = min(known), max(known)
+    return None if low <= ranks <= high else (low, high)
