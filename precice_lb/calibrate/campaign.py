@@ -80,6 +80,10 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 failed.append(run)
                 if run.serial:
                     design = _designed(runs)
+                if study.runs.on_failure == "stop":
+                    raise CalibrationError(
+                        f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
+                    )
                 # What no split gets past is not asked for each of them.
                 if refused and not state.finished:
                     break

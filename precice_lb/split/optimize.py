@@ -102,9 +102,10 @@ def optimize_split(
     Raises
     ------
     InfeasibleError
-        If no split satisfies budget and constraints: with those that clash, or the smallest budget that would do.
+        If no split satisfies budget and constraints: with those that clash, or the smallest budget that would do; if
+        fewer times are known than the bounds ask for.
     ModelError
-        If times are missing, not finite or not positive.
+        If times are not finite or not positive.
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
