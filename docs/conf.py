@@ -37,7 +37,10 @@ html_theme_options = {"navigation_with_keys": True}
 default_role = "py:obj"
 nitpicky = True
 # Types of other packages: their inventories would have to be fetched at each build.
-nitpick_ignore_regex = [(r"py:class", r"(?!precice_lb\.).*|.*\.Annotated"), (r"py:.*", r"(numpy|sklearn|pydantic|typing)\..*")]
+nitpick_ignore_regex = [
+    (r"py:class", r"(?!precice_lb\.).*|.*\.Annotated"),
+    (r"py:.*", r"(numpy|sklearn|pydantic|typing)\..*"),
+]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "fully-qualified"
 python_use_unqualified_type_names = True
