@@ -344,7 +344,7 @@ done
 # Of long logs, as `precice_lb.calibrate.processes` does it.
 _HOLLOW = f"""
       log=${{logs[$pid]}}
-      [ $(($(stat -Lc %b "$log" || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+      [ $(($(stat -Lc %b "$log" 2>/dev/null || echo 0) * 512)) -le {4 * LOG_PART} ] ||
         fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
       """
 _SHORTEN = f"""
