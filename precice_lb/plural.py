@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["counts_text", "numbered", "plural", "span"]
+__all__ = ["counts_text", "first_of", "numbered", "plural", "span"]
 
 _MOST_NAMED = 8
 
@@ -58,6 +58,23 @@ def counts_text(counts: Mapping[str, int]) -> str:
     str
     """
     return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def first_of(names: Sequence[str], most: int = 4) -> str:
+    """Name the first of some things, and count the others: a, b and 3 more.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All of them.
+    most : int
+        How many are named.
+
+    Returns
+    -------
+    str
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def numbered(numbers: Sequence[int], noun: str = "rank") -> str:

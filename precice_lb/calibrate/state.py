@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 from precice_lb.case.case import Case
 from precice_lb.case.earlier import at_present
 from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.plural import first_of
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
 from precice_lb.store.files import lock
 
@@ -243,11 +244,6 @@ class CampaignState:
 
 
 _STATE = TypeAdapter(CampaignState)
-
-
-def first_of(names: Sequence[str], most: int = 4) -> str:
-    """Name the first ones, and count the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def spent(records: Sequence[RunRecord]) -> tuple[float, float]:

@@ -17,13 +17,14 @@ from precice_lb.calibrate.campaign import Event, Report, logged, print_event
 from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.processes import Outcome, log_tail
 from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, judged, read_exits
-from precice_lb.calibrate.state import RunRecord, first_of
+from precice_lb.calibrate.state import RunRecord
 from precice_lb.calibrate.study import Study
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
-from precice_lb.chain.segments import Chain, Decide, note_of, open_chain
+from precice_lb.chain.segments import note_of
+from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.plural import plural
+from precice_lb.plural import first_of, plural
 from precice_lb.precice_xml import Configuration, read_configuration
 
 

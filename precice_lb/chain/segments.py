@@ -1,47 +1,33 @@
-"""The segments of a chain of jobs: how long they are, what they take over and leave, how they ran, and what comes next.
-
-The steps of a chain are to decide on a segment, make and run it, and conclude it; each by any process, in turn.
-"""
+"""The segments of a chain of jobs: how long they are, what they take over and leave, and how they ran."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.campaign import opened
-from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import schedule_of
 from precice_lb.calibrate.launchers import Launcher
 from precice_lb.calibrate.plan import RunPlan
 from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
 from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.result import failed_splits, measured_runs, measurements_of
+from precice_lb.calibrate.result import measurements_of
 from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
-from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote
+from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.calibrate.study import Study
-from precice_lb.chain.decide import Question, decide
-from precice_lb.chain.document import ChainDocument, Decision, Segment, SegmentEntry
+from precice_lb.chain.document import Segment, SegmentEntry
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.runs import unfinished
-from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
-from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError, TooFewRunsError
+from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.layout import split_text
 from precice_lb.plural import plural
 from precice_lb.precice_xml import read_configuration
-from precice_lb.recommend.limits import in_proportion
 
 
 class ChainWindows:
@@ -320,193 +306,3 @@ def earlier_samples(runs: Sequence[CoupledRun], iterations: Mapping[str, float])
         return {}
     frames = measurements_of(runs, iterations).frames
     return {name: np.column_stack([each.cores, each.seconds, each.standard_error]) for name, each in frames.items()}
-
-
-Decide = Callable[[Sequence[Segment], Question], Decision]
-_NOT_OF_CHAINS = ("runs.windows", "meshes")
-_REPAIRABLE = ("prepare", "templates")
-
-
-class Chain:
-    """A study's chain in its directory: makes, concludes and decides on segments; all it knows is in its files.
-
-    A segment is `entered <enter>`, its directory made and its solvers started by ``runs``, which also conclude it;
-    `decide` then says what comes next. Each of these steps may be done by another process.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        state: CampaignState,
-        launcher: Launcher,
-        windows: ChainWindows,
-        decider: Decide,
-        changed: Sequence[str],
-    ) -> None:
-        self.study = study
-        self.directory = launcher.directory
-        self.state = state
-        self.windows = windows
-        self.runs = SegmentRuns(study, launcher, state, self.directory, windows)
-        #: Files of the case that are not what they were when the chain was last at work.
-        self.changed = changed
-        #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.
-        self.since = len(state.runs) if self.running is None else state.runs.index(self.running)
-        self._decider = decider
-        self._read: dict[str, CoupledRun] = {}
-
-    @property
-    def running(self) -> RunRecord | None:
-        """The segment that was made or started, and not concluded yet."""
-        return next((run for run in self.state.runs if run.outcome == "running"), None)
-
-    @property
-    def windows_done(self) -> int:
-        """Time windows of finished segments."""
-        return sum(note_of(record).windows for record in self.state.finished)
-
-    @property
-    def total_segments(self) -> int:
-        """How many segments there will be, as far as their length is known."""
-        left = self.windows.total - self.windows_done
-        return len(self.state.finished) + -(-left // max(self.windows.of_next(self.segments()), 1))
-
-    def segments(self) -> list[Segment]:
-        """Return what the finished segments measured."""
-        iterations = pooled_iterations(self._all_runs())
-        return [segment_of(record, self.read(record), iterations) for record in self.state.finished]
-
-    def read(self, record: RunRecord) -> CoupledRun:
-        """Return what a finished run recorded."""
-        if record.name not in self._read:
-            (self._read[record.name],) = load_runs([self.directory / record.directory / "stores"], complete=enrich)
-        return self._read[record.name]
-
-    def decide(self) -> Decision | None:
-        """Return the next segment's split, None at the end of the chain.
-
-        Raises
-        ------
-        TooFewRunsError
-            When a segment failed as often as the study allows and there is no split to go back to.
-        """
-        if self.windows_done >= self.windows.total:
-            return None
-        latest = reversed(self.state.runs[self.since :])
-        tries = list(itertools.takewhile(lambda run: run.outcome != "finished", latest))
-        if [run.outcome for run in tries[:2]] == ["lost", "lost"]:
-            number, fault = note_of(tries[0]).number, self._fault(tries[0])
-            raise TooFewRunsError(f"segment {number} was lost twice, the state before it is intact: {fault}")
-        failures = [run for run in tries if run.outcome in FAILURES]
-        if failures:
-            return self._after_failure(failures)
-        segments = self.segments()
-        return self._decider(segments, self._question(segments)) if segments else self._start()
-
-    def _start(self) -> Decision:
-        study, start = self.study, self.windows.chain.start
-        if start is not None:
-            return Decision(study.split_of(start), "start", "start as chain.start says")
-        _, split = in_proportion(study.limits, dict.fromkeys(study.names, 1.0))
-        return Decision(split, "start", "start at the even split, since nothing is measured yet")
-
-    def _after_failure(self, failures: Sequence[RunRecord]) -> Decision:
-        """Try again, go back to the last split that worked, or stop; the latest failure comes first."""
-        last = failures[0]
-        note, fault = note_of(last), self._fault(last)
-        count = len(list(itertools.takewhile(lambda run: run.split == last.split, failures)))
-        retries = self.study.runs.retries
-        if count <= retries:
-            return Decision(dict(last.split), note.kind, f"retry {count} of {retries}: {last.error}")
-        worked = self.state.finished
-        if not worked or last.split in [run.split for run in worked]:
-            raise TooFewRunsError(f"segment {note.number} failed, the state before it is intact: {fault}")
-        back = dict(worked[-1].split)
-        text = f"undo: back to {split_text(back, self.study.layouts)}, the last split that worked, from {fault}"
-        return Decision(back, "undo", text)
-
-    def _fault(self, run: RunRecord) -> str:
-        why = f": {' | '.join(run.why)}" if run.why else ""
-        return f"{split_text(run.split, self.study.layouts)} in {self.directory / run.directory}: {run.error}{why}"
-
-    def _question(self, segments: Sequence[Segment]) -> Question:
-        study = self.study
-        iterations = pooled_iterations(self._all_runs())
-        return Question(
-            schedule=schedule_of(study, iterations),
-            budget=study.budget,
-            lowest={name: low for name, (low, _) in study.bounds.items()},
-            highest={name: high for name, (_, high) in study.bounds.items()},
-            windows_left=self.windows.total - self.windows_done,
-            segment_windows=self.windows.of_next(segments),
-            allow=study.allow,
-            earlier=earlier_samples(self._existing, iterations),
-            failed=[found.ranks for found in failed_splits(self.state.runs)],
-            layouts=self.study.layouts,
-        )
-
-    def text(self, split: Mapping[str, int]) -> str:
-        """Write a split: so many ranks, or cores as ranks and threads."""
-        return split_text(split, self.study.layouts) + ("" if self.study.layouts else " ranks")
-
-    @cached_property
-    def _existing(self) -> list[CoupledRun]:
-        found, _ = measured_runs(self.study.existing_runs)
-        # Those on smaller meshes say nothing of this case.
-        return [run for run in found if all(map(self._is_of_case, run.participants.values()))]
-
-    def _is_of_case(self, part: ParticipantRun) -> bool:
-        stated = part.metadata.get("parameters") or {}
-        return all(stated.get(name, value) == value for name, value in self.study.case.parameter.items())
-
-    def _all_runs(self) -> list[CoupledRun]:
-        return [*self._existing, *(self.read(record) for record in self.state.finished)]
-
-    def enter(self, decision: Decision) -> RunRecord:
-        """Enter the next segment into the state, before anything of it exists."""
-        note = SegmentNote(
-            number=len(self.state.finished) + 1,
-            start_window=self.windows_done,
-            windows=self.windows.of_next(self.segments(), decision.split),
-            kind=decision.kind,
-        )
-        return self.runs.new(Proposal(decision.split, decision.decision), note)
-
-    def write(self, decision: Decision | None = None, problem: str | None = None) -> None:
-        """Write ``chain.json``, with what comes next, or why the chain stopped."""
-        finished, done = self.state.finished, self.windows_done
-        document = ChainDocument(
-            study=str(self.study.path),
-            # The study may have been shortened.
-            total_windows=max(self.windows.total, done),
-            windows_done=done,
-            segments=[
-                entry_of(record, segment, self.read(record))
-                for record, segment in zip(finished, self.segments(), strict=True)
-            ],
-            next=decision,
-            problem=problem,
-            unit="cores" if self.study.layouts else "ranks",
-        )
-        document.save(self.directory)
-
-
-def chain_identity(study: Study) -> dict[str, Any]:
-    """Return what must stay as it is while a chain goes on.
-
-    Lengths may change, and what is repaired after a failure: how a segment is prepared, collected and carried on.
-    """
-    identity = study.identity()
-    for participant in identity["participants"].values():
-        for key in _REPAIRABLE:
-            del participant[key]
-    return {key: value for key, value in identity.items() if key not in _NOT_OF_CHAINS} | {"chain": True}
-
-
-@contextlib.contextmanager
-def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Iterator[Chain]:
-    """Hold a chain's directory, made where it is not there, and read the chain's state."""
-    windows = ChainWindows(study)
-    with opened(study, directory, chain_identity(study), "chain") as (state, launcher, changed):
-        state.asked = study.asked()
-        yield Chain(study, state, launcher, windows, decider, changed)

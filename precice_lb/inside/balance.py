@@ -19,6 +19,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
+from precice_lb.plural import first_of
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""
@@ -155,7 +156,7 @@ def _unknown(features: tuple[str, ...], design: Floats) -> str:
     """Name features that these runs say nothing of, whatever their seconds."""
     nowhere = [name for name, column in zip(features, design.T, strict=True) if not column.any()]
     if nowhere:
-        return f"no rank of these runs holds {_names(nowhere)}: leave it out, or add a run that has it"
+        return f"no rank of these runs holds {first_of(nowhere, _MOST)}: leave it out, or add a run that has it"
     if len(design) <= len(features):
         return (
             f"{len(design)} busy seconds of ranks are too few for the costs of {len(features)} features: add runs, on "
@@ -166,8 +167,8 @@ def _unknown(features: tuple[str, ...], design: Floats) -> str:
     alike = [name for name, parts in zip(features, lost.T, strict=True) if np.abs(parts).max(initial=0) > 1e-3]
     if alike:
         return (
-            f"{_names(alike)} cannot be told apart, for on all ranks each follows from the others: leave one out, or "
-            "add a run with a partition in which they are in other proportions"
+            f"{first_of(alike, _MOST)} cannot be told apart, for on all ranks each follows from the others: leave one "
+            "out, or add a run with a partition in which they are in other proportions"
         )
     return ""
 
@@ -225,13 +226,9 @@ def _unsure(
     if not unsure:
         return ""
     return (
-        f"the share of all seconds is not known for {_names(unsure)}: add runs with partitions in which features are "
-        "in other proportions, or leave out one of those that go together"
+        f"the share of all seconds is not known for {first_of(unsure, _MOST)}: add runs with partitions in which "
+        "features are in other proportions, or leave out one of those that go together"
     )
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
 
 
 _SAME_CELLS = 0.01

@@ -19,7 +19,7 @@ from precice_lb.calibrate.plan import RunPlan, Task
 from precice_lb.calibrate.processes import run_processes
 from precice_lb.calibrate.runs import CampaignRuns
 from precice_lb.calibrate.schedulers import job_lines
-from precice_lb.chain.segments import open_chain
+from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 
 # Leaves a process without any environment, whose number is in a file.

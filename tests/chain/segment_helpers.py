@@ -19,7 +19,7 @@ from clock_helpers import study_environment
 from precice_lb.calibrate import Launcher, RunPlan, Scheduler, Task
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
-from precice_lb.chain.segments import Decide
+from precice_lb.chain.steps import Decide
 
 # Twelve points of a field, and how many windows they have lived for: read by all ranks, written by one.
 SOLVER = """\

@@ -15,7 +15,7 @@ from precice_lb.calibrate import Event, read_study, run_campaign
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
-from precice_lb.chain.segments import open_chain
+from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
