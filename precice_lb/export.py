@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.dataset.windows import starts_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.precice_xml import parse_configuration
@@ -213,8 +214,7 @@ def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
 def _iterations(store: RankFile) -> Columns:
     """Seconds of each coupling iteration of a rank, all its calls of ``advance`` together."""
     rows = store.advances
-    changes = (np.diff(rows["window"], prepend=0) != 0) | (np.diff(rows["iteration"], prepend=0) != 0)
-    starts = np.flatnonzero(changes)
+    starts = starts_of(rows, "window", "iteration")
     seconds = {}
     for name in ("solve", "advance", "mapping", "wait"):
         nanoseconds = rows[f"{name}_ns"]

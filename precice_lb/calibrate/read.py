@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from precice_lb.calibrate.prepare import PLACEHOLDERS, task_of
 from precice_lb.calibrate.study import Study
 from precice_lb.calibrate.versions import chosen, combinations_of
 from precice_lb.case.earlier import at_present, tables_in
-from precice_lb.case.read import overlaid, tables_from
+from precice_lb.case.read import overlaid, read_toml, tables_from
 from precice_lb.case.sections import ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
@@ -24,11 +23,6 @@ from precice_lb.plugins import choices
 from precice_lb.plural import plural
 from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.retired import STUDY_KEYS, drop_retired
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 
 def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
@@ -51,15 +45,7 @@ def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:
         One line: the file, the key, what was expected and what was found.
     """
     path = Path(path).expanduser()
-    try:
-        with path.open("rb") as file:
-            raw = tomllib.load(file)
-    except FileNotFoundError:
-        raise StudyError(f"{path}: no such study file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: the study cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path}: not a TOML file: {error}") from error
+    raw = read_toml(path)
     if "path" in raw:
         raise StudyError(f"{path}: path: unknown key{choices('path', keys_at((), Study))}")
     drop_retired(raw, STUDY_KEYS, path)

@@ -1,10 +1,11 @@
-"""Keys of a study that are given by themselves, as KEY=VALUE, and laid over its tables."""
+"""Tables as people write them: a TOML file, keys given by themselves as KEY=VALUE, and these laid over its tables."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from precice_lb.case.sections import listed
@@ -17,6 +18,20 @@ else:
 
 # A name with dots stands in quotes.
 _PART = re.compile(r'"([^"]+)"|([^."]+)')
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read the tables of a study file."""
+    try:
+        with path.open("rb") as file:
+            tables: dict[str, Any] = tomllib.load(file)
+    except FileNotFoundError:
+        raise StudyError(f"{path}: no such study file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path}: the study cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path}: not a TOML file: {error}") from error
+    return tables
 
 
 def tables_from(texts: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from precice_lb.store.records import Complete, RankFile
 
 # What is kept of the ranks of a participant for another look at them.
 _KEPT_BYTES = 1 << 23
-_OF_RANKS = ("solve", "advance", "mapping", "wait", "overhead")
 
 
 @dataclass(eq=False)

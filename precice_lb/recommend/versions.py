@@ -16,6 +16,7 @@ from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.remarks import outside
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
+from precice_lb.split.tradeoff import weight_of_time
 
 # Beyond what was measured a combination wins if it is faster with this probability.
 SURE = 0.9
@@ -98,9 +99,9 @@ def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ra
 def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
     """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
     found = choice.found
-    weight = {"time": 1.0, "cost": 0.0}.get(prefer, prefer) if isinstance(prefer, str) else prefer
+    weight = weight_of_time("time" if prefer is None else prefer)
     cores = found.used.get("cores", sum(found.split.values()))
-    return math.log(found.window_seconds) + (1.0 - (1.0 if weight is None else float(weight))) * math.log(cores)
+    return math.log(found.window_seconds) + (1.0 - weight) * math.log(cores)
 
 
 def _extrapolates(choice: VersionChoice) -> bool:

@@ -114,11 +114,17 @@ class TradeoffCurve:
         ModelError
             For any other preference.
         """
-        weight = {"time": 1.0, "cost": 0.0}.get(prefer, -1.0) if isinstance(prefer, str) else float(prefer)
-        if not 0 <= weight <= 1:
-            raise ModelError(f'expected a preference of "time", "cost" or a number from 0 to 1, found {prefer!r}')
+        weight = weight_of_time(prefer)
         price = [weight * math.log(p.window_seconds) + (1 - weight) * math.log(p.core_hours) for p in self.points]
         return self.points[min(range(len(price)), key=lambda i: (round(price[i], 12), self.points[i].cores))]
+
+
+def weight_of_time(prefer: Literal["time", "cost"] | float) -> float:
+    """Weight of time against core-hours, from 0 to 1; any other preference is refused."""
+    weight = {"time": 1.0, "cost": 0.0}.get(prefer, -1.0) if isinstance(prefer, str) else float(prefer)
+    if not 0 <= weight <= 1:
+        raise ModelError(f'expected a preference of "time", "cost" or a number from 0 to 1, found {prefer!r}')
+    return weight
 
 
 def tradeoff_curve(
