@@ -7,7 +7,7 @@ is on the path, files that only one of the two reads are listed with its reason,
 
     precice-config-doc xml | python benchmarks/configurations.py --schema
 
-prints what ``precice_lb/precice_xml/schema.txt`` is to hold for that preCICE.
+prints what ``precice_lb/case/schema.txt`` is to hold for that preCICE.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.precice_xml import read_configuration
 
 _CHECKERS = {"precice-config-validate": [], "precice-tools": ["check"]}
 _OCCURRENCE = {"1": "1", "0..1": "?", "0..*": "*", "1..*": "+"}

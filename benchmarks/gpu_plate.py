@@ -19,9 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from precice_lb.case import patch_configuration
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
-from precice_lb.precice_xml import patch_configuration
 
 TUTORIAL = Path(__file__).parents[1] / "tutorials" / "gpu-plate"
 WARMUP = 2

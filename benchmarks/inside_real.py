@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from precice_lb.case import patch_configuration
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.ingest.profiling import enrich
 from precice_lb.inside.loads import loads_of_runs
-from precice_lb.precice_xml import patch_configuration
 
 ROOT = Path(__file__).parents[1]
 FENICSX = os.environ.get("FENICSX_PYTHON", sys.executable)

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.calibrate import CampaignResult, Study, load_campaign, read_study, run_campaign
-from precice_lb.calibrate.state import spent
+from precice_lb.campaign import CampaignResult, Study, load_campaign, read_study, run_campaign
+from precice_lb.campaign.state import spent
 from precice_lb.cli.flow import run_and_recommend
 
 RUNS = 6

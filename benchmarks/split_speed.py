@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from precice_xml_helpers import configuration, scheme
 
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.case import parse_configuration
 
 #: More splits than this are not enumerated.
 ENUMERATED = 20_000_000

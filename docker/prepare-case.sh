@@ -20,7 +20,7 @@ cp -R "$case_directory" "$target/case"
 python3 - "$target/case/precice-config.xml" "$target/exchange" "$interface" <<'PYTHON'
 import sys
 
-from precice_lb.precice_xml import patch_configuration
+from precice_lb.case import patch_configuration
 
 path, exchange, interface = sys.argv[1:]
 patch_configuration(path, path, exchange_directory=exchange, network=interface)

@@ -199,7 +199,7 @@ def study_keys() -> str:
     str
         A section of Markdown for each table; ``configs/README.md`` has it between two marks.
     """
-    from precice_lb.calibrate.study import Study
+    from precice_lb.campaign.study import Study
     from precice_lb.case import sections
     from precice_lb.case.machine import Demands, MachineSection
 
@@ -250,7 +250,7 @@ def write_keys() -> None:
 
 def launcher_keys() -> list[tuple[str, str, str, str, str]]:
     """Every key of ``[launcher]``, from the constructors of our launchers: key, type, default, launchers, meaning."""
-    from precice_lb.calibrate.launchers import keys_of
+    from precice_lb.campaign.launchers import keys_of
     from precice_lb.plugins import LAUNCHERS
 
     found: dict[tuple[str, str, str, str], list[str]] = {}

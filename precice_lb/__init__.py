@@ -14,7 +14,7 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import CalibrationDesign as CalibrationDesign
+    from precice_lb.campaign import CalibrationDesign as CalibrationDesign
     from precice_lb.export import export_csv as export_csv
     from precice_lb.export import export_trace as export_trace
     from precice_lb.export import to_dataframe as to_dataframe
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _OWN = {
-    "CalibrationDesign": "precice_lb.calibrate",
+    "CalibrationDesign": "precice_lb.campaign",
     "export_csv": "precice_lb.export",
     "export_trace": "precice_lb.export",
     "recommend_split": "precice_lb.recommend",

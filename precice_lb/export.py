@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset.windows import starts_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.store.columns import ADVANCE_SPENDS
 from precice_lb.store.merged import merged_image
 from precice_lb.store.rank_file import writing_problem

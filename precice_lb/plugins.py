@@ -101,13 +101,13 @@ class Registry(Mapping[str, Any]):
 LAUNCHERS = Registry(
     "precice_lb.launchers",
     {
-        "mpiexec": "precice_lb.calibrate.launchers.local:MpiexecLauncher",
-        "srun": "precice_lb.calibrate.launchers.slurm:SrunLauncher",
-        "slurm": "precice_lb.calibrate.launchers.slurm:SlurmLauncher",
-        "template": "precice_lb.calibrate.launchers.template:TemplateLauncher",
+        "mpiexec": "precice_lb.campaign.launchers.local:MpiexecLauncher",
+        "srun": "precice_lb.campaign.launchers.slurm:SrunLauncher",
+        "slurm": "precice_lb.campaign.launchers.slurm:SlurmLauncher",
+        "template": "precice_lb.campaign.launchers.template:TemplateLauncher",
     },
 )
-"""Subclasses of `precice_lb.calibrate.Launcher`, by what ``launcher.name`` of a study says."""
+"""Subclasses of `precice_lb.campaign.Launcher`, by what ``launcher.name`` of a study says."""
 
 READERS = Registry(
     "precice_lb.readers",

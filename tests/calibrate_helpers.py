@@ -7,10 +7,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate import Event
-from precice_lb.calibrate.launchers import launcher_from
-from precice_lb.calibrate.processes import TOKEN_VARIABLE
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.campaign import Event
+from precice_lb.campaign.launchers import launcher_from
+from precice_lb.campaign.processes import TOKEN_VARIABLE
+from precice_lb.campaign.state import CampaignState, RunRecord
 from precice_lb.dataset import load_runs
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")

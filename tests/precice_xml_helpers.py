@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.case import parse_configuration
 from precice_lb.schedule import Schedule
 
 HEAD = '<?xml version="1.0" encoding="UTF-8" ?>\n<precice-configuration>\n'

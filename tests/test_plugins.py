@@ -18,7 +18,7 @@ MODULES = {
     "site_launcher": '''
         """Starts each rank as a process of its own."""
 
-        from precice_lb.calibrate import Launcher
+        from precice_lb.campaign import Launcher
 
 
         class OwnLauncher(Launcher):
@@ -34,7 +34,7 @@ MODULES = {
 
         import subprocess
 
-        from precice_lb.calibrate import Launcher, Scheduler
+        from precice_lb.campaign import Launcher, Scheduler
 
 
         class Batch(Scheduler):
@@ -171,7 +171,7 @@ def study_with(directory: Path, launcher: str) -> Path:
 
 
 RUN = (
-    "import sys; from pathlib import Path; from precice_lb.calibrate import read_study, run_campaign; "
+    "import sys; from pathlib import Path; from precice_lb.campaign import read_study, run_campaign; "
     "found = run_campaign(read_study(sys.argv[1]), Path(sys.argv[2])); "
     "print([(run.outcome, run.job is not None) for run in found.runs])"
 )
@@ -195,7 +195,7 @@ def test_what_is_wrong_with_an_added_launcher_is_one_line(site: dict[str, str], 
         'name = "own"\ngreting = "x"': "does not know this key, only greeting; did you mean 'greeting'?",
         'name = "onw"': "expected one of batch, broken, mpiexec, number, own, slurm, srun, template",
         'name = "broken"': "precice_lb.launchers: 'broken' cannot be loaded from site_broken:Launcher",
-        'name = "number"': "launcher 'number': expected a subclass of precice_lb.calibrate.Launcher",
+        'name = "number"': "launcher 'number': expected a subclass of precice_lb.campaign.Launcher",
     }
     studies = [study_with(tmp_path / str(number), launcher) for number, launcher in enumerate(cases)]
     code = "import sys; from precice_lb.cli import main; print([main(['calibrate', path]) for path in sys.argv[1:]])"

@@ -16,7 +16,7 @@ from simulated_parts.curves import load_curves as load_simulated
 from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, draw_case
-from precice_lb.calibrate import CalibrationDesign
+from precice_lb.campaign import CalibrationDesign
 from precice_lb.split import Machine
 
 __all__ = ["SETS", "course_text", "courses"]

@@ -10,8 +10,8 @@ from regret_parts.families import FAMILIES
 from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, Case, draw_case
-from precice_lb.calibrate import CalibrationDesign
-from precice_lb.calibrate.design import spread_splits
+from precice_lb.campaign import CalibrationDesign
+from precice_lb.campaign.design import spread_splits
 from precice_lb.split import Constraints
 from precice_lb.split.admissible import limits_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from precice_lb.precice_xml import parse_configuration
-from precice_lb.precice_xml.edits import Edit, apply, set_attribute, written
-from precice_lb.precice_xml.elements import Element
+from precice_lb.case import parse_configuration
+from precice_lb.case.edits import Edit, apply, set_attribute, written
+from precice_lb.case.elements import Element
 
 __all__ = ["AS_IT_IS", "with_limits", "with_scheme"]
 

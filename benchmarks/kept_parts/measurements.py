@@ -115,8 +115,8 @@ def measure_partners(meshes: list[Any]) -> Figures:
     """Report the partners of two participants that receive each other's mesh."""
     from recorder_overhead import CONFIGURATION
 
+    from precice_lb.case import parse_configuration
     from precice_lb.partners import partners_report
-    from precice_lb.precice_xml import parse_configuration
 
     text = CONFIGURATION.format(profiling="off", windows=1).replace('dimensions="2"', 'dimensions="3"')
     configuration = parse_configuration(text)

@@ -1,1 +1,16 @@
-"""What is coupled and where it may run: machine and tables of a study, the same in files, options and Python."""
+"""What is coupled and where it may run: preCICE's configuration, machine, and tables of a study."""
+
+from __future__ import annotations
+
+from precice_lb.case.config import Configuration, parse_configuration, read_configuration
+from precice_lb.case.edits import patch_configuration
+from precice_lb.case.ranks import AcceptedRanks, accepted_ranks
+
+__all__ = [
+    "AcceptedRanks",
+    "Configuration",
+    "accepted_ranks",
+    "parse_configuration",
+    "patch_configuration",
+    "read_configuration",
+]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SkipValidation, model_validator
 
+from precice_lb.case import AcceptedRanks
 from precice_lb.case.tables import Amount, Count, Options, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import checked_name, for_versions, key_of
-from precice_lb.precice_xml import AcceptedRanks
 
 if TYPE_CHECKING:
     # What a type checker knows.

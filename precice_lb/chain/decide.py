@@ -1,7 +1,7 @@
 """Which split the next segment of a chain gets: the same, one that pays, one that teaches, or one from before.
 
 What is known of each participant is brought to the load of the latest windows; curves drawn from it are possible truths
-(`precice_lb.calibrate.worth`), and a split is worth what it saves over the windows that are left, in each of them. A
+(`precice_lb.campaign.worth`), and a split is worth what it saves over the windows that are left, in each of them. A
 segment at another split costs its border and what its windows take longer, and earns what is decided better after it.
 
 How the load of a participant changed along a chain decides what its measurements are worth at the load of now. In
@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.worth import PosteriorSplits
+from precice_lb.campaign.worth import PosteriorSplits
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from precice_lb.calibrate.state import Document, read_json, write_json
+from precice_lb.campaign.state import Document, read_json, write_json
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plain import plain
 

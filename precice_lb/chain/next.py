@@ -13,19 +13,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from precice_lb.calibrate.campaign import Event, Report, logged, print_event
-from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.processes import Outcome, log_tail
-from precice_lb.calibrate.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, judged, read_exits
-from precice_lb.calibrate.state import RunRecord
-from precice_lb.calibrate.study import Study
+from precice_lb.campaign.campaign import Event, Report, logged, print_event
+from precice_lb.campaign.plan import RunPlan
+from precice_lb.campaign.processes import Outcome, log_tail
+from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, judged, read_exits
+from precice_lb.campaign.state import RunRecord
+from precice_lb.campaign.study import Study
+from precice_lb.case import Configuration, read_configuration
 from precice_lb.chain.decide import decide
 from precice_lb.chain.document import CHAIN_FILE, Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
 from precice_lb.plural import first_of, plural
-from precice_lb.precice_xml import Configuration, read_configuration
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -52,11 +52,11 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     StudyError
         The study has no chain, or does not say how long it is.
     CalibrationError
-        As of `precice_lb.calibrate.run_campaign`.
+        As of `precice_lb.campaign.run_campaign`.
     TooFewRunsError
         A segment failed, as often as the study allows, and not for its new split; called again, the chain goes on.
     KeyboardInterrupt
-        As of `precice_lb.calibrate.run_campaign`.
+        As of `precice_lb.campaign.run_campaign`.
     """
     with open_chain(study, directory, decider) as chain:
         tell = _opened(chain, report)

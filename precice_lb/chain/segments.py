@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
-from precice_lb.calibrate.processes import Outcome
-from precice_lb.calibrate.result import measurements_of
-from precice_lb.calibrate.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
-from precice_lb.calibrate.state import CampaignState, RunRecord, SegmentNote
-from precice_lb.calibrate.study import Study
+from precice_lb.campaign.launchers import Launcher
+from precice_lb.campaign.plan import RunPlan
+from precice_lb.campaign.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
+from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.result import measurements_of
+from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
+from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.study import Study
+from precice_lb.case import read_configuration
 from precice_lb.chain.document import Segment, SegmentEntry
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.runs import unfinished
@@ -27,7 +28,6 @@ from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
 from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.plural import plural
-from precice_lb.precice_xml import read_configuration
 
 
 class ChainWindows:

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from precice_lb.calibrate.campaign import opened
-from precice_lb.calibrate.design import Proposal
-from precice_lb.calibrate.design_study import schedule_of
-from precice_lb.calibrate.launchers import Launcher
-from precice_lb.calibrate.result import failed_splits, measured_runs
-from precice_lb.calibrate.state import FAILURES, CampaignState, RunRecord, SegmentNote
-from precice_lb.calibrate.study import Study
+from precice_lb.campaign.campaign import opened
+from precice_lb.campaign.design import Proposal
+from precice_lb.campaign.design_study import schedule_of
+from precice_lb.campaign.launchers import Launcher
+from precice_lb.campaign.result import failed_splits, measured_runs
+from precice_lb.campaign.state import FAILURES, CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.study import Study
 from precice_lb.chain.decide import Question, decide
 from precice_lb.chain.document import ChainDocument, Decision, Segment
 from precice_lb.chain.segments import ChainWindows, SegmentRuns, earlier_samples, entry_of, note_of, segment_of

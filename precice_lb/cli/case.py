@@ -19,7 +19,7 @@ from precice_lb.names import key_of, say
 from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import CampaignResult
+    from precice_lb.campaign import CampaignResult
     from precice_lb.case.case import Case
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
@@ -94,7 +94,7 @@ class Measured:
 
 def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = False) -> Measured:
     """Read a campaign where its directory is the only source, else stores and tables; ``runs`` too if asked for."""
-    from precice_lb.calibrate import load_campaign
+    from precice_lb.campaign import load_campaign
     from precice_lb.dataset import load_runs, measurements_from_runs
     from precice_lb.ingest.profiling import enrich
     from precice_lb.recommend import load_sources
@@ -114,7 +114,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
 
 def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     """Read what the runs of a campaign measured."""
-    from precice_lb.calibrate.result import measurements_of
+    from precice_lb.campaign.result import measurements_of
 
     runs = result.coupled_runs(warmup)
     return Measured(measurements_of(runs), runs, result.failed_splits, result.asked)
@@ -124,7 +124,7 @@ def recommend_case(
     measured: Measured, case: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
 ) -> tuple[Recommendation, Schedule]:
     """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
-    from precice_lb.calibrate import read_study
+    from precice_lb.campaign import read_study
     from precice_lb.case.case import case_from
     from precice_lb.case.earlier import at_present, tables_in
     from precice_lb.case.read import overlaid, tables_from

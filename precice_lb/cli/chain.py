@@ -32,7 +32,7 @@ def chain(study: Path, *, output: Output = None) -> None:
     output
         Where the chain lives; by default the study's name with -chain, beside it. It ends with chain.json.
     """
-    from precice_lb.calibrate import read_study
+    from precice_lb.campaign import read_study
     from precice_lb.chain.next import run_chain
     from precice_lb.report.render import CampaignProgress, console
 
@@ -69,7 +69,7 @@ def chain_next(
     lost
         The job of the segment that has begun is gone: make it again. Slurm tells this by itself.
     """
-    from precice_lb.calibrate import read_study
+    from precice_lb.campaign import read_study
     from precice_lb.chain.next import next_segment
     from precice_lb.report.render import CampaignProgress, console
 

@@ -50,7 +50,7 @@ def init(directory: Path = Path()) -> None:
     directory
         The case: where precice-config.xml lies; by default the current directory.
     """
-    from precice_lb.calibrate.init import write_study
+    from precice_lb.campaign.init import write_study
 
     path, marks = write_study(directory)
     name_files([path])
@@ -87,11 +87,11 @@ def calibrate(
     dry_run
         Print what would run: copies, commands, job scripts, splits, core-hours at most; start and write nothing.
     """
-    from precice_lb.calibrate import read_study
+    from precice_lb.campaign import read_study
 
     read = read_study(study, settings or ())
     if dry_run:
-        from precice_lb.calibrate.campaign import dry_run as next_runs
+        from precice_lb.campaign.campaign import dry_run as next_runs
 
         say("\n".join([*next_runs(read, directory or read.campaign_directory)]))
         return
@@ -112,7 +112,7 @@ def demo(*, directory: Path | None = None, verbose: Verbose = False) -> None:
     directory
         Where to run; by default ``demo`` in the current directory. Finished runs are not repeated.
     """
-    from precice_lb.calibrate import read_study
+    from precice_lb.campaign import read_study
 
     study = read_study(_demo_study())
     case = study.case_directory

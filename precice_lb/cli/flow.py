@@ -17,7 +17,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.names import say, with_versions
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import Study
+    from precice_lb.campaign import Study
     from precice_lb.recommend import Recommendation
     from precice_lb.report.blocks import Block
 
@@ -58,9 +58,9 @@ _ENDLESS = 10_000
 
 def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, verbose: bool = False) -> None:
     """Measure what a study asks for, recommend, and write the report."""
-    from precice_lb.calibrate import run_campaign
-    from precice_lb.calibrate.launch import write_scripts
-    from precice_lb.calibrate.versions import chosen
+    from precice_lb.campaign import run_campaign
+    from precice_lb.campaign.launch import write_scripts
+    from precice_lb.campaign.versions import chosen
     from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report

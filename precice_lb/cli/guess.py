@@ -32,8 +32,8 @@ def guess_check(config: Path, *, output: ResultFile = None) -> int:
     config
         The precice-config.xml, patched or not.
     """
+    from precice_lb.case import read_configuration
     from precice_lb.guess.config import obstacles
-    from precice_lb.precice_xml import read_configuration
     from precice_lb.report.guess import guess_blocks
 
     configuration = read_configuration(config)
@@ -60,8 +60,8 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float 
     limits
         Factor on the convergence limits, such as 0.5: windows of fewer iterations end less far below their limits.
     """
+    from precice_lb.case.elements import load
     from precice_lb.guess.config import patch_guess
-    from precice_lb.precice_xml.elements import load
 
     patch_guess(config, output, limits=limits)
     before, after = (load(path)[0].splitlines() for path in (config, output))

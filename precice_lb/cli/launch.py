@@ -24,8 +24,8 @@ from precice_lb.names import say
 from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import Study
-    from precice_lb.precice_xml import Configuration
+    from precice_lb.campaign import Study
+    from precice_lb.case import Configuration
 
 _FOLDER = Path("launch")
 _BETWEEN = ":"
@@ -108,9 +108,9 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.calibrate.launch import Start, study_of_case, write_allocated_hosts, write_scripts
-    from precice_lb.calibrate.plan import split_command
-    from precice_lb.precice_xml import accepted_ranks
+    from precice_lb.campaign.launch import Start, study_of_case, write_allocated_hosts, write_scripts
+    from precice_lb.campaign.plan import split_command
+    from precice_lb.case import accepted_ranks
 
     if study is not None:
         others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
@@ -172,9 +172,9 @@ def launch(
 
 def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int:
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
-    from precice_lb.calibrate import read_study
-    from precice_lb.calibrate.launch import write_scripts
-    from precice_lb.calibrate.versions import names_of, started
+    from precice_lb.campaign import read_study
+    from precice_lb.campaign.launch import write_scripts
+    from precice_lb.campaign.versions import names_of, started
     from precice_lb.report.render import JSON_NAME
 
     study = read_study(path)
@@ -194,7 +194,7 @@ def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["m
 
     In an allocation these say which participant has which component.
     """
-    from precice_lb.calibrate.launch import on_login_node
+    from precice_lb.campaign.launch import on_login_node
 
     if "SLURM_JOB_ID" in os.environ:
         return "slurm" if of_job and writes else "srun"
@@ -202,7 +202,7 @@ def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["m
 
 
 def _configuration(config: Path) -> Configuration:
-    from precice_lb.precice_xml import read_configuration
+    from precice_lb.case import read_configuration
 
     if not config.is_file():
         raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
@@ -247,7 +247,7 @@ def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dic
 
 def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     """Run it, and say how it ended."""
-    from precice_lb.calibrate.launch import last_words, start_split
+    from precice_lb.campaign.launch import last_words, start_split
 
     def warn(text: str) -> None:
         say(f"precice-lb: {text}", sys.stderr)

@@ -48,7 +48,7 @@ def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
 
 def coupling_from(measurements: Measurements, coupling: str | None = None, runs: Sequence[CoupledRun] = ()) -> Schedule:
     """Take the coupling from the option (of recorded ``runs``), else from their configuration, else parallel."""
-    from precice_lb.precice_xml import parse_configuration, read_configuration
+    from precice_lb.case import parse_configuration, read_configuration
     from precice_lb.recommend import traced_schedule
     from precice_lb.schedule import Schedule
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from precice_lb.case import Configuration
     from precice_lb.partners import PartitionedMesh
-    from precice_lb.precice_xml import Configuration
 
 
 @app.command
@@ -109,8 +109,8 @@ def _by_mesh(texts: list[str] | None, option: str, what: str, read: Callable[[st
 def _meshes(
     sources: tuple[Path, ...], config: Path | None, files: dict[str, list[str]], array: str | None
 ) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
+    from precice_lb.case import read_configuration
     from precice_lb.partners import read_exports, read_mesh_files, read_store_meshes
-    from precice_lb.precice_xml import read_configuration
     from precice_lb.store.reader import stores_below
 
     if not sources and not files:

@@ -147,7 +147,7 @@ def report(
 
 def _evidence(sources: Sequence[Path], given: Asked) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
-    from precice_lb.calibrate.worth import TARGET_REGRET
+    from precice_lb.campaign.worth import TARGET_REGRET
     from precice_lb.report.page import Evidence
 
     found = read_measured(sources, given.warmup, runs=True)

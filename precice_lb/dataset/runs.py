@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
+from precice_lb.case import parse_configuration
+from precice_lb.case.config import root_children
+from precice_lb.case.elements import Element, is_true
+from precice_lb.case.period import period_of
 from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, ParticipantRun
 from precice_lb.dataset.series import warmup_of
 from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, starts_of, windows_of
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
-from precice_lb.precice_xml import parse_configuration
-from precice_lb.precice_xml.config import root_children
-from precice_lb.precice_xml.elements import Element, is_true
-from precice_lb.precice_xml.period import period_of
 from precice_lb.store.reader import group_ranks, read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
 

@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
+from precice_lb.case.config import Configuration, CouplingScheme, Participant
+from precice_lb.case.elements import Element, Tag, schema
 from precice_lb.embedded.assemble import mapped_data, providers_of, schemes_of, watch_points_of, watched_place
 from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.precice_xml.config import Configuration, CouplingScheme, Participant
-from precice_lb.precice_xml.elements import Element, Tag, schema
 
 
 class _Rule(NamedTuple):

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
+from precice_lb.case.config import Configuration, CouplingScheme, MeshMapping, Participant
+from precice_lb.case.elements import Element
 from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
 from precice_lb.embedded.mesh import CouplingData, Field, Mesh
 from precice_lb.embedded.schemes import Composition, Scheme, SerialScheme
-from precice_lb.precice_xml.config import Configuration, CouplingScheme, MeshMapping, Participant
-from precice_lb.precice_xml.elements import Element
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
 

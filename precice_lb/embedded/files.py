@@ -16,11 +16,11 @@ from typing import TextIO
 
 import numpy as np
 
+from precice_lb.case import Configuration
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.mesh import Mesh
-from precice_lb.precice_xml import Configuration
 
 
 class Profiler:

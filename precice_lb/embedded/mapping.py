@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.config import MeshMapping
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.mesh import Field, Mesh, gather
 from precice_lb.embedded.timeline import TOLERANCE, Array
-from precice_lb.precice_xml.config import MeshMapping
 
 Indices = NDArray[np.int64]
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import Configuration
 from precice_lb.embedded.communication import Arrays, Channel, IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.timeline import Array, Waveform
-from precice_lb.precice_xml import Configuration
 
 if TYPE_CHECKING:
     from precice_lb.embedded.files import Profiler

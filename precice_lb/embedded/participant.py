@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precice_lb.case import read_configuration
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import Parts
 from precice_lb.embedded.communication import Channel, IntraComm, connect, timeout_seconds
@@ -24,7 +25,6 @@ from precice_lb.embedded.schemes import Action
 from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.names import say
-from precice_lb.precice_xml import read_configuration
 
 
 class State(enum.Enum):

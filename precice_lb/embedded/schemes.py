@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from precice_lb.case.config import CouplingScheme
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import CouplingData, Field, Links
 from precice_lb.embedded.timeline import TOLERANCE, Clock
-from precice_lb.precice_xml.config import CouplingScheme
 
 
 class Action(enum.Enum):

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.guess.columns import PREFIX, SHIFTED
-from precice_lb.precice_xml.config import (
+from precice_lb.case.config import (
     Configuration,
     CouplingScheme,
     Exchange,
     MeshMapping,
     parse_configuration,
 )
-from precice_lb.precice_xml.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
-from precice_lb.precice_xml.elements import Element, fail, load
+from precice_lb.case.edits import Edit, apply, insert_before, insert_behind, set_attribute, written
+from precice_lb.case.elements import Element, fail, load
+from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
+from precice_lb.guess.columns import PREFIX, SHIFTED
 
 RELAXATIONS = ("aitken", "constant")
 """Accelerations with which convergence is judged by the shifted values; with others it is by the data itself."""

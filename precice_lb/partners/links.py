@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from precice_lb.case.config import Configuration, Exchange, MeshMapping, ReceivedMesh
+from precice_lb.case.elements import Element
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners.meshes import Floats, Meshes, PartitionedMesh, check_boxes, scaled_boxes, united
-from precice_lb.precice_xml.config import Configuration, Exchange, MeshMapping, ReceivedMesh
-from precice_lb.precice_xml.elements import Element
 
 _KERNELS = ("rbf", "rbf-global-direct", "rbf-global-iterative", "rbf-pum-direct")
 _PARTITIONED = ("rbf", "rbf-pum-direct")

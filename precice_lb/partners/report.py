@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from precice_lb.case import Configuration, accepted_ranks
 from precice_lb.exceptions import DataError
 from precice_lb.partners.analysis import CostModel, LinkPartners, analyse_link
 from precice_lb.partners.links import Link, check_meshes, links_of, receiver_boxes
@@ -24,7 +25,6 @@ from precice_lb.partners.meshes import (
     scaled_boxes,
 )
 from precice_lb.plural import plural
-from precice_lb.precice_xml import Configuration, accepted_ranks
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import Configuration, parse_configuration
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_mesh
-from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
 from precice_lb.store.records import RankFile

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from precice_lb.case import AcceptedRanks
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
@@ -20,7 +21,6 @@ from precice_lb.dataset.samples import without_stragglers
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
-from precice_lb.precice_xml import AcceptedRanks
 from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import compared, in_turns, rank_intervals, reference_splits
 from precice_lb.recommend.limits import known_bounds, with_accepted, with_measured

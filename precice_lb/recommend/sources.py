@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples, load_measurements
 from precice_lb.dataset.measurements import joined
 from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 
 

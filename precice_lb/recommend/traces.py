@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.runs import missing
 from precice_lb.dataset.samples import measurements_from_runs
 from precice_lb.dataset.series import mean_of
 from precice_lb.exceptions import DataError
 from precice_lb.plural import plural
-from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.schedule import AutomaticPredictor, Schedule, cycle_windows, recorded_traces, schedule_of_traces
 
 Floats = NDArray[np.float64]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
 from precice_lb.guess.config import Channel, Field
 from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
-from precice_lb.precice_xml import read_configuration
 from precice_lb.record.device import on_host
 from precice_lb.record.recorder import setting, warn_once
 from precice_lb.store.spool import raised_elsewhere

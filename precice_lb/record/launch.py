@@ -164,7 +164,7 @@ def _text(configuration: bytes) -> str:
     except UnicodeDecodeError:
         pass
     # Not loaded for what is UTF-8: it takes a solver a quarter of the time that numpy does.
-    from precice_lb.precice_xml.elements import text_of
+    from precice_lb.case.elements import text_of
 
     return text_of(configuration)
 

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.recommend import recommend
 from precice_lb.report.partners import write_partners_beside
 from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files

@@ -13,8 +13,8 @@ from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import or_dash, seconds_unit
 
 if TYPE_CHECKING:
+    from precice_lb.case import Configuration
     from precice_lb.guess.config import Route
-    from precice_lb.precice_xml import Configuration
 
 
 def guess_label(mode: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precice_lb.calibrate.worth import TARGET_REGRET, Prospects, next_runs
+from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
 from precice_lb.dataset.records import mean_known
 from precice_lb.exceptions import PreciceLBError

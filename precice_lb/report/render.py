@@ -28,7 +28,7 @@ from precice_lb.report.blocks import Block, Chart, DefinitionList, Page, Paragra
 from precice_lb.report.style import COLOURS, GREY, GRID
 
 if TYPE_CHECKING:
-    from precice_lb.calibrate import Event
+    from precice_lb.campaign import Event
     from precice_lb.recommend import Recommendation
 
 JSON_NAME = "recommendation.json"

@@ -18,9 +18,9 @@ from fractions import Fraction
 from itertools import product
 from typing import Literal, NamedTuple
 
+from precice_lb.case.config import Configuration, CouplingScheme
+from precice_lb.case.period import period_of
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml.config import Configuration, CouplingScheme
-from precice_lb.precice_xml.period import period_of
 
 
 class Channel(NamedTuple):

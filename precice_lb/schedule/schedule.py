@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.schedule.graph import EventGraph, Floats
 from precice_lb.schedule.program import Program, parallel_programs, program_variants, serial_programs
 from precice_lb.schedule.replay import Costs, replay

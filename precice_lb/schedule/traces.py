@@ -20,9 +20,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precice_lb.case.config import Configuration
+from precice_lb.case.period import period_of
 from precice_lb.exceptions import ScheduleError
-from precice_lb.precice_xml.config import Configuration
-from precice_lb.precice_xml.period import period_of
 from precice_lb.schedule.program import Operation, Program, check_supported, programs_of, receives, sends
 from precice_lb.schedule.schedule import Schedule
 

@@ -11,13 +11,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import AcceptedRanks
 from precice_lb.case.machine import Constraints, whole_number
+from precice_lb.case.ranks import UNBOUND
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import key_of
 from precice_lb.plural import plural
-from precice_lb.precice_xml import AcceptedRanks
-from precice_lb.precice_xml.ranks import UNBOUND
 from precice_lb.split.decomposition import good_counts, grid_text
 from precice_lb.split.resources import Layout, Resources
 

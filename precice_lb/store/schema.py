@@ -268,7 +268,7 @@ def case_fingerprint(configuration_text: str) -> str:
 
 def xml_tags(text: str) -> list[tuple[str, dict[str, str] | None]] | None:
     """Return the tags of a text in their order, those that begin with their attributes; None if it is not XML."""
-    # Not by `precice_lb.precice_xml`: loading that takes a solver a quarter of the time that numpy does.
+    # Not by `precice_lb.case`: loading that takes a solver a quarter of the time that numpy does.
     # Without a namespace separator expat takes preCICE's undeclared prefixes as plain names.
     tags: list[tuple[str, dict[str, str] | None]] = []
     parser = expat.ParserCreate()

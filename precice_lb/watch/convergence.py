@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.config import ConvergenceMeasure, CouplingScheme
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
-from precice_lb.precice_xml.config import ConvergenceMeasure, CouplingScheme
 from precice_lb.watch.run import LiveRun, Searches
 
 # Columns of the iterations log that every coupling has; what follows is of its acceleration.

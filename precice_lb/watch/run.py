@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import GUESSED, Columns, Guesses
 from precice_lb.dataset.windows import ParticipantTimes, windows_of
@@ -20,7 +21,6 @@ from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
-from precice_lb.precice_xml import Configuration, parse_configuration
 from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.dataset.records import Predictor
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plain import plain
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.schedule import Schedule
 from precice_lb.watch.convergence import Convergence

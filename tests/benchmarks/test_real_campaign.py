@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from real_campaign import Truth, all_splits, as_text, main, truth_of
 
-from precice_lb.calibrate import read_study
+from precice_lb.campaign import read_study
 
 ROOT = Path(__file__).parents[2]
 STUDY = """

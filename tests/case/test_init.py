@@ -13,8 +13,8 @@ from calibrate_helpers import CONFIGURATION
 from report_helpers import refused
 from store_helpers import row, write_store
 
-from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.starts import last_command, read_script
+from precice_lb.campaign import Study, read_study
+from precice_lb.campaign.starts import last_command, read_script
 from precice_lb.cli import main
 
 # How the tutorials begin and end what starts a solver.
@@ -29,7 +29,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores, and no cluster."""
     for name in [name for name in os.environ if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr("precice_lb.calibrate.init.available_cores", lambda: (0, 1))
+    monkeypatch.setattr("precice_lb.campaign.init.available_cores", lambda: (0, 1))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     monkeypatch.chdir(tmp_path)
 

@@ -16,7 +16,7 @@ import psutil
 from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
-from precice_lb.calibrate import Launcher, RunPlan, Scheduler, Task
+from precice_lb.campaign import Launcher, RunPlan, Scheduler, Task
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide

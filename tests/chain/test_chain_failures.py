@@ -11,7 +11,7 @@ import pytest
 from calibrate_helpers import changed, quiet, runs_of
 from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_chain
 
-from precice_lb.calibrate import Event, read_study
+from precice_lb.campaign import Event, read_study
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain

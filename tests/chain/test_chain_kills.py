@@ -16,7 +16,7 @@ from conftest import FULL_COUNTS
 from segment_helpers import assert_state, page, write_chain
 from store_helpers import row, write_store
 
-from precice_lb.calibrate.state import RunRecord
+from precice_lb.campaign.state import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
@@ -25,7 +25,7 @@ DRIVER = """\
 import sys
 from pathlib import Path
 from segment_helpers import BackgroundLauncher, planned
-from precice_lb.calibrate import read_study
+from precice_lb.campaign import read_study
 from precice_lb.chain.next import run_chain
 from precice_lb.plugins import LAUNCHERS
 LAUNCHERS.add("background", BackgroundLauncher)

@@ -14,7 +14,7 @@ import pytest
 from calibrate_helpers import changed, finished_runs, runs_of
 from segment_helpers import SUBMIT, assert_state, page, write_chain, write_template
 
-from precice_lb.calibrate.state import campaign_lock
+from precice_lb.campaign.state import campaign_lock
 from precice_lb.cli import main
 from precice_lb.exceptions import CalibrationError
 

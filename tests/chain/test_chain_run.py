@@ -11,7 +11,8 @@ import pytest
 from calibrate_helpers import changed, quiet
 from segment_helpers import CHAIN, SOLVER, assert_state, page, planned, write_chain, write_template
 
-from precice_lb.calibrate import Event, read_study, run_campaign
+from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.case import read_configuration
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
@@ -19,7 +20,6 @@ from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
-from precice_lb.precice_xml import read_configuration
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 

@@ -9,13 +9,13 @@ from calibrate_helpers import changed, write_case, write_study
 from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
-from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.prepare import copy_tree
+from precice_lb.campaign import Study, read_study
+from precice_lb.campaign.prepare import copy_tree
+from precice_lb.case import parse_configuration
 from precice_lb.chain.document import Segment
 from precice_lb.chain.next import forgotten_state
 from precice_lb.chain.segments import ChainWindows
 from precice_lb.exceptions import StudyError
-from precice_lb.precice_xml import parse_configuration
 
 SECOND_SCHEME = """\
   <coupling-scheme:parallel-explicit>

@@ -11,8 +11,8 @@ from calibrate_helpers import SOLVER, launcher_of, quiet, runs_of, write_case, w
 from fake_slurm import FakeSlurm
 from segment_helpers import page, write_chain
 
-from precice_lb.calibrate import CampaignResult, read_study, run_campaign
-from precice_lb.calibrate.schedulers import read_exits
+from precice_lb.campaign import CampaignResult, read_study, run_campaign
+from precice_lb.campaign.schedulers import read_exits
 from precice_lb.exceptions import CalibrationError
 
 SLOW = pytest.mark.slow("chains of real runs")
@@ -25,9 +25,9 @@ CANCELS = "subprocess.run(['scancel', os.environ['SLURM_JOB_ID']])\n    time.sle
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """A Slurm that fails when it is told to, and is asked again at once."""
-    monkeypatch.setattr("precice_lb.calibrate.schedulers._FIRST_PAUSE_SECONDS", 0.1)
-    monkeypatch.setattr("precice_lb.calibrate.schedulers._SETTLE_SECONDS", 0.5)
-    monkeypatch.setattr("precice_lb.calibrate.schedulers.slurm._RETRY_SECONDS", (0.1, 1.0))
+    monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr("precice_lb.campaign.schedulers.slurm._RETRY_SECONDS", (0.1, 1.0))
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
 
@@ -52,7 +52,7 @@ def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlu
 def test_a_controller_that_stays_away_is_an_error(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precice_lb.calibrate.schedulers._SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SILENCE_SECONDS", 0.5)
     launcher = launcher_of("slurm")
     slurm.set("away")
     said: list[str] = []

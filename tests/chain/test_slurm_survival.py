@@ -19,7 +19,7 @@ from conftest import FULL_COUNTS
 from segment_helpers import SOLVER, page
 from slurm_helpers import ask, controller_away, mpi_plugin, submitted, wait_until
 
-from precice_lb.calibrate.state import RunRecord
+from precice_lb.campaign.state import RunRecord
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm]
 

@@ -30,7 +30,7 @@ from report_helpers import (
     write_csv,
 )
 
-from precice_lb.calibrate import Study
+from precice_lb.campaign import Study
 from precice_lb.cli import commands, main
 from precice_lb.cli.options import by_participant
 from precice_lb.exceptions import DataError

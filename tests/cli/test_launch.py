@@ -16,12 +16,12 @@ import pytest
 from calibrate_helpers import write_case
 from report_helpers import precice_lb, refused
 
-from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launch import write_scripts
-from precice_lb.calibrate.launchers.local import available_cores
+from precice_lb.campaign import read_study
+from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign.launchers.local import available_cores
+from precice_lb.case import patch_configuration
 from precice_lb.cli import main
 from precice_lb.plural import plural
-from precice_lb.precice_xml import patch_configuration
 
 PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
 CORES = available_cores()

@@ -17,10 +17,10 @@ from precice_xml_helpers import configuration, scheme
 from report_helpers import write_csv
 from store_helpers import START, row, write_store
 
-import precice_lb.calibrate
-from precice_lb.calibrate import Study, read_study
-from precice_lb.calibrate.state import CampaignState
-from precice_lb.calibrate.worth import next_runs
+import precice_lb.campaign
+from precice_lb.campaign import Study, read_study
+from precice_lb.campaign.state import CampaignState
+from precice_lb.campaign.worth import next_runs
 from precice_lb.case.case import Case
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
@@ -142,7 +142,7 @@ def calibrate(campaign: Path, directory: Path, monkeypatch: pytest.MonkeyPatch, 
         require_runs=lambda study: None,
         asked=study.asked() if learner is None else asking(study, runs={"learner": learner}),
     )
-    monkeypatch.setattr(precice_lb.calibrate, "run_campaign", lambda *_, **__: result)
+    monkeypatch.setattr(precice_lb.campaign, "run_campaign", lambda *_, **__: result)
     run_and_recommend(study, None)
 
 

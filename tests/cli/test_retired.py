@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import write_case, write_study
 
-from precice_lb.calibrate import load_campaign, read_study
-from precice_lb.calibrate.state import CampaignState, RunRecord
+from precice_lb.campaign import load_campaign, read_study
+from precice_lb.campaign.state import CampaignState, RunRecord
 from precice_lb.cli import main
 
 

@@ -72,8 +72,8 @@ def test_used_gpus_are_shown_where_whole_nodes_have_more(table: Path) -> None:
 
 
 def test_a_campaign_s_line_names_versions() -> None:
-    from precice_lb.calibrate.campaign import run_started
-    from precice_lb.calibrate.state import RunRecord
+    from precice_lb.campaign.campaign import run_started
+    from precice_lb.campaign.state import RunRecord
     from precice_lb.layout import Layouts
 
     run = RunRecord(1, "001", {"Left": 2, "Right": 2}, "", "", "", "given", versions={"Right": "fast"})

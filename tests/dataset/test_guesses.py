@@ -15,12 +15,12 @@ import pytest
 from precice_xml_helpers import configuration, scheme
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.records import GUESSED, predictors_of
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered

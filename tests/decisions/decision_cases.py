@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
-from precice_lb.calibrate import read_study, run_campaign
-from precice_lb.calibrate.state import CampaignState, RunRecord
-from precice_lb.calibrate.worth import PosteriorSplits
+from precice_lb.campaign import read_study, run_campaign
+from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.worth import PosteriorSplits
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
 from precice_lb.recommend import Recommendation

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markdown_helpers import ROOT, generated, pages
 
-from precice_lb.calibrate import Study
+from precice_lb.campaign import Study
 from precice_lb.cli import add_readers, app
 from precice_lb.store.columns import TABLES
 from precice_lb.store.schema import METADATA

@@ -13,7 +13,7 @@ import pytest
 from embedded.embedded_helpers import write_configuration
 from markdown_helpers import ROOT, blocks
 
-from precice_lb.calibrate import read_study
+from precice_lb.campaign import read_study
 from precice_lb.layout import Layouts
 
 PAGE = ROOT / "docs" / "how-to" / "openfoam-calculix.md"

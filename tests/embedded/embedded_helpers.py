@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.precice_xml.config import M2N
-from precice_lb.precice_xml.elements import Element
+from precice_lb.case.config import M2N
+from precice_lb.case.elements import Element
 
 SECONDS = 400
 STARTED: list[subprocess.Popen[str]] = []

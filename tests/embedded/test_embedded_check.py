@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from embedded_helpers import write_configuration
 
+from precice_lb.case import parse_configuration
+from precice_lb.case.elements import Tag, schema
 from precice_lb.embedded import Participant, allowed
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
-from precice_lb.precice_xml import parse_configuration
-from precice_lb.precice_xml.elements import Tag, schema
 
 EXPLICIT = [("parallel-explicit", "A", "B", "Heat:A>B Force:B>A")]
 

@@ -20,13 +20,13 @@ from embedded_helpers import m2n
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precice_lb.case import parse_configuration
 from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
 from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file, write_frame
 from precice_lb.embedded.files import Table
 from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes, expanded_box, inside
 from precice_lb.embedded.timeline import Clock, Waveform
-from precice_lb.precice_xml import parse_configuration
 
 
 @given(st.integers(1, 80), st.sampled_from([0.1, 0.01, 0.3, 1 / 3, 0.7e-3]))

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from embedded_helpers import m2n
 
+from precice_lb.case.config import M2N
 from precice_lb.embedded import CouplingError
 from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file
-from precice_lb.precice_xml.config import M2N
 
 
 @pytest.fixture

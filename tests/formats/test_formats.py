@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from archive_helpers import DATA, unpack
 
-from precice_lb.calibrate import read_study
+from precice_lb.campaign import read_study
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from guess_helpers import AITKEN, CASE, DIRECT, MEASURE, READ_AT_A, edited
 
+from precice_lb.case import read_configuration
 from precice_lb.cli import main
-from precice_lb.precice_xml import read_configuration
 
 
 @pytest.fixture

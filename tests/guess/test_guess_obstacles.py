@@ -24,8 +24,8 @@ from guess_helpers import (
     refused_by_libprecice,
 )
 
+from precice_lb.case import parse_configuration
 from precice_lb.guess.config import notes, obstacles
-from precice_lb.precice_xml import parse_configuration
 
 EXPLICIT = [
     ("serial-implicit", "serial-explicit"),

@@ -26,12 +26,12 @@ from precice_xml_helpers import configuration, scheme
 from tutorial_runs import CASES as RUNS
 from tutorial_runs import lay_out, run
 
+from precice_lb.case import Configuration, parse_configuration, read_configuration
+from precice_lb.case.elements import Element
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess import config
 from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, notes, obstacles, patch_guess, routes
-from precice_lb.precice_xml import Configuration, parse_configuration, read_configuration
-from precice_lb.precice_xml.elements import Element
 
 # All lines that are new in the copy of the case of `guess_helpers`, and those that they stand behind.
 NEW = """\

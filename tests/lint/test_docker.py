@@ -14,8 +14,8 @@ import pytest
 from lint_helpers import program
 from markdown_helpers import ROOT
 
-from precice_lb.calibrate import read_study
-from precice_lb.precice_xml import read_configuration
+from precice_lb.campaign import read_study
+from precice_lb.case import read_configuration
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 

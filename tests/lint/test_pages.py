@@ -14,9 +14,9 @@ from xml.parsers import expat
 import pytest
 from markdown_helpers import ROOT, Block, blocks, command_lines, generated, is_commands, link_problem, links, pages
 
-from precice_lb.calibrate.read import study_from
+from precice_lb.campaign.read import study_from
+from precice_lb.case import parse_configuration
 from precice_lb.cli import add_readers, app
-from precice_lb.precice_xml import parse_configuration
 
 if sys.version_info >= (3, 11):
     import tomllib

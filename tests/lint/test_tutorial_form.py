@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from lint_helpers import program
 
-from precice_lb.precice_xml import read_configuration
+from precice_lb.case import read_configuration
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
 

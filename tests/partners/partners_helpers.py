@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from partners_truth import GRID, configuration
 
+from precice_lb.case import parse_configuration
 from precice_lb.partners import Link, PartitionedMesh, make_mesh
 from precice_lb.partners.level2 import needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
 from precice_lb.partners.meshes import overlapping_pairs
-from precice_lb.precice_xml import parse_configuration
 
 Spec = dict[str, Any]
 

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from precice_lb.case import parse_configuration
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.partners import Link, LinkMapping, PartitionedMesh, make_mesh
 from precice_lb.partners.level2 import nearest_cells, needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
-from precice_lb.precice_xml import parse_configuration
 
 NEAREST = LinkMapping("nearest-neighbor", "N")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from precice_lb.case import Configuration, read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
@@ -24,7 +25,6 @@ from precice_lb.partners import (
 )
 from precice_lb.partners.meshes import bisection, refined, repartition
 from precice_lb.partners.report import advise, reason
-from precice_lb.precice_xml import Configuration, read_configuration
 from precice_lb.report.partners import partners_tables, write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>

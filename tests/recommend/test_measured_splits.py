@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from coupled_runs import coupled_run
 
-from precice_lb.calibrate import CalibrationDesign
-from precice_lb.calibrate.worth import next_runs
+from precice_lb.campaign import CalibrationDesign
+from precice_lb.campaign.worth import next_runs
 from precice_lb.dataset import CoupledRun, Samples, measurements_from_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.schedule import Schedule

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from precice_lb.calibrate.worth import next_runs
+from precice_lb.campaign.worth import next_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.posterior import geometric_mean
 from precice_lb.report.charts import landscape_of

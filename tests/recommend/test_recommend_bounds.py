@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from precice_lb.calibrate.worth import next_runs
+from precice_lb.campaign.worth import next_runs
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import nearest, proportional_split

@@ -9,8 +9,8 @@ from typing import Any
 
 from report_helpers import falling, write_csv
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.schedule import Schedule

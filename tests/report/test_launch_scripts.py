@@ -13,9 +13,9 @@ import pytest
 from calibrate_helpers import write_case, write_study
 from report_helpers import refused
 
-from precice_lb.calibrate import read_study
-from precice_lb.calibrate.launch import write_scripts
-from precice_lb.calibrate.launchers.local import available_cores
+from precice_lb.campaign import read_study
+from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.case.machine import SharedCores, first_cores
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError

@@ -14,14 +14,14 @@ from calibrate_helpers import launcher_of, write_case
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from precice_lb.calibrate.launch import write_scripts
-from precice_lb.calibrate.launchers.slurm import SlurmLauncher
-from precice_lb.calibrate.launchers.template import TemplateLauncher
-from precice_lb.calibrate.plan import RunPlan
-from precice_lb.calibrate.prepare import prepare_in, task_of, tasks_of, tokens_of
-from precice_lb.calibrate.read import study_from
-from precice_lb.calibrate.schedulers import read_exits
-from precice_lb.calibrate.study import Study
+from precice_lb.campaign.launch import write_scripts
+from precice_lb.campaign.launchers.slurm import SlurmLauncher
+from precice_lb.campaign.launchers.template import TemplateLauncher
+from precice_lb.campaign.plan import RunPlan
+from precice_lb.campaign.prepare import prepare_in, task_of, tasks_of, tokens_of
+from precice_lb.campaign.read import study_from
+from precice_lb.campaign.schedulers import read_exits
+from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, StudyError
 
 # Each example runs a script, which takes too long to make the failing ones small.

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from clock_helpers import emulated_clock
 
-from precice_lb.precice_xml import parse_configuration
+from precice_lb.case import parse_configuration
 from precice_lb.schedule import Schedule
 
 SLEEPER = Path(__file__).with_name("schedule_sleeper.py")

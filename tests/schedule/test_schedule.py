@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from precice_xml_helpers import configuration, coupling, scheme
 
+from precice_lb.case import parse_configuration
 from precice_lb.exceptions import ConfigurationError, ScheduleError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule, graph
 from precice_lb.schedule.graph import maximum_cycle_mean
 

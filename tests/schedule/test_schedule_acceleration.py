@@ -13,9 +13,9 @@ import pytest
 from schedule_cases import Case, Scheme
 from store_helpers import row, write_store
 
+from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.recommend import load_sources
 from precice_lb.schedule import Schedule, explain, replay_residuals
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from schedule_cases import CASES, MIXED, Case, Scheme, record_on_emulated_clock
 
+from precice_lb.case import parse_configuration
+from precice_lb.case.period import period_of
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError, ScheduleError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.precice_xml import parse_configuration
-from precice_lb.precice_xml.period import period_of
 from precice_lb.recommend import predictor_of_runs, traced_schedule
 from precice_lb.schedule import Schedule, cycle_windows, recorded_traces, schedule_of_traces
 

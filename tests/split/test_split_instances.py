@@ -12,8 +12,8 @@ import pytest
 from conftest import FULL_COUNTS
 from precice_xml_helpers import configuration, scheme
 
+from precice_lb.case import parse_configuration
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.precice_xml import parse_configuration
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split, solve
 

@@ -24,7 +24,7 @@ from tutorial_helpers import (
     tutorial_modules,
 )
 
-from precice_lb.calibrate import read_study
+from precice_lb.campaign import read_study
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from clock_helpers import emulated_clock
 
-from precice_lb.precice_xml import patch_configuration
+from precice_lb.case import patch_configuration
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"

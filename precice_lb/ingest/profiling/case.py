@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from precice_lb.case import Configuration, parse_configuration
+from precice_lb.case.config import CouplingScheme, Exchange
+from precice_lb.case.elements import text_of
 from precice_lb.exceptions import ConfigurationError, DataError
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.tables import find_table
-from precice_lb.precice_xml import Configuration, parse_configuration
-from precice_lb.precice_xml.config import CouplingScheme, Exchange
-from precice_lb.precice_xml.elements import text_of
 from precice_lb.store.schema import case_fingerprint
 
 _DEFAULT_FLUSH = 50

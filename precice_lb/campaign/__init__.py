@@ -1,0 +1,26 @@
+"""Calibration: which splits to measure, how to start them, and the campaign that does it."""
+
+from __future__ import annotations
+
+from precice_lb.campaign.campaign import Event, run_campaign
+from precice_lb.campaign.design import CalibrationDesign
+from precice_lb.campaign.launchers import Launcher
+from precice_lb.campaign.plan import RunPlan, Task
+from precice_lb.campaign.read import read_study
+from precice_lb.campaign.result import CampaignResult, load_campaign
+from precice_lb.campaign.schedulers import Scheduler
+from precice_lb.campaign.study import Study
+
+__all__ = [
+    "CalibrationDesign",
+    "CampaignResult",
+    "Event",
+    "Launcher",
+    "RunPlan",
+    "Scheduler",
+    "Study",
+    "Task",
+    "load_campaign",
+    "read_study",
+    "run_campaign",
+]

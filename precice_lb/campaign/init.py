@@ -1,0 +1,169 @@
+"""A study of what lies in a case's directory: its configuration, what starts its solvers, its runs, and the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.campaign import read_study
+from precice_lb.campaign.launchers.local import available_cores
+from precice_lb.campaign.launchers.slurm import allocated_cores
+from precice_lb.campaign.starts import Start, find_starts
+from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_configuration
+from precice_lb.case.sections import RunsSection
+from precice_lb.exceptions import DataError, StudyError
+from precice_lb.names import visible
+from precice_lb.plural import plural
+
+_STUDY, _CONFIGURATION = "study.toml", "precice-config.xml"
+_MARK = "# please check: "
+_SERIAL = f"{_MARK}whether it can run on several ranks: if not, maximum_ranks = 1"
+_SINFO = ("sinfo", "--noheader", "--exact", "--format=%P|%D|%X|%Y")
+_SINFO_SECONDS = 30.0
+
+
+def write_study(directory: Path) -> tuple[Path, list[str]]:
+    """Write a study of what lies in a directory; return its path, and what is to be checked in it as ``line: text``."""
+    path = directory / _STUDY
+    if not (directory / _CONFIGURATION).is_file():
+        raise DataError(f"{directory}: expected {_CONFIGURATION}, found none; name the directory in which it lies")
+    configuration = read_configuration(directory / _CONFIGURATION)
+    if path.exists():
+        raise DataError(f"{path}: expected no study yet, found one; use it, or move it away to have a new one")
+    text = _text(directory.resolve(), configuration)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            read_study(path)
+        except StudyError as error:
+            # What is in the way of a command has a mark of its own.
+            if "participants[" not in str(error) or _MARK not in text:
+                text = f"{_MARK}{visible(str(error).removeprefix(f'{path}: '))}\n{text}"
+                path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: the study cannot be written: {error.strerror}; use a copy of the case") from error
+    marks = enumerate((line.partition(_MARK)[2] for line in text.splitlines()), start=1)
+    return path, [f"{number}: please check: {mark}" for number, mark in marks if mark]
+
+
+def _text(case: Path, configuration: Configuration) -> str:
+    names, machine = list(configuration.participants), _machine()
+    starts, bounds = find_starts(case, names), accepted_ranks(configuration)
+    ranks = [starts[name][0].ranks or 0 if starts[name] else 0 for name in names]
+    present = sum(ranks) if all(ranks) else 0
+    budget = max(present if machine.launcher == "slurm" and present else machine.cores, len(names))
+    if present > budget:
+        machine.marks.append(f"the earlier run had {plural(present, 'rank')}, here are {plural(budget, 'core')}")
+    lines = [
+        '# Made by precice-lb init. "please check" marks what it could not know; all keys: docs, "Study files".',
+        *(
+            f"# Coupling: {one.kind} of {visible(', '.join(one.participants))}."
+            for one in configuration.coupling_schemes
+        ),
+        *_runs(configuration),
+        "",
+        "[machine]",
+        f"ranks = {budget}  # of all participants together",
+        *(f"{_MARK}{visible(mark)}" for mark in machine.marks),
+        *([f"cores_per_node = {machine.cores_per_node}"] if machine.launcher else []),
+    ]
+    sockets = configuration.root.named("m2n:sockets")
+    if machine.launcher and any("network" not in socket.attributes for socket in sockets):
+        lines += ["", "[case]", f'network = "ib0"  {_MARK}the interface between compute nodes']
+    if machine.launcher:
+        lines += ["", "[launcher]", f'name = "{machine.launcher}"']
+        lines += [f'{_MARK}options = ["--partition=…", "--time=…"]'] if machine.launcher == "slurm" else []
+        lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
+    for name in names:
+        lines += ["", *_participant(name, starts[name], bounds.get(name, AcceptedRanks()), case)]
+    return "\n".join([*lines, ""])
+
+
+def _runs(configuration: Configuration) -> list[str]:
+    """Say how long a run is: no longer than the case itself."""
+    usual = RunsSection()
+    schemes = [scheme for scheme in configuration.coupling_schemes if not scheme.window_size_from_first]
+    limits = [scheme.max_time_windows for scheme in schemes]
+    limits += [round(scheme.max_time / scheme.time_window_size) for scheme in schemes if scheme.max_time]
+    total = min((limit for limit in limits if limit), default=0)
+    windows = min(usual.windows, total or usual.windows)
+    lines = ["", "[runs]", f"windows = {windows}  # of each run{f'; the case has {total}' if total else ''}"]
+    lines.append(f"warmup_windows = {min(usual.warmup_windows, windows - 1)}  # of these, not counted")
+    return [*lines, f"maximum = {usual.maximum}  # runs at most"]
+
+
+def _participant(name: str, starts: Sequence[Start], accepted: AcceptedRanks, case: Path) -> Iterator[str]:
+    yield from ("[[participants]]", f"name = {_quoted(name)}")
+    start = starts[0] if starts else Start(Path(), f"./{re.sub('[^A-Za-z0-9_]', '-', name)}", "")
+    if start.directory != Path():
+        yield f"directory = {_quoted(str(start.directory))}"
+    ran = f"; present: {plural(start.ranks, 'rank')}" if start.ranks else ""
+    source = f"# as {visible(start.source)}{ran}" if starts else f"{_MARK}how {visible(name)} starts: nothing here says"
+    yield f"command = {_quoted(start.command)}  {source}"
+    if others := ", ".join(visible(other.source.removesuffix("/run.sh")) for other in starts[1:]):
+        yield f"# Also here: {others}."
+    needs = f"run.sh installs {visible(start.requirements)}; python is {sys.executable}" if start.requirements else ""
+    if start.problem:
+        yield f"{_MARK}{visible('; '.join(filter(None, [start.problem, needs])))}"
+    elif needs:
+        yield f"# {needs}"
+    if start.environment:
+        yield f"environment = {{ {', '.join(f'{key} = {_quoted(text)}' for key, text in start.environment.items())} }}"
+    if accepted.least.why:
+        yield f"minimum_ranks = {accepted.least.ranks}  # {visible(accepted.least.why).replace(f'{case}{os.sep}', '')}"
+    if start.serial:
+        yield f"maximum_ranks = 1  # {start.serial} starts preCICE as rank 0 of 1"
+    elif accepted.most.why:
+        yield f"maximum_ranks = {accepted.most.ranks}  # {visible(accepted.most.why).replace(f'{case}{os.sep}', '')}"
+    elif starts and not start.known:
+        yield _SERIAL
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+@dataclass
+class _Machine:
+    """What a study says of the machine, and what is to be checked of it."""
+
+    cores: int
+    marks: list[str]
+    launcher: str = ""
+    cores_per_node: int = 0
+
+
+def _machine() -> _Machine:
+    """Find the cores that a run may have: of this job, of a cluster's nodes, or of this machine."""
+    here = _Machine(len(available_cores()), [])
+    if "SLURM_JOB_ID" in os.environ:
+        nodes = allocated_cores()
+        if not nodes:
+            here.marks.append("these are the cores of this node: SLURM_JOB_CPUS_PER_NODE says nothing of the job's")
+        return _Machine(sum(nodes), [], "srun", min(nodes)) if len(nodes) > 1 else here
+    if shutil.which("sinfo") is None:
+        return here
+    try:
+        done = subprocess.run(_SINFO, capture_output=True, text=True, timeout=_SINFO_SECONDS)
+        problem = done.stderr.strip() or f"exit code {done.returncode}, {done.stdout!r}"
+        answer = "" if done.returncode else done.stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        answer, problem = "", str(error)
+    groups = re.findall(r"^(\S+?)(\*?)\|(\d+)\|(\d+)\|(\d+)$", answer, re.MULTILINE)
+    if not groups:
+        here.marks.append(f"these are the cores of this machine, as sinfo failed: {problem.splitlines()[0]}")
+        return here
+    # The default partition first.
+    sizes = [
+        (int(s) * int(c), f"{name} {count}") for name, _, count, s, c in sorted(groups, key=lambda group: not group[1])
+    ]
+    known = "; ".join(f"{nodes} of {cores} cores" for cores, nodes in sizes)
+    return _Machine(sizes[0][0], [f"how many; nodes of Slurm's partitions: {known}"], "slurm", sizes[0][0])

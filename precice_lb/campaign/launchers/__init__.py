@@ -1,0 +1,391 @@
+"""What a launcher is: it says how each participant of a run starts, and a scheduler takes the run as a job.
+
+A launcher is known by its name in `precice_lb.plugins.LAUNCHERS`. Whatever it starts, it tells beforehand as a list of
+tokens or as a script's text, so that a test can check the exact command before it is run for real.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import signature
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from precice_lb.campaign.plan import RunPlan, Task
+from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, strays
+from precice_lb.campaign.schedulers import Scheduler, follow, job_lines
+from precice_lb.case.tables import Text, Whole
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.names import say
+from precice_lb.plugins import LAUNCHERS, close_match
+from precice_lb.plural import plural
+
+__all__ = ["Launcher", "keys_of", "launcher_from"]
+
+
+@dataclass(kw_only=True)
+class Launcher:
+    """Says with which command line each participant of a run starts; what else is here may be left as it is.
+
+    A subclass gives `command`. The keys of a study's ``[launcher]`` table are the keyword-only parameters of its
+    constructor, such as the fields of a dataclass: their annotations say what may be given, their defaults what may be
+    left out. Runs are processes of this machine, or jobs of ``scheduler`` where `locate` sets one.
+
+    Attributes
+    ----------
+    name : str
+        By which the study asks for it.
+    directory : Path
+        Where the campaign lives.
+    scheduler : Scheduler or None
+        Takes runs as jobs; None where they are processes of this machine.
+    many_nodes : bool
+        Whether participants may come to lie on different nodes.
+    gives_threads : bool
+        Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+    warn : callable
+        Is told what somebody has to do while a run waits.
+    """
+
+    name: str = field(default="", init=False)
+    directory: Path = field(default=Path(), init=False)
+    scheduler: Scheduler | None = field(default=None, init=False)
+    many_nodes: bool = field(default=False, init=False)
+    gives_threads: bool = field(default=False, init=False)
+    warn: Callable[[str], None] = field(default_factory=lambda: _say, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
+
+    @cached_property
+    def label(self) -> str:
+        """Name of what the campaign submits, its own among all campaigns."""
+        return f"precice-lb-{hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]}"
+
+    def ready(self, directory: Path = Path()) -> Launcher:
+        """Return a launcher with the same keys, and with what it needs of this machine.
+
+        Parameters
+        ----------
+        directory : Path
+            Where the campaign lives.
+        """
+        ready = copy.copy(self)
+        ready.directory, ready._warned = directory, set()
+        ready.locate()
+        return ready
+
+    def locate(self) -> None:
+        """Look for what is needed of this machine; the constructor looks at the keys alone.
+
+        Raises
+        ------
+        CalibrationError
+            When something is missing.
+        """
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the command line of a participant, as tokens.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        task : Task
+            One of its tasks.
+        """
+        raise NotImplementedError
+
+    def starts(self, plan: RunPlan) -> tuple[Task, ...]:
+        """Return the tasks of a run, each with the whole command line that starts it in its environment.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return tuple(
+            dataclasses.replace(task, command=(*task.setting, *self.command(plan, task))) for task in plan.tasks
+        )
+
+    def header(self, plan: RunPlan) -> str:
+        """Return what a job script says to the batch system.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return "#!/bin/bash\n"
+
+    def job_script(self, plan: RunPlan) -> str:
+        """Return the job script of a run.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), getattr(self, 'setup', ()))}"
+
+    def files(self, plan: RunPlan) -> dict[Path, str]:
+        """Return the files that a run needs, with their text: the job script, where it is a job.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return {} if self.scheduler is None else {self._script(plan): self.job_script(plan)}
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Return the environment of the commands: without what would mislead them, with what they need.
+
+        Parameters
+        ----------
+        inherited : dict of str to str
+            The campaign's own, with the study's variables.
+        """
+        return inherited
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse a split that cannot be placed.
+
+        Parameters
+        ----------
+        tasks : sequence of Task
+            One per participant, with its ranks.
+
+        Raises
+        ------
+        CalibrationError
+            Naming what is too small.
+        """
+
+    def room(self) -> int | None:
+        """Return how many cores there are for all ranks and their threads; None where any number may be asked for."""
+        return None
+
+    def check_cores(self, cores: int) -> None:
+        """Refuse more ranks and threads than there are cores: a run's, or those of a campaign's largest one.
+
+        Parameters
+        ----------
+        cores : int
+            Of all participants together.
+
+        Raises
+        ------
+        CalibrationError
+            There are fewer.
+        """
+        if (room := self.room()) is not None and cores > room:
+            raise CalibrationError(
+                f"expected at most {plural(room, 'core')} for all ranks and their threads, found {cores}: ranks that "
+                "share a core measure each other; lower the budget, take more cores, or, where the load is emulated, "
+                "let mpiexec oversubscribe"
+            )
+
+    def reserve(self, largest: Sequence[Task], ranks: int) -> None:
+        """Get what all runs share.
+
+        Parameters
+        ----------
+        largest : sequence of Task
+            Every participant with its most ranks.
+        ranks : int
+            The most ranks of all together; cores where ranks have threads.
+        """
+
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
+        """Run a plan to its end, and leave nothing running.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run; `check` has passed.
+        note : callable
+            Called with the job's number as soon as there is one.
+        job : str, optional
+            The number under which a campaign that has ended submitted it: it is only waited for.
+
+        Returns
+        -------
+        Outcome
+            What the run's processes came to.
+        """
+        if job is None:
+            for path, text in self.files(plan).items():
+                path.write_text(text, encoding="utf-8")
+        if self.scheduler is not None:
+            return self._follow(self.scheduler, plan, job, note)
+        environment = self.environment(plan.environment())
+        began, well = time.time(), False
+        part = None if plan.whole_logs else LOG_PART
+        try:
+            outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
+            well = outcome.error is None
+        finally:
+            if not well:
+                self.stop(plan.token, None)
+            if left := strays(plan.tasks, began):
+                self.warn(f"still running in the directories of {plan.name}, so end what is of it: {', '.join(left)}")
+        return outcome
+
+    @property
+    def resumes(self) -> bool:
+        """Whether runs go on without this process, so that a campaign started again can wait for them."""
+        return self.scheduler is not None and self.scheduler.resumes
+
+    def job_name(self, plan: RunPlan) -> str:
+        """Return the name of a run's job.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        """
+        return f"{self.label}-{plan.name}"[:120]
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Stop what an interrupted campaign left running beyond this machine's processes.
+
+        Parameters
+        ----------
+        token : str
+            Marks the run's processes.
+        job : str or None
+            Its number in a batch system.
+        """
+        if self.scheduler is not None and job:
+            self.scheduler.cancel(job)
+
+    def close(self) -> None:
+        """Give back what is held between runs."""
+
+    def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
+        """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
+        submitted = None
+        try:
+            if job is None:
+                job = submitted = scheduler.submit(plan, self._script(plan))
+            return follow(scheduler, plan, job, note, lambda job: self._warn_of(scheduler, job))
+        except KeyboardInterrupt:
+            # It may have come between the submission and its answer.
+            if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
+                scheduler.cancel(left)
+            raise
+        finally:
+            if submitted is not None:
+                scheduler.close(submitted)
+
+    def _warn_of(self, scheduler: Scheduler, job: str) -> None:
+        """Tell why a job will never start."""
+        if (why := scheduler.why_never(job)) is not None:
+            what = f"{scheduler.describe(job)} waits and does not start by itself"
+            self._warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
+
+    def _warn_once(self, text: str, reason: str) -> None:
+        """Tell a reason once, whichever run it keeps waiting."""
+        if reason not in self._warned:
+            self._warned.add(reason)
+            self.warn(text)
+
+    def _script(self, plan: RunPlan) -> Path:
+        return plan.directory / "job.sh"
+
+
+@dataclass(kw_only=True)
+class ProgramLauncher(Launcher):
+    """One that starts participants by a program of an MPI or of a batch system.
+
+    Parameters
+    ----------
+    program : str, optional
+        The program to use.
+    arguments : sequence of str
+        Further arguments of that program.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    pin : bool
+        Bind each rank to a core that no other rank has.
+    """
+
+    program: Text | None = None
+    arguments: tuple[Text, ...] = ()
+    ranks_per_node: Whole | None = None
+    pin: bool = True
+
+
+def _say(text: str) -> None:
+    say(f"precice-lb: {text}", sys.stderr)
+
+
+def launcher_class(name: object) -> type[Launcher]:
+    """Return the launcher of a name."""
+    if not isinstance(name, str) or name not in LAUNCHERS:
+        names = sorted(LAUNCHERS)
+        close = close_match(str(name), names)
+        raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
+    found: Any = LAUNCHERS[name]
+    if not (isinstance(found, type) and issubclass(found, Launcher)):
+        raise StudyError(
+            f"launcher {name!r}: expected a subclass of precice_lb.campaign.Launcher, found {found!r}; repair or "
+            "uninstall the distribution that adds it"
+        )
+    return found
+
+
+def keys_of(kind: type[Launcher]) -> type[BaseModel]:
+    """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
+    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
+    # Of a dataclass, names of types are those of the module of the class that has the field.
+    types = get_type_hints(
+        owner if "__dataclass_params__" in vars(owner) else vars(owner)["__init__"], include_extras=True
+    )
+    parameters = signature(kind).parameters.values()
+    if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
+        raise StudyError(
+            f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
+            f"{other}; update the distribution that adds it"
+        )
+    fields: dict[str, Any] = {
+        p.name: (types.get(p.name, Any), ... if p.default is p.empty else p.default) for p in parameters
+    }
+    return create_model(kind.__name__, __config__=ConfigDict(strict=True, protected_namespaces=()), **fields)
+
+
+def launcher_from(table: object, directory: Path) -> Launcher:
+    """Make the launcher that a study's ``[launcher]`` table asks for, whose paths are relative to a directory."""
+    given = dict(table) if isinstance(table, dict) else {}
+    name = given.pop("name", "mpiexec")
+    kind = launcher_class(name)
+    keys = keys_of(kind)
+    known = sorted(keys.model_fields)
+    for key in sorted(given.keys() - set(known)):
+        raise StudyError(
+            f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
+            f"{close_match(key, known)}"
+        )
+    # As JSON, since there a text may be a path and a list a tuple, but 1 is not true.
+    text = json.dumps({"launcher": given if isinstance(table, dict) else table}, default=str)
+    checked = create_model("Table", launcher=(keys, ...)).model_validate_json(text).launcher  # type: ignore[attr-defined]
+    values = {key: getattr(checked, key) for key in given}
+    paths = {key: place(path, directory) for key, path in values.items() if isinstance(path, Path)}
+    launcher = kind(**values | paths)
+    launcher.name = str(name)
+    return launcher
+
+
+def place(path: str | Path, directory: Path) -> Path:
+    """Return an absolute path that is relative to a directory."""
+    return (directory / Path(path).expanduser()).resolve()

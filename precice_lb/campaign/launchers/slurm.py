@@ -1,0 +1,408 @@
+"""Slurm: steps inside an allocation, a job for each run, or one allocation that runs them all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from precice_lb.campaign.launchers import ProgramLauncher
+from precice_lb.campaign.plan import RunPlan, Task
+from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.schedulers import JOB_LOG, LostError, insist
+from precice_lb.campaign.schedulers.slurm import (
+    UNSET_OPTIONS,
+    SlurmScheduler,
+    find_slurm,
+    outside_of_jobs,
+    scontrol,
+    without_slurm_options,
+)
+from precice_lb.case.tables import Options, Text
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.plural import plural
+
+# Of a participant alone; the only ones that a step takes, too.
+GPU_OPTIONS = ("--gres", "--gpus", "-G")
+# Seconds that a step may wait for cores before srun gives up: longer than a node needs to be rid of the run before.
+_LONGEST_WAIT = 300
+_OPTION = re.compile(r"--(?P<name>[\w-]+)(?:(?:=|\s+)(?P<value>.*))?|-(?P<letter>\w)\s*(?P<rest>.*)", re.DOTALL)
+_LETTERS = {"B": "extra-node-info", "c": "cpus-per-task", "G": "gpus", "I": "immediate", "m": "distribution"}
+_LETTERS |= {"N": "nodes", "n": "ntasks", "O": "overcommit"}
+# Options that Slurm refuses beside another one.
+_INSTEAD = {"hint": {"threads-per-core", "cpu-bind", "ntasks-per-core"}, "mem-per-cpu": {"mem"}, "mem-per-gpu": {"mem"}}
+# Options with which ranks may come to share a core, unless they have this value.
+_CROWDING = {"overcommit": None, "threads-per-core": "1", "ntasks-per-core": "1"}
+
+
+def named(options: Sequence[str]) -> dict[str, str]:
+    """Return the values of options by their whole names; of two alike the last counts, as it does for Slurm."""
+    parts = [part for text in options for part in re.split(r"\s+(?=--?[A-Za-z])", text)]
+    matches = [match for part in parts if (match := _OPTION.fullmatch(part))]
+    return {
+        match["name"] or _LETTERS.get(match["letter"], match["letter"]): match["value"] or match["rest"] or ""
+        for match in matches
+    }
+
+
+def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Return those of our options in whose place the user's ``own`` say nothing."""
+    said = set(named(own))
+    said = said.union(*(_INSTEAD.get(name, ()) for name in said))
+    return [option for option in ours if said.isdisjoint(named([option]))]
+
+
+def resource_options(tasks: Sequence[Task], common: Sequence[str], cores: int | None = None) -> list[list[str]]:
+    """Return the options that ask for a run's nodes and tasks, one list per component of the job.
+
+    The study's own, ``common`` to all, are completed, and refused where a rank would not get a core. With ``cores``
+    every split of so many finds its place whose participants have no more ranks than these.
+    """
+    if not is_heterogeneous(tasks):
+        return [_placed(tasks, common, cores)]
+    return [_placed([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
+
+
+def _placed(tasks: Sequence[Task], own: Sequence[str], cores: int | None = None) -> list[str]:
+    block, nodes = _block(tasks), total_nodes(tasks)
+    if cores is None:
+        # A block may have cores left that are too few for another rank's threads.
+        blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
+    else:
+        blocks = -(-cores // block)
+        # Every participant but one may leave a node partly empty.
+        most = -(-cores // min(task.ranks_per_node or 1 for task in tasks)) + len(tasks) - 1
+        nodes = nodes and min(most, nodes)
+    return _completed(own, _size(blocks, tasks, nodes))
+
+
+def _completed(own: Sequence[str], size: Sequence[str]) -> list[str]:
+    """Add what the user's own options leave open of a job's size; refuse what is smaller."""
+    options = [*own, *unless_said(size, own)]
+    said, needed = named(options), _room(named(size))
+    for name, value in said.items():
+        if (name in _CROWDING and value != _CROWDING[name]) or (name, value) == ("hint", "multithread"):
+            text = f"--{name}={value}" if value else f"--{name}"
+            raise CalibrationError(f"options of the job: expected a core for each rank, found {text}: leave it out")
+    if any(offered < wanted for offered, wanted in zip(_room(said), needed, strict=True)):
+        parts = [f"--{name}={said[name]}" for name in _SIZES if name in said]
+        wanted = plural(needed[-1], "core") + (f" on {plural(needed[0], 'node')}" if needed[0] else "")
+        raise CalibrationError(
+            f"options of the job: expected room for {wanted}, found {' '.join(parts)}, which is "
+            f"{plural(_room(said)[-1], 'core')}: ask for more, or leave it out"
+        )
+    return options
+
+
+_SIZES = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
+
+
+def _room(said: Mapping[str, str]) -> tuple[int, int, int]:
+    """Return the nodes that options ask for, cores on each and cores in all; 0 where they do not say."""
+    sizes = [int((re.findall(r"\d+", said.get(name, "")) or ["0"])[-1]) for name in _SIZES]
+    nodes, tasks, on_node, cpus = sizes
+    tasks = min(filter(None, (tasks, nodes * on_node)), default=0)
+    return nodes, on_node * cpus, tasks * cpus
+
+
+def _block(tasks: Sequence[Task]) -> int:
+    """Cores that Slurm is to keep together on a node, where a rank's threads find them."""
+    return max(task.threads for task in tasks)
+
+
+def _size(blocks: int, tasks: Sequence[Task], nodes: int | None) -> list[str]:
+    """Ask for blocks, or nodes, on which all cores are the job's: they need no blocks, which may not fill them."""
+    block = _block(tasks)
+    if nodes is None:
+        return [f"--ntasks={blocks}", f"--cpus-per-task={block}"]
+    on_node = max(task.ranks_on_node * task.threads for task in tasks)
+    block = 1 if on_node % block else block
+    return [f"--nodes={nodes}", f"--ntasks-per-node={on_node // block}", f"--cpus-per-task={block}"]
+
+
+def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> str:
+    """Return the ``#SBATCH`` lines of a job, which may have several components."""
+    options = [f"--job-name={name}", f"--output={shlex.quote(output)}", "--no-requeue"]
+    lines = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options)]
+    for index, component in enumerate(components):
+        lines += ["#SBATCH hetjob"] if index else []
+        # Else a hardware thread counts as a core.
+        lines += [f"#SBATCH {option}" for option in (*component, *unless_said(["--threads-per-core=1"], component))]
+    if broken := next((line for line in lines if not line.isprintable()), None):
+        raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
+    return "\n".join(lines) + "\n"
+
+
+def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
+    """Whether participants ask for resources of different kinds; GPUs are no such in an allocation ``of_one`` kind."""
+    return any(not (of_one and option.startswith(GPU_OPTIONS)) for task in tasks for option in task.options)
+
+
+def total_nodes(tasks: Sequence[Task]) -> int | None:
+    """Return how many nodes a run takes, None where participants may share nodes."""
+    nodes = [task.nodes for task in tasks]
+    return None if None in nodes else sum(count or 0 for count in nodes)
+
+
+_HOLD_POLL_SECONDS = 1.0
+
+
+@dataclass(kw_only=True)
+class StepLauncher(ProgramLauncher):
+    """Steps of ``srun``, in an allocation of Slurm.
+
+    Parameters
+    ----------
+    program : str, optional
+        The ``srun`` to use. By default the one on ``PATH``.
+    mpi : str, optional
+        What ``srun --mpi`` gets, such as ``"pmi2"`` (MPICH) or ``"pmix"`` (Open MPI).
+    """
+
+    mpi: Text | None = None
+    srun: str = field(default="srun", init=False)
+    #: The allocation of the steps, outside of it.
+    job: str | None = field(default=None, init=False)
+    #: Whether the allocation has no components of several kinds.
+    of_one: bool = field(default=False, init=False)
+    many_nodes = gives_threads = True
+
+    def locate(self) -> None:
+        """Look for ``srun``."""
+        self.srun = find_slurm("srun", self.program)
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the ``srun`` line of a participant, such that no core gets two ranks and every thread has one.
+
+        With ranks per node, each participant has nodes of its own, counted from the allocation's first
+        (``--relative``), and the ranks fill them one after the other (``--distribution=plane``). Otherwise ``--exact``
+        makes Slurm give each step just the cores it asks for: without it the first step has whole nodes, and the second
+        waits for it to end. So it would without a range of nodes, since a step takes a core on every node of its job,
+        and without ``--mem=0``, since it takes all memory. ``--overlap``, which lets steps share cores, is never used.
+        A step that waits all the same ends by itself (``--immediate``), so that its partners do not wait for it until
+        the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
+        allocation of one kind, options for GPUs are the step's alone.
+        """
+        tasks = plan.tasks
+        has_groups = is_heterogeneous(tasks, of_one=self.of_one)
+        place = tasks.index(task)
+        line = [self.srun]
+        line += [] if self.job is None else [f"--jobid={self.job}"]
+        # By which a step is found again; a job is found by its own name.
+        line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
+        line += [f"--het-group={place}"] if has_groups else []
+        if task.nodes is not None:
+            line.append(f"--nodes={task.nodes}")
+            if total_nodes(tasks) is not None and not has_groups:
+                line.append(f"--relative={total_nodes(tasks[:place])}")
+        else:
+            line.append(f"--nodes=1-{task.ranks}")
+            # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
+            line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
+        line.append(f"--ntasks={task.ranks}")
+        if task.nodes is not None and task.nodes > 1:
+            line.append(f"--distribution=plane={task.ranks_on_node}")
+        # With --exact, a step gets no GPU that it does not ask for.
+        line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
+        line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact"]
+        line += ["--kill-on-bad-exit=1", "--export=ALL", f"--immediate={_LONGEST_WAIT}"]
+        line += ["--cpu-bind=cores"] if self.pin else []
+        line += [] if self.mpi is None else [f"--mpi={self.mpi}"]
+        return [*unless_said(line, self.arguments), *self.arguments, *task.command]
+
+
+@dataclass(kw_only=True)
+class SlurmLauncher(StepLauncher):
+    """Runs submitted to Slurm from a login node.
+
+    With ``allocation = "run"`` each run is a job, which goes on when the campaign ends and is waited for by the next
+    one. With ``"campaign"`` one job that does nothing itself, large enough for every split, holds the nodes on which
+    all runs are steps; a campaign started again finds it by its name. No job is put back into the queue by Slurm
+    (``--no-requeue``): what a run has begun would be taken for a measurement.
+
+    Parameters
+    ----------
+    options : sequence of str
+        Options of the job, one each: ``["--partition=main", "--account=a1"]``.
+    allocation : {"run", "campaign"}
+        ``"run"``: a job per run. ``"campaign"``: one job holds the nodes for all runs; give its ``--time`` in
+        ``options``.
+    setup : sequence of str
+        Lines of the job script before the participants, such as ``"module load openmpi"``.
+    submit_retry_seconds : float
+        How long a job that the full queue refuses is submitted again.
+    """
+
+    options: Options = ()
+    allocation: Literal["run", "campaign"] = "run"
+    setup: tuple[Text, ...] = ()
+    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
+
+    _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
+
+    def __post_init__(self) -> None:
+        if self.allocation == "campaign" and self.setup:
+            raise StudyError(
+                'launcher.setup: lines of a job script, but the job of allocation = "campaign" runs no participant: '
+                "set up the shell in which the campaign is started"
+            )
+
+    def locate(self) -> None:
+        """Look for Slurm's programs."""
+        super().locate()
+        self.slurm = SlurmScheduler(self.submit_retry_seconds, self._warn_once)
+        self.scheduler = self.slurm if self.allocation == "run" else None
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Leave out what a surrounding job has set."""
+        return outside_of_jobs(inherited)
+
+    def header(self, plan: RunPlan) -> str:
+        """Return the ``#SBATCH`` lines of a run."""
+        limit = f"--time={math.ceil(plan.time_limit_seconds / 60)}"
+        components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
+        return f"{job_header(self.job_name(plan), str(plan.directory / JOB_LOG), components)}\n{UNSET_OPTIONS}"
+
+    def holder(self) -> str:
+        """Return the script of the job that holds the allocation for all runs; empty where each run is a job."""
+        if self.scheduler is not None:
+            return ""
+        tasks, cores = self._largest
+        header = job_header(self.label, "/dev/null", resource_options(tasks, self.options, cores))
+        return f"{header}\nexec sleep infinity\n"
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse options of the job in which a split has no room."""
+        resource_options(tasks, self.options)
+
+    def reserve(self, largest: Sequence[Task], ranks: int) -> None:
+        """Note how large the allocation for all runs has to be."""
+        self._largest = (tuple(largest), ranks)
+
+    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
+        """Submit the run and wait for its end; or run it in the campaign's allocation."""
+        if self.scheduler is not None:
+            return super().run(plan, note, job)
+        self._hold(plan)
+        note(self.job or "")
+        outcome = super().run(plan, note)
+        # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
+        while self.slurm.usable.isdisjoint(states := self._states()):
+            if not self.slurm.live.intersection(states):
+                return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
+            time.sleep(_HOLD_POLL_SECONDS)
+        if outcome.lost:
+            # A controller that was away may count the cores of steps that ended meanwhile as taken, for good.
+            self.close()
+        return outcome
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Cancel a run's job, or its steps in the campaign's allocation."""
+        if self.scheduler is not None:
+            super().stop(token, job)
+        elif (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel_steps(left, token)
+
+    def close(self) -> None:
+        """Give the campaign's allocation back."""
+        if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
+            self.slurm.cancel(left)
+
+    def _hold(self, plan: RunPlan) -> None:
+        """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
+        self.job = self.slurm.find(self.label)
+        if self.job is None:
+            script = self.directory / f"{self.label}.sh"
+            script.write_text(self.holder(), encoding="utf-8")
+            self.job = self.slurm.submit(plan, script)
+        while "RUNNING" not in (states := self._states()):
+            if self.slurm.usable.isdisjoint(states):
+                raise LostError(self._gone(states))
+            self._warn_of(self.slurm, self.job)
+            time.sleep(_HOLD_POLL_SECONDS)
+
+    def _states(self) -> Sequence[str]:
+        return insist(lambda: self.slurm.poll(self.job or ""))
+
+    def _gone(self, states: Sequence[str]) -> str:
+        how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"
+        return f"the allocation, Slurm's job {self.job}, {how}"
+
+
+@dataclass(kw_only=True)
+class SrunLauncher(StepLauncher):
+    """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
+
+    Start the campaign in the batch script, or in the shell of ``salloc``, not as a step: a step would hold cores that
+    its own runs then wait for.
+    """
+
+    def locate(self) -> None:
+        """Look for ``srun``, and for the allocation."""
+        super().locate()
+        self.surrounding = os.environ.get("SLURM_JOB_ID", "")
+        self.of_one = "SLURM_HET_SIZE" not in os.environ
+        if not self.surrounding:
+            raise CalibrationError(
+                "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
+                "script or under salloc, or use the launcher slurm, which makes jobs"
+            )
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse a run that does not fit into the allocation."""
+        if is_heterogeneous(tasks, of_one=self.of_one):
+            components = int(os.environ.get("SLURM_HET_SIZE", "1"))
+            if components < len(tasks):
+                raise CalibrationError(
+                    f"{len(tasks)} participants with options of their own need a heterogeneous allocation of as many "
+                    f"components, this one has {components}"
+                )
+            return
+        needed = total_nodes(tasks)
+        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
+        if needed is not None and 0 < nodes < needed:
+            raise CalibrationError(
+                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
+            )
+        self.check_cores(sum(task.cores for task in tasks))
+
+    def room(self) -> int | None:
+        """Return the cores of the allocation, where it is of one kind and says them."""
+        return sum(allocated_cores()) or None if self.of_one else None
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Leave out what ``srun`` would take for options."""
+        return without_slurm_options(inherited)
+
+    def stop(self, token: str, job: str | None) -> None:
+        """Cancel the steps of this allocation that carry the token as their name."""
+        SlurmScheduler(refused=self._warn_once).cancel_steps(self.surrounding, token)
+
+
+def allocated_cores() -> list[int]:
+    """Return the cores of each node of the surrounding allocation, whose CPUs may be their hardware threads."""
+    cpus = cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    listed = os.environ.get("SLURM_JOB_NODELIST", "")
+    text = scontrol("show", "nodes", listed, "--oneliner") if listed else ""
+    pairs = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in text.splitlines()]
+    nodes = [{name: int(number) for name, number in node.items()} for node in pairs if len(node) == 3]
+    if len(nodes) != len(cpus):
+        return cpus
+    of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
+    cores = [node["Sockets"] * node["CoresPerSocket"] for node in nodes]
+    threads = [1 if of_cores else max(node["CPUTot"] // here, 1) for node, here in zip(nodes, cores, strict=True)]
+    return [min(count // own, here) for count, own, here in zip(cpus, threads, cores, strict=True)]
+
+
+def cpus_of_nodes(text: str) -> list[int]:
+    """Read ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4: one number per node; none where it does not say."""
+    parts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
+    return [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]

@@ -1,0 +1,238 @@
+"""A user's own way to start participants, or to submit runs: PBS, LSF, Flux, a site's wrapper."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import subprocess
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from precice_lb.campaign.launchers import Launcher
+from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
+from precice_lb.campaign.processes import start_process, stop_processes
+from precice_lb.campaign.schedulers import JOB_LOG, Scheduler, job_lines
+from precice_lb.case.tables import Text, Whole
+from precice_lb.exceptions import CalibrationError, StudyError
+
+# Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
+_NUMBERS = (
+    r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
+    r"^Submitted batch job (\d+)\b",
+    r"^Job <(\d+)> is submitted(?: to|\W*$)",
+    r"^Your job(?:-array)? (\d+)\b.* has been submitted",
+)
+
+
+@dataclass(kw_only=True)
+class TemplateLauncher(Launcher):
+    """Command lines of the user's own, with placeholders.
+
+    ``participant`` says how ranks are started, such as ``flux run -n {ranks} {command}``. With ``script`` and
+    ``submit`` a run is a job: ``{participants}`` in the script becomes the lines that start all participants and wait
+    for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
+    ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or says as
+    batch systems do, or what the group of the regular expression ``job_number`` finds there; none where these are many.
+
+    Parameters
+    ----------
+    participant : str
+        Command line that starts a participant's ranks.
+    ranks_per_node : int, optional
+        Ranks on each node; every participant then gets nodes of its own. Take production's: ranks share the memory's
+        bandwidth.
+    script : Path, optional
+        Job script, relative to the study file.
+    submit : str, optional
+        Command line that submits it, and returns at the end of the job.
+    cancel : str, optional
+        Command line that cancels a job.
+    job_number : str, optional
+        Regular expression with one group: the job's number in what ``submit`` prints. By default what stands in a line
+        of its own, or in the sentence with which ``sbatch``, ``bsub`` and Grid Engine begin a line.
+    setup : sequence of str
+        Lines of the job script before the participants, such as ``"module load openmpi"``.
+    """
+
+    participant: Text
+    ranks_per_node: Whole | None = None
+    script: Path | None = None
+    submit: Text | None = None
+    cancel: Text | None = None
+    job_number: Text | None = None
+    setup: tuple[Text, ...] = ()
+    many_nodes = True
+
+    def __post_init__(self) -> None:
+        self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
+        _check("participant", self.participant, {"command", *_of_task(_ANY, _ANY.tasks[0])})
+        if "{command}" not in split_command("participant", self.participant):
+            raise StudyError("launcher.participant: expected {command} as a word of its own")
+        if (self.script is None) != (self.submit is None):
+            raise StudyError("launcher: expected both script and submit, or neither")
+        if self.submit is not None:
+            _check("submit", self.submit, self._values(_ANY))
+        if self.cancel is not None:
+            _check("cancel", self.cancel, {"job"})
+        try:
+            groups = re.compile(self.job_number or "()").groups
+        except re.error as error:
+            raise StudyError(
+                f"launcher.job_number: expected a regular expression, found {self.job_number!r}: {error}"
+            ) from error
+        if groups != 1:
+            raise StudyError(
+                "launcher.job_number: expected one group in parentheses, which is the number, found "
+                f"{groups} in {self.job_number!r}"
+            )
+
+    def locate(self) -> None:
+        """Take runs as jobs, where the study says how they are submitted."""
+        if self.script is None:
+            return
+        try:
+            self._template = self.script.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise CalibrationError(f"launcher.script: {self.script} cannot be read: {error}") from error
+        if "{participants}" not in self._template:
+            raise CalibrationError(f"launcher.script: {self.script} has no line {{participants}}")
+        self.scheduler = SubmitCommand(self)
+
+    def job_script(self, plan: RunPlan) -> str:
+        """Return the job script of a run."""
+        lines, values = job_lines(plan, self.starts(plan), self.setup), self._values(plan)
+        place = str(plan.directory)
+        if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
+            raise CalibrationError(
+                f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
+            )
+        return fill(self._template, {**values, "participants": lines.rstrip("\n")})
+
+    def submission(self, plan: RunPlan) -> list[str]:
+        """Return the command line that submits a run."""
+        return [fill(token, self._values(plan)) for token in split_command("submit", self.submit or "")]
+
+    def command(self, plan: RunPlan, task: Task) -> list[str]:
+        """Return the command line of a participant."""
+        values, tokens = _of_task(plan, task), list[str]()
+        for token in split_command("participant", self.participant):
+            tokens += task.command if token == "{command}" else [fill(token, values)]
+        return tokens
+
+    def _values(self, plan: RunPlan) -> dict[str, object]:
+        """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
+        placement, node = [], 0
+        for task in plan.tasks:
+            nodes = task.nodes or 1
+            placement.append(f"{file_name(task.participant)}:{node}:{nodes}")
+            node += nodes
+        minutes = math.ceil(plan.time_limit_seconds / 60)
+        return {
+            "log": plan.directory / JOB_LOG,
+            "minutes": minutes,
+            "name": plan.name,
+            "placement": " ".join(placement),
+            "ranks_per_node": self.ranks_per_node or plan.ranks,
+            "run": plan.directory,
+            "script": self._script(plan),
+            "total_cores": plan.cores,
+            "total_nodes": node,
+            "total_ranks": plan.ranks,
+            "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
+        }
+
+
+def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
+    """Return what may stand in ``participant`` beside the command; nodes and ranks are counted over all, from 0."""
+    earlier = plan.tasks[: plan.tasks.index(task)]
+    return {
+        "cores": task.cores,
+        "directory": task.directory,
+        "first_node": sum(each.nodes or 1 for each in earlier),
+        "first_rank": sum(each.ranks for each in earlier),
+        "name": plan.name,
+        "nodes": task.nodes or 1,
+        "participant": file_name(task.participant),
+        "ranks": task.ranks,
+        "ranks_per_node": task.ranks_per_node or task.ranks,
+        "run": plan.directory,
+        "threads": task.threads,
+    }
+
+
+# A run for the sake of the names that placeholders may have.
+_ANY = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
+
+
+def _check(key: str, text: str, known: Collection[str]) -> None:
+    if not split_command(key, text):
+        raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
+    try:
+        check_placeholders(text, known)
+    except StudyError as error:
+        raise StudyError(f"launcher.{key}: {error}") from error
+
+
+def job_number(said: str, pattern: str | None = None) -> str | None:
+    """Return the number of a job in what a submission said: by the user's own pattern, or as batch systems say it.
+
+    None where several are said, since another job could be cancelled by it.
+    """
+    patterns = _NUMBERS if pattern is None else (pattern,)
+    numbers = {match[1] for text in patterns for match in re.finditer(text, said, re.MULTILINE)} - {None}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+class SubmitCommand(Scheduler):
+    """``submit`` and ``cancel`` of a template."""
+
+    longest_pause = 1.0
+    resumes = False
+
+    def __init__(self, launcher: TemplateLauncher) -> None:
+        self._launcher = launcher
+        self.cancels = launcher.cancel is not None
+        self._running: dict[str, tuple[subprocess.Popen[bytes], list[str], str]] = {}
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        """Start the command; the job is known by its log."""
+        tokens, log = self._launcher.submission(plan), plan.directory / JOB_LOG
+        try:
+            process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
+        except OSError as error:
+            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
+        self._running[str(log)] = (process, tokens, plan.token)
+        return str(log)
+
+    def poll(self, job: str) -> Sequence[str]:
+        """Tell whether the command still runs, else how it ended."""
+        process = self._running[job][0]
+        return ["RUNNING"] if process.poll() is None else ["COMPLETED" if process.returncode == 0 else "FAILED"]
+
+    def number(self, job: str) -> str | None:
+        """Look for it in what the command has printed so far."""
+        try:
+            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"), self._launcher.job_number)
+        except OSError:
+            return None
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job, where the study says how."""
+        if self._launcher.cancel is None:
+            return
+        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel)]
+        try:
+            subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
+
+    def describe(self, job: str) -> str:
+        """Return the command line."""
+        return shlex.join(self._running[job][1])
+
+    def close(self, job: str) -> None:
+        """Leave nothing of the command running."""
+        process, _, token = self._running.pop(job)
+        stop_processes([process], token)

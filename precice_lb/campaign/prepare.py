@@ -1,0 +1,296 @@
+"""What a participant's case needs for a number of ranks: a decomposition, a partitioned mesh.
+
+The templates are filled and the commands run in a copy of the case. In a campaign this is done once for each number:
+what they add or change is kept below ``<campaign>/prepared/``, and laid over the copy of every run with it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from precice_lb.campaign.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
+from precice_lb.campaign.processes import log_tail, run_processes
+from precice_lb.campaign.state import PREPARED, STATE_FILE
+from precice_lb.campaign.study import Study
+from precice_lb.campaign.versions import ranks_per_node
+from precice_lb.case.sections import ParticipantSection
+from precice_lb.exceptions import CalibrationError
+from precice_lb.layout import Layout
+from precice_lb.plural import plural
+
+# Left behind: what runs write and would only mislead or slow down the next one.
+LEFT_OUT = (
+    "__pycache__",
+    "*.pyc",
+    ".git",
+    ".venv",
+    ".*_cache",
+    "precice-run",
+    "precice-profiling",
+    "precice-exports",
+    "precice-lb-store",
+    "precice-*-iterations.log",
+    "precice-*-convergence.log",
+    "precice-*-watchpoint-*.log",
+)
+_BLOCK = 1 << 20
+
+
+def copy_of_case(study: Study, target: Path, directory: Path) -> None:
+    """Copy the case of a study, in the developed state that it names, without caches and what earlier runs wrote.
+
+    ``directory`` is the campaign's own, which may lie in the case, as others' may.
+    """
+    case = study.case_directory
+    copy_tree(case, target, link=study.case.link, without=directory, left_out=LEFT_OUT)
+    if study.restart_path is not None:
+        copy_tree(study.restart_path, target, link=study.case.link)
+
+
+def copy_tree(
+    source: Path,
+    target: Path,
+    *,
+    link: Sequence[str] = (),
+    without: Path | None = None,
+    left_out: Sequence[str] = (),
+    only: Collection[Path] | None = None,
+) -> None:
+    """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
+
+    With ``only`` these paths of it, and what is below them, are copied and nothing else. A symbolic link that points
+    outside of the tree keeps pointing there; one that points inside points into the copy.
+    """
+    _make(target, source.stat())
+    for inside, entry, linked in _entries(source, link, without, left_out, only):
+        new = target / inside
+        if entry.is_dir(follow_symlinks=False) and not linked:
+            _make(new, entry.stat())
+            continue
+        _clear(new)
+        if entry.is_symlink():
+            new.symlink_to(_led(entry, source))
+        elif linked:
+            new.symlink_to(entry.path)
+        else:
+            shutil.copy2(entry.path, new)
+
+
+def _make(place: Path, like: os.stat_result) -> None:
+    """Make a directory; a case may be read-only, but its copy is worked in."""
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(stat.S_IMODE(like.st_mode) | stat.S_IRWXU)
+
+
+def _entries(
+    source: Path,
+    link: Sequence[str],
+    without: Path | None,
+    left_out: Sequence[str],
+    only: Collection[Path] | None = None,
+) -> Iterator[tuple[Path, os.DirEntry[str], bool]]:
+    """Walk what is copied of a tree, directories before what they hold; the last value says what becomes a link."""
+    above = set() if only is None else {parent for path in only for parent in path.parents}
+    waiting = [Path()]
+    while waiting:
+        relative = waiting.pop()
+        for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
+            inside = relative / entry.name
+            wanted = only is None or inside in above or any(path in only for path in (inside, *inside.parents))
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted:
+                continue
+            if without is not None and (
+                Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
+            ):
+                continue
+            linked = any(fnmatch.fnmatch(str(inside), pattern) for pattern in link)
+            yield inside, entry, linked
+            if entry.is_dir(follow_symlinks=False) and not linked:
+                waiting.append(inside)
+
+
+def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.DirEntry[str]]:
+    """Find the files that a run of the campaign in ``directory`` gets a copy of, by where they lie in it."""
+    found = {}
+    for source in filter(None, (study.case_directory, study.restart_path)):
+        for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, *left_out)):
+            if entry.is_file(follow_symlinks=False) and not linked:
+                found[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
+    return found
+
+
+def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
+    """Return size, time and SHA-256 of each file that runs get a copy of; as known where size and time are the same.
+
+    Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
+    """
+    stamps = {}
+    for name, entry in copied_files(study, directory, "*.log").items():
+        if Path(entry.path) in (study.path, study.configuration_path):
+            continue
+        status = entry.stat()
+        stamp = f"{status.st_size} {status.st_mtime_ns} "
+        stamps[name] = (known or {}).get(name, "")
+        if not stamps[name].startswith(stamp):
+            digest = hashlib.sha256()
+            with open(entry.path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+            stamps[name] = stamp + digest.hexdigest()
+    return stamps
+
+
+def _clear(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        shutil.rmtree(path)
+
+
+def _led(entry: os.DirEntry[str], source: Path) -> str:
+    """Where a copy of a link has to point; a relative one that leads out of the tree to where it led before."""
+    link = os.readlink(entry)
+    led = os.path.normpath(Path(entry.path).parent / link)
+    return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led
+
+
+PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
+"""What may stand in a participant's command, its prepare and collect commands, templates and environment."""
+
+_NOTE = "prepared.json"
+_TREE = "case"
+
+
+def tokens_of(study: Study, participant: ParticipantSection, task: Task, command: str | None = None) -> tuple[str, ...]:
+    """Return a command of a participant, by default the one that each rank of its task runs, as tokens."""
+    text = participant.command_at(task.ranks) if command is None else command
+    return command_tokens(text, study.case_directory / participant.directory, study.case_directory, task.values)
+
+
+def task_of(
+    study: Study, participant: ParticipantSection, cores: int, segment: Mapping[str, object] = FIRST_SEGMENT
+) -> Task:
+    """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
+    layout = study.layout(participant.name, cores)
+    task = Task(
+        participant.name,
+        (),
+        layout.ranks,
+        Path(),
+        Path(),
+        ranks_per_node(study, participant, layout.threads),
+        participant.options,
+        layout.threads,
+        segment=segment,
+    )
+    variables = {}
+    if participant.name in study.layouts:
+        variables = {"OMP_NUM_THREADS": str(task.threads), THREADS_VARIABLE: str(task.threads)}
+        # The ranks have their cores from the launcher; bound threads of OpenMP would meet those of others on one core.
+        if not {"OMP_PROC_BIND"} & (os.environ.keys() | study.case.environment.keys()):
+            variables["OMP_PROC_BIND"] = "false"
+    variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
+    return replace(task, variables=variables)
+
+
+def tasks_of(
+    study: Study, split: Mapping[str, int], case: Path, logs: Path, segment: Mapping[str, object] = FIRST_SEGMENT
+) -> tuple[Task, ...]:
+    """Return the tasks of a run in a copy of the case."""
+    participants = study.participants
+    tasks = [task_of(study, participant, split[participant.name], segment) for participant in participants]
+    return tuple(
+        replace(
+            task,
+            command=tokens_of(study, participant, task),
+            directory=case / participant.directory,
+            log=logs / f"{file_name(participant.name)}.log",
+        )
+        for participant, task in zip(participants, tasks, strict=True)
+    )
+
+
+def prepared(
+    study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path, mesh: int | None = None
+) -> Path | None:
+    """Return where a campaign keeps the prepared files of a participant for a run, made now if they are not there.
+
+    None where the participant needs nothing.
+    """
+    if not (participant.prepare or participant.templates):
+        return None
+    # Names and versions may both have a hyphen.
+    of_version = f"+{participant.version}" if participant.version else ""
+    of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
+    layout = Layout(task.ranks, task.threads)
+    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}{of_mesh}"
+    if (place / _NOTE).is_file():
+        return place
+    if place.exists():  # a kill came in between
+        shutil.rmtree(place)
+    tree = place / _TREE
+    place.mkdir(parents=True)
+    copy_of_case(study, tree, directory)
+    before = _snapshot(tree)
+    there = replace(task, directory=tree / participant.directory, log=place / "prepare.log")
+    prepare_in(study, participant, plan, there)
+    after = _snapshot(tree)
+    # What lies in a directory comes before it.
+    for path in sorted((path for path in before if after.get(path) == before[path]), reverse=True):
+        if before[path]:
+            (tree / path).unlink()
+        elif not os.listdir(tree / path):
+            (tree / path).rmdir()
+    removed = sorted(path for path in before if before[path] and not after.get(path))
+    new = place / f"{_NOTE}.new"
+    new.write_text(json.dumps({"removed": removed}), encoding="utf-8")
+    new.replace(place / _NOTE)
+    return place
+
+
+def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task) -> None:
+    """Fill a participant's templates and run its prepare commands where its task is, in a copy of the case."""
+    for template in participant.templates:
+        text = (task.directory / template).read_text(encoding="utf-8")
+        target = task.directory / template.removesuffix(".in")
+        target.unlink(missing_ok=True)
+        target.write_text(fill(text, task.values), encoding="utf-8")
+    what = f"prepare for {plural(task.ranks, 'rank') if task.threads == 1 else Layout(task.ranks, task.threads)}"
+    for command in participant.prepare:
+        run_in(study, participant, plan, task, command, what)
+
+
+def run_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, command: str, what: str) -> None:
+    """Run one command of a participant where its task is; ``what`` it does begins the message where it fails."""
+    task = replace(task, command=tokens_of(study, participant, task, command))
+    outcome = run_processes([task], plan.environment(), plan.token, plan.time_limit_seconds)
+    if outcome.error is not None:
+        tail = " | ".join(log_tail(task.log, lines=4)) or "it said nothing"
+        raise CalibrationError(f"{what}, {shlex.join(task.command)}: {outcome.error}: {tail}")
+
+
+def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
+    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared."""
+    for path in json.loads((place / _NOTE).read_text(encoding="utf-8"))["removed"]:
+        (case / path).unlink(missing_ok=True)
+    copy_tree(place / _TREE, case, link=link)
+
+
+def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
+    """Tell all of a tree apart by what changes when it is written: inode, size and times; of directories nothing."""
+    stamps: dict[str, tuple[int, ...]] = {}
+    for place, directories, files in os.walk(tree):
+        for path in (Path(place, name) for name in (*directories, *files)):
+            status = path.lstat()
+            stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            stamps[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
+    return stamps

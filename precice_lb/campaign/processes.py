@@ -1,0 +1,320 @@
+"""The processes of one run: started together, watched, and stopped to the last rank.
+
+An MPI launcher's ranks may live in sessions of their own (Hydra's do) and outlive it. So every process of a run carries
+a token in its environment, by which it is found whatever became of its parents; so are those of the same sessions,
+whose environment may have been cleared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from precice_lb.campaign.plan import Task
+from precice_lb.exceptions import CalibrationError
+
+_Running = dict[str, subprocess.Popen[bytes]]
+
+TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
+
+_POLL_SECONDS = 0.03
+# A participant whose partner failed may end, and say so in its log, by itself before it is stopped.
+_GRACE_SECONDS = 2.0
+_TERM_SECONDS = 3.0
+_KILL_SECONDS = 10.0
+#: Cores of other load from which on a run may have measured it too.
+NOTICEABLE = 0.25
+# Of srun; in a log with nothing else, or at its end.
+_NEVER_STARTED = re.compile(
+    r"^srun: (?:error: )?(tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*"
+    r"|Job \S+ step creation .*disabled.*(?=\s*\Z))$",
+    re.MULTILINE,
+)
+_LAUNCHER_BYTES = 65_536
+LOG_PART = 64 * 2**20
+"""Bytes of the first and the last part that are kept of a log of more than four such parts."""
+# Below, the kernel's ticks are too coarse.
+_SHORTEST_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``seconds`` of wall time; ``error`` is None for a good end.
+
+    ``participants`` are those to blame: that failed first, or that still ran at the time limit. ``code`` is the first
+    one's exit code as a shell tells it; None where there is none. A run that is ``lost`` has ended by no fault of its
+    own, and says nothing of its split.
+    """
+
+    seconds: float
+    error: str | None = None
+    participants: tuple[str, ...] = ()
+    timed_out: bool = False
+    code: int | None = None
+    lost: bool = False
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let termination and hang-up do what an interrupt does, unless they are ignored, as hang-up is under nohup."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heeded = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_processes(
+    tasks: Sequence[Task], environment: Mapping[str, str], token: str, limit: float, log_part: int | None = LOG_PART
+) -> Outcome:
+    """Run the commands of all tasks until each has ended well, one fails, or ``limit`` seconds are over.
+
+    However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left, nor any
+    of the same sessions. Of a log longer than four parts the first and the last are kept.
+    """
+    started = time.monotonic()
+    logs = {task.participant: task.log for task in tasks}
+    running: _Running = {}
+    try:
+        for task in tasks:
+            name = task.participant
+            try:
+                running[name] = start_process(task.command, task.directory, environment, task.log, token)
+            except OSError as error:
+                return Outcome(time.monotonic() - started, f"{name} could not be started: {error}", (name,))
+        return _watch(dict(running), logs, started, limit, log_part)
+    finally:
+        stop_processes(list(running.values()), token)
+        for log in logs.values():
+            with contextlib.suppress(OSError):
+                _shorten(log, log_part)
+
+
+def start_process(
+    tokens: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, token: str
+) -> subprocess.Popen[bytes]:
+    """Start a process, and all that it starts, with ``token`` in the environment."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            tokens,
+            cwd=directory,
+            env={**environment, TOKEN_VARIABLE: token},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # An interrupt typed at the terminal goes to the campaign alone, which then stops its run in order.
+            start_new_session=True,
+        )
+
+
+def _hollow(log: Path, part: int | None) -> None:
+    """Free the disk under the middle of a long log that is still written to: nothing is copied, held up or lost."""
+    with contextlib.suppress(OSError):
+        status = log.stat()
+        if part is not None and status.st_size > 4 * part and status.st_blocks * 512 > 4 * part:
+            hole = ["--offset", str(part), "--length", str(status.st_size - 2 * part)]
+            subprocess.run(["fallocate", "--punch-hole", *hole, log], stderr=subprocess.DEVNULL, check=False)
+
+
+def _shorten(log: Path, part: int | None) -> None:
+    """Keep the first and the last part of a long log that nobody writes to any more."""
+    if part is None or (size := log.stat().st_size) <= 4 * part:
+        return
+    new = log.with_name(f"{log.name}.new")
+    with log.open("rb") as old, new.open("wb") as file:
+        file.write(old.read(part) + f"\n[{size - 2 * part} bytes are left out here]\n".encode())
+        old.seek(-part, os.SEEK_END)
+        file.write(old.read())
+    new.replace(log)
+
+
+def _code(process: subprocess.Popen[bytes]) -> int | None:
+    """Exit code, below 0 for a signal; the number stays that of the process and of its session until both are gone."""
+    if process.returncode is None:
+        with contextlib.suppress(ChildProcessError):
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return ended and (ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
+    return process.poll()
+
+
+def _watch(running: _Running, logs: Mapping[str, Path], started: float, limit: float, log_part: int | None) -> Outcome:
+    while True:
+        codes = {name: _code(process) for name, process in running.items()}
+        codes |= {name: 1 for name, code in codes.items() if code == 0 and never_started(logs[name])}
+        seconds = time.monotonic() - started
+        running = {name: process for name, process in running.items() if codes[name] is None}
+        if failed := {name: code for name, code in codes.items() if code}:
+            _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, limit - seconds)))
+            error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
+            code = next(iter(failed.values()))
+            lost = any(never_started(logs[name]) for name in failed)
+            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code, lost=lost)
+        if not running:
+            return Outcome(seconds)
+        if seconds > limit:
+            error = f"{' and '.join(running)} still ran at the time limit of {limit:g} s"
+            lost = any(never_started(logs[name]) for name in running)
+            return Outcome(seconds, error, tuple(running), timed_out=True, lost=lost)
+        for log in logs.values():
+            _hollow(log, log_part)
+        time.sleep(_POLL_SECONDS)
+
+
+def never_started(log: Path) -> str | None:
+    """Return why ranks were never started, as their launcher says it in their log, perhaps with exit code 0."""
+    said = _NEVER_STARTED.search(end_of_log(log, _LAUNCHER_BYTES))
+    return None if said is None else said[1]
+
+
+def ending(code: int, log: Path | None = None) -> str:
+    """Say in words how a process ended: exit codes below 0 are signals."""
+    if log is not None and (why := never_started(log)) is not None:
+        return f"never started: {why}"
+    if code < 0:
+        return f"was ended by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Wait until all have ended or the time is over."""
+    end = time.monotonic() + seconds
+    while any(_code(process) is None for process in processes) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+
+
+def stop_processes(processes: Sequence[subprocess.Popen[bytes]], token: str) -> None:
+    """Ask the launchers to end, since they clean up after themselves, then kill whatever is left."""
+    # Before they end: who is left of a session says no more whose it was.
+    sessions = {process.pid for process in processes if process.returncode is None}
+    _of_run(token, sessions)
+    alive = [process for process in processes if _code(process) is None]
+    for process in alive:
+        _signal(process.pid, signal.SIGTERM)
+    _wait(alive, _TERM_SECONDS)
+    left = stop_token(token, sessions)
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+    if left:
+        raise CalibrationError(
+            f"processes {', '.join(map(str, left))} of the last run cannot be stopped: end them first"
+        )
+
+
+def stop_token(token: str, sessions: Collection[int] = ()) -> list[int]:
+    """Kill every process that carries ``token`` in its environment, or is of a session of such a process.
+
+    Return those that could not be ended. Only processes whose environment this user may read are found, which is so for
+    all that a campaign starts.
+    """
+    end, known = time.monotonic() + _KILL_SECONDS, set(sessions)
+    while (found := _of_run(token, known)) and time.monotonic() < end:
+        for pid in found:
+            _signal(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _of_run(token: str, sessions: set[int]) -> list[int]:
+    """Find the processes of a run, and add their sessions to those that are known."""
+    found: dict[int, tuple[bool, int]] = {}
+    for process in psutil.process_iter(["environ", "status"]):
+        # No environment where it may not be read.
+        is_marked = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
+        with contextlib.suppress(OSError):
+            if process.info["status"] != psutil.STATUS_ZOMBIE:
+                found[process.pid] = is_marked, os.getsid(process.pid)
+    # A session whose leader lives without the token is not the run's.
+    sessions |= {session for is_marked, session in found.values() if is_marked and found.get(session, (True,))[0]}
+    return [
+        pid for pid, (is_marked, session) in found.items() if pid != os.getpid() and (is_marked or session in sessions)
+    ]
+
+
+def strays(tasks: Sequence[Task], since: float) -> list[str]:
+    """Name processes without a terminal that began in the directories of a run that has ended, and still run there."""
+    places = {os.path.abspath(task.directory) for task in tasks}
+    # By a clock that counts from a whole second. A zombie has no directory.
+    return [
+        f"{process.pid} ({info['name']})"
+        for process in psutil.process_iter(["cwd", "create_time", "name", "terminal"])
+        if (info := process.info)["cwd"] in places and info["create_time"] >= since - 1 and info["terminal"] is None
+    ]
+
+
+def end_of_log(path: Path, limit: int) -> str:
+    """Return what the last ``limit`` bytes of a log say; nothing where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - limit))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
+    """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
+    return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]
+
+
+class OtherLoad:
+    """Measures from its creation on: the cores' busy time less that of this process and what it waited for.
+
+    Time that a virtual machine's host gave to others counts as other load.
+    """
+
+    def __init__(self) -> None:
+        self._began, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
+
+    def cores(self) -> float | None:
+        """Tell how many cores others kept busy in the mean, once every process started here has ended.
+
+        None where it is not known: it cannot be read, or in less than half a second.
+        """
+        elapsed, busy = time.monotonic() - self._began, _busy_seconds()
+        if busy is None or self._busy is None or elapsed < _SHORTEST_SECONDS:
+            return None
+        own = _own_seconds() - self._own
+        return max(busy - self._busy - own, 0.0) / elapsed
+
+
+def _busy_seconds() -> float | None:
+    """Busy time of all cores since the start of the machine; None where it cannot be read."""
+    try:
+        times = psutil.cpu_times()
+    except (OSError, ValueError):
+        return None
+    # Not all systems have all of them; guests are in what users took.
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

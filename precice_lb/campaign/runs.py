@@ -1,0 +1,308 @@
+"""One run of a campaign: its copy of the case, what starts it, how it ended, and whether it measured what it claims."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from precice_lb.campaign.design import Proposal
+from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
+from precice_lb.campaign.launchers import Launcher
+from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
+from precice_lb.campaign.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
+from precice_lb.campaign.processes import OtherLoad, Outcome, stop_token
+from precice_lb.campaign.schedulers import LostError
+from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.study import Study
+from precice_lb.campaign.versions import chosen
+from precice_lb.case import patch_configuration
+from precice_lb.exceptions import CalibrationError, PreciceLBError
+from precice_lb.layout import Layout, Layouts
+
+# A store of a run that did not end well is kept under a name that no reader takes for a measurement.
+SET_ASIDE_SUFFIX = ".unfinished"
+
+
+class CampaignRuns:
+    """Does the runs of a campaign in ``directory``, one after the other; the state is saved before and after each."""
+
+    def __init__(self, study: Study, launcher: Launcher, state: CampaignState, directory: Path) -> None:
+        self.study = study
+        self.launcher = launcher
+        self.state = state
+        self.directory = directory
+
+    def check_room(self) -> None:
+        """Refuse a study whose largest run that is still to be made finds no place."""
+        study = self.study
+        largest = min(study.budget, sum(high for _, high in study.bounds.values()))
+        if study.splits is not None:
+            done = [run.split for run in self.state.finished]
+            largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
+        self.launcher.check_cores(largest)
+
+    def reserve(self) -> None:
+        """Let the launcher know how large a run can become."""
+        study = self.study
+        rest = study.budget - sum(low for low, _ in study.bounds.values())
+        most = {
+            name: study.layouts.get(name, Layouts()).allowed(low, min(high, low + rest))[-1]
+            for name, (low, high) in study.bounds.items()
+        }
+        largest = [task_of(study, participant, most[participant.name]) for participant in study.participants]
+        self.launcher.reserve(largest, min(study.budget, sum(task.cores for task in largest)))
+
+    def clear_up(self, report: Callable[[RunRecord], None]) -> int:
+        """See to what a killed campaign left running; return how many runs were cut short.
+
+        A job that still waits, runs or has ended is waited for, after ``report`` was told of it; anything else is
+        stopped and set aside.
+        """
+        cut_short = 0
+        for record in [run for run in self.state.runs if run.outcome == "running"]:
+            if (outcome := self._taken_up(record, report)) is not None:
+                self.conclude(record, outcome)
+                continue
+            self.launcher.stop(record.token, record.job)
+            self._stop_processes(record)
+            self.set_aside(record)
+            cut_short += 1
+        return cut_short
+
+    def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
+        """Wait for a run that goes on, or has ended, without this process; None where it is to be stopped."""
+        if not self.launcher.resumes:
+            return None
+        plan = self.plan(record)
+        # A kill may have come between the submission and the note of its number.
+        scheduler = self.launcher.scheduler
+        if record.job is None and scheduler is not None:
+            record.job = scheduler.find(self.launcher.job_name(plan))
+        if record.job is None:
+            return None
+        report(record)
+        return self.launcher.run(plan, lambda number: None, record.job)
+
+    def _stop_processes(self, record: RunRecord) -> None:
+        if pids := stop_token(record.token):
+            numbers = ", ".join(map(str, pids))
+            raise CalibrationError(
+                f"processes {numbers} of the interrupted run {record.name} cannot be stopped: end them"
+            )
+
+    def new(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
+        """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
+        record = self.record(proposal, segment)
+        self.state.runs.append(record)
+        self.state.save(self.directory)
+        return record
+
+    def record(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
+        """Describe the next run, which nothing knows of yet."""
+        number = max((run.number for run in self.state.runs), default=0) + 1
+        versions = dict(proposal.versions)
+        names = (
+            f"{file_name(name)}{versions.get(name, '')}{self.study.layout(name, cores).name}"
+            for name, cores in proposal.split.items()
+        )
+        name = f"{number:03d}-{'-'.join(names)}"[:120]
+        return RunRecord(
+            number=number,
+            name=name,
+            split=dict(proposal.split),
+            directory=f"runs/{name}",
+            token=secrets.token_hex(8),
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            reason=proposal.reason,
+            mesh=proposal.mesh,
+            segment=segment,
+            versions=versions,
+        )
+
+    def do(self, record: RunRecord) -> None:
+        """Do one run and record how it ended."""
+        if self.make(record):
+            self.conclude(record, self.start(record))
+
+    def make(self, record: RunRecord) -> bool:
+        """Make a run's directory; False where that failed, which is then recorded as the run's end."""
+        plan = self.plan(record)
+        try:
+            with self._interruptible(record):
+                self.launcher.check(plan.tasks)
+                self._prepare(plan, record)
+        except (OSError, PreciceLBError) as problem:
+            if isinstance(problem, OSError) and problem.errno in {errno.ENOSPC, errno.EDQUOT}:
+                # Half a copy would keep the disk full for the runs to come, and for the campaign's state.
+                shutil.rmtree(plan.directory / "case", ignore_errors=True)
+            self.conclude(record, _unprepared(problem))
+            return False
+        return True
+
+    def start(self, record: RunRecord) -> Outcome:
+        """Start a run whose directory is made, and wait for its end."""
+
+        def note(job: str) -> None:
+            record.job = job
+            self.state.save(self.directory)
+
+        try:
+            with self._interruptible(record):
+                others = OtherLoad()
+                outcome = self.launcher.run(self.plan(record), note)
+                if not self.launcher.many_nodes:
+                    record.other_load = others.cores()
+        except (OSError, PreciceLBError) as problem:
+            return _unprepared(problem)
+        return outcome
+
+    def conclude(self, record: RunRecord, outcome: Outcome) -> None:
+        """Record how a run ended: as it did, or with what is wrong with what it left."""
+        run_directory = self.directory / record.directory
+        record.seconds = round(outcome.seconds, 3)
+        record.error = error = self._problem(record, outcome)
+        record.outcome = "finished"
+        if error is not None:
+            record.outcome = "lost" if outcome.lost else "timeout" if outcome.timed_out else "failed"
+            _set_aside(run_directory)
+            if not outcome.lost:
+                explain(record, run_directory, outcome, self._layouts(record))
+        self.state.save(self.directory)
+
+    def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
+        """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
+        run_directory = self.directory / record.directory
+        configuration = run_directory / "case" / self.study.case.configuration
+        layouts = self._layouts(record)
+        return (
+            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, layouts)]))
+            or import_profiles(run_directory, layouts, configuration, self._metadata(record), record.versions)
+            or not_measured(run_directory, record.split)
+        )
+
+    def _layouts(self, record: RunRecord) -> dict[str, Layout]:
+        return {name: self.study.layout(name, cores) for name, cores in record.split.items()}
+
+    @contextlib.contextmanager
+    def _interruptible(self, record: RunRecord) -> Iterator[None]:
+        """Note an interrupt in the state."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.set_aside(record)
+            self.state.save(self.directory)
+            raise
+
+    def set_aside(self, record: RunRecord) -> None:
+        """Take a run for interrupted: what it recorded is no measurement."""
+        record.outcome = "interrupted"
+        record.error = "the campaign was interrupted during this run"
+        _set_aside(self.directory / record.directory)
+
+    def plan(self, record: RunRecord) -> RunPlan:
+        """Return what the launcher is given of a run."""
+        run_directory = self.directory / record.directory
+        return RunPlan(
+            name=record.name,
+            directory=run_directory,
+            tasks=tasks_of(
+                chosen(self.study, record.versions),
+                record.split,
+                run_directory / "case",
+                run_directory,
+                self._place(record),
+            ),
+            token=record.token,
+            variables=self._variables(record, run_directory),
+            time_limit_seconds=self.study.runs.time_limit_seconds,
+        )
+
+    def _variables(self, record: RunRecord, run_directory: Path) -> dict[str, str]:
+        # A command's own scripts shall find this Python and its mpiexec under their plain names.
+        beside = str(Path(sys.executable).parent)
+        variables = {"PATH": os.pathsep.join(filter(None, [beside, os.environ.get("PATH")]))}
+        if "OMP_NUM_THREADS" not in os.environ:
+            # One core per rank is what a split counts; libraries would start a thread per core in each rank.
+            variables["OMP_NUM_THREADS"] = "1"
+        mesh = None if record.mesh is None else self.study.runs.meshes[record.mesh]
+        variables |= self.study.case.environment | (mesh.environment if mesh else {})
+        variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
+        variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
+        return variables
+
+    def _metadata(self, record: RunRecord) -> dict[str, Any]:
+        mesh = {} if record.mesh is None else self.study.runs.meshes[record.mesh].parameter
+        return {
+            # Unique among campaigns: runs of the same name are taken for one coupled run.
+            "run": f"{record.name}-{record.token}",
+            "warmup_windows": self._lengths(record)[1],
+            "degrees_of_freedom": self.study.degrees_of_freedom,
+            "parameters": self.study.case.parameter | mesh,
+        }
+
+    def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
+        """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
+        study = chosen(self.study, record.versions)
+        places = []
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            with blaming(record, participant.name):
+                places.append(prepared(study, participant, plan, task, self.directory, record.mesh))
+        case = plan.directory / "case"
+        plan.directory.mkdir(parents=True)
+        copy_of_case(study, case, self.directory)
+        for place in filter(None, places):
+            lay_over(place, case, study.case.link)
+        self._patch(plan, record)
+
+    def _patch(self, plan: RunPlan, record: RunRecord) -> None:
+        """Patch the configuration of a run's copy of the case, and make the directories that the run writes to."""
+        study = self.study
+        configuration = plan.directory / "case" / study.case.configuration
+        # Might be a link to a file that is not ours to change.
+        configuration.unlink()
+        patch_configuration(
+            study.configuration_path,
+            configuration,
+            max_time_windows=self._lengths(record)[0],
+            exchange_directory=str(plan.directory / "exchange"),
+            network=study.case.network,
+        )
+        (plan.directory / "exchange").mkdir()
+        (plan.directory / "stores").mkdir()
+
+    def _place(self, record: RunRecord) -> Mapping[str, object]:
+        """Return placeholders for where in a chain a run is."""
+        return FIRST_SEGMENT
+
+    def _lengths(self, record: RunRecord) -> tuple[int, int]:
+        """Return the time windows of a run, and how many of them are warm-up."""
+        return self.study.runs.windows, self.study.runs.warmup_windows
+
+
+@contextlib.contextmanager
+def blaming(record: RunRecord, name: str) -> Iterator[None]:
+    """Note whose command it was where one fails."""
+    try:
+        yield
+    except CalibrationError:
+        record.blamed = [name]
+        raise
+
+
+def _unprepared(problem: Exception) -> Outcome:
+    return Outcome(0.0, f"the run could not be prepared: {problem}", lost=isinstance(problem, LostError))
+
+
+def _set_aside(run_directory: Path) -> None:
+    for path in list(run_directory.glob("stores/**/*")):
+        if path.suffix in (".h5", ".spool"):
+            path.rename(path.with_name(path.name + SET_ASIDE_SUFFIX))

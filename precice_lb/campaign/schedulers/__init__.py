@@ -1,0 +1,410 @@
+"""A run as a job of a batch system: its script, what a batch system can do, and following a job to its end."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, Task
+from precice_lb.campaign.processes import LOG_PART, Outcome, ending, never_started
+from precice_lb.exceptions import CalibrationError
+
+JOB_LOG = "job.log"
+EXIT_FILE = "exits"
+"""What a job leaves behind of how its participants ended: a file of ``begin``, ``exit`` and ``end`` lines."""
+
+_FIRST_PAUSE_SECONDS = 0.5
+_FILE_POLL_SECONDS = 0.2
+# How long a batch system may not answer before a run, or what else was asked, is given up.
+_SILENCE_SECONDS = 1800.0
+# How long the last words of a job may take through a shared file system.
+_SETTLE_SECONDS = 5.0
+
+Answer = TypeVar("Answer")
+
+
+class LostError(CalibrationError):
+    """A batch system that does not answer, or has ended what runs need: no verdict on the run that finds it so."""
+
+
+class Scheduler:
+    """A batch system: takes a run's script as a job, tells the job's states, and cancels it.
+
+    A subclass gives `submit`, `poll` and `cancel`; what else is here need not be touched.
+    """
+
+    live: ClassVar[frozenset[str]] = frozenset({"PENDING", "RUNNING"})
+    """What `poll` says of a job that has not ended."""
+    fine: ClassVar[frozenset[str]] = frozenset({"COMPLETED", "FAILED"})
+    """What it says of one whose script came to its end; any other state is the error of the run."""
+    faults: ClassVar[frozenset[str]] = frozenset({"DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
+    """Other states for which the run itself answers; all else, such as a cancel or a lost node, says nothing of it."""
+    longest_pause: ClassVar[float] = 15.0
+    """Seconds between two calls of `poll` in the long run."""
+    resumes: ClassVar[bool] = True
+    """Whether jobs go on without this process, so that a campaign started again can wait for them."""
+    cancels: bool = True
+    """Whether `cancel` does anything."""
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        """Return the job as which a run was submitted.
+
+        Parameters
+        ----------
+        plan : RunPlan
+            The run.
+        script : Path
+            Its job script.
+        """
+        raise NotImplementedError
+
+    def poll(self, job: str) -> Sequence[str] | None:
+        """Return the states of the job's components: none where it is forgotten, None where there is no answer.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        raise NotImplementedError
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job; one that has ended is none.
+
+        Parameters
+        ----------
+        job : str
+            Its number.
+
+        Raises
+        ------
+        LostError
+            The batch system does not answer.
+        """
+        raise NotImplementedError
+
+    def find(self, name: str) -> str | None:
+        """Return a job that waits or runs, by its name; None where there is none, or no job is known by a name.
+
+        Parameters
+        ----------
+        name : str
+            Of the job.
+
+        Raises
+        ------
+        LostError
+            The batch system does not answer.
+        """
+        return None
+
+    def why_never(self, job: str) -> str | None:
+        """Return why a job that waits will not start by itself; None where it will, or that is not known.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it; `poll` has been asked of it.
+        """
+        return None
+
+    def number(self, job: str) -> str | None:
+        """Return the number by which the batch system knows a job, None as long as it has not been told.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        return job
+
+    def describe(self, job: str) -> str:
+        """Return what to call a job in messages.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+        return f"job {job}"
+
+    def close(self, job: str) -> None:
+        """Let go of what `submit` has begun on this machine.
+
+        Parameters
+        ----------
+        job : str
+            As `submit` returned it.
+        """
+
+
+def insist(ask: Callable[[], Answer | None]) -> Answer:
+    """Ask a batch system, again as long as it does not answer (None), for half an hour at most."""
+    end, pause = time.monotonic() + _SILENCE_SECONDS, _FIRST_PAUSE_SECONDS
+    while (answer := ask()) is None:
+        if time.monotonic() > end:
+            raise LostError(f"no answer from the batch system for {_SILENCE_SECONDS:g} s: try again later")
+        time.sleep(pause)
+        pause = min(1.3 * pause, Scheduler.longest_pause)
+    return answer
+
+
+@dataclass(frozen=True)
+class Exits:
+    """Exit codes by participant in the order of their ends, and the seconds from begin to end (None: no end yet).
+
+    ``stopped`` is what the job's script knew of why it was terminated; None where it was not.
+    """
+
+    codes: dict[str, int]
+    begun: bool
+    seconds: float | None
+    stopped: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job's script came to its end."""
+        return self.seconds is not None
+
+    def outcome(self, plan: RunPlan) -> Outcome:
+        """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
+        if self.stopped is not None:
+            names = tuple(task.participant for task in plan.tasks)
+            if _TIME_LIMIT in self.stopped:
+                error = f"{' and '.join(names)} still ran at the job's time limit"
+                return Outcome(self.seconds or 0.0, error, names, timed_out=True)
+            return Outcome(self.seconds or 0.0, "the job was cancelled, or lost its node", lost=True)
+        failed = next(((name, code) for name, code in self.codes.items() if code), None)
+        if failed is None:
+            return Outcome(self.seconds or 0.0)
+        # A shell tells of a signal as 128 and its number.
+        code = 128 - failed[1] if failed[1] > 128 else failed[1]
+        log = next((task.log for task in plan.tasks if task.participant == failed[0]), None)
+        lost = log is not None and never_started(log) is not None
+        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code, log)}", (failed[0],), lost=lost)
+
+
+def read_exits(path: Path) -> Exits:
+    """Read the file; what is not there, or only begun, counts as not ended."""
+    codes: dict[str, int] = {}
+    words: dict[str, str] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError:
+        lines = []
+    for line in lines[:-1]:  # behind the last line break may be a part of a line
+        kind, _, rest = line.partition(" ")
+        if kind == "exit":
+            code, _, name = rest.partition(" ")
+            codes[name] = int(code)
+        elif kind != "stopped" or "end" not in words:
+            words[kind] = rest
+    end = words.get("end")
+    seconds = None if end is None else max(0.0, float(end) - float(words.get("begin", end)))
+    return Exits(codes, "begin" in words, seconds, words.get("stopped"))
+
+
+def follow(
+    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], asked_of: Callable[[str], None]
+) -> Outcome:
+    """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
+
+    ``note`` is called with the job's number as soon as there is one, ``asked_of`` each time that the job is alive.
+    """
+    path = plan.directory / EXIT_FILE
+    pause = _FIRST_PAUSE_SECONDS
+    asked = heard = time.monotonic() - pause
+    running_since: float | None = None
+    number: str | None = None
+    while True:
+        exits, now = read_exits(path), time.monotonic()
+        if number is None and (number := scheduler.number(job)) is not None:
+            note(number)
+        if exits.ended:
+            break
+        if now - asked >= pause:
+            asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
+            answer = scheduler.poll(job)
+            if answer is not None:
+                heard = now
+                if not scheduler.live.intersection(answer):
+                    return judged(scheduler, plan, job, answer)
+                asked_of(job)
+            elif now - heard > _SILENCE_SECONDS:
+                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+                return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
+        if running_since is None and exits.begun:
+            running_since = now
+        if running_since is not None and now - running_since > plan.time_limit_seconds:
+            blame = tuple(task.participant for task in plan.tasks if task.participant not in exits.codes)
+            text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
+            lost = any(never_started(task.log) for task in plan.tasks)
+            text += _cancelled(scheduler, plan, job)
+            return Outcome(now - running_since, text, blame, timed_out=True, lost=lost)
+        time.sleep(_FILE_POLL_SECONDS)
+    # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
+    # loss of a node.
+    end = time.monotonic() + _SETTLE_SECONDS
+    while (answer := scheduler.poll(job)) is None or scheduler.live.intersection(answer):
+        if time.monotonic() > end:
+            return exits.outcome(plan)
+        time.sleep(_FILE_POLL_SECONDS)
+    return judged(scheduler, plan, job, answer)
+
+
+def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
+    """Cancel a job; return what to add to its error where that is not possible."""
+    if not scheduler.cancels:
+        return ""
+    try:
+        if (number := scheduler.number(job)) is None:
+            raise CalibrationError(
+                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or "
+                "several; launcher.job_number may say how to find it"
+            )
+        scheduler.cancel(number)
+    except CalibrationError as error:
+        return f"; it was not cancelled, do so by hand: {error}"
+    return ""
+
+
+def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
+    """Judge a job that has ended by what it left and by its states, none where the batch system has forgotten it."""
+    path = plan.directory / EXIT_FILE
+    end = time.monotonic() + _SETTLE_SECONDS
+    while not (exits := read_exits(path)).ended and time.monotonic() < end:
+        time.sleep(_FILE_POLL_SECONDS)
+    bad = sorted(set(states) - scheduler.fine)
+    if exits.ended and not bad:
+        return exits.outcome(plan)
+    lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
+    blame = () if lost else tuple(task.participant for task in plan.tasks)
+    how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
+    error = f"{scheduler.describe(job)} {how}"
+    return Outcome(exits.seconds or 0.0, error, blame, timed_out="TIMEOUT" in bad, lost=lost)
+
+
+# Slurm's reason for a job that it ends at its time limit.
+_TIME_LIMIT = "TimeLimit"
+# What a job notes when it is terminated: Slurm knows for some minutes only whether that was at its time limit.
+_NOTE = (
+    '\n  stopped="by a signal $([ -z "$SLURM_JOB_ID" ] || squeue --noheader --jobs="$SLURM_JOB_ID" --format=%r 2>&1)"'
+    "\n  echo stopped $stopped"
+)
+
+_BODY = """\
+declare -A names logs sizes
+status=0
+start() {{  # name, directory, log, command and its arguments
+  local name=$1 directory=$2 log=$3
+  shift 3
+  local size=$(cat "$log" 2>/dev/null | wc -c)
+  (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
+  names[$!]=$name logs[$!]=$log sizes[$!]=$size
+}}
+stop() {{
+  kill "${{!names[@]}}" 2>/dev/null{note}
+}}
+trap stop INT TERM
+
+{starts}
+
+# The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
+while [ "${{#names[@]}}" -gt 0 ]; do
+  running=" $(jobs -rp | tr '\\n' ' ')"
+  for pid in "${{!names[@]}}"; do
+    case $running in *" $pid "*) {hollow}continue ;; esac
+    wait "$pid"
+    code=$?{shorten}
+    # Of ranks that srun has not started it may know nothing in its exit code.
+    if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
+      echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
+      [ "$code" -ne 0 ] || code=1
+    fi
+    echo "exit $code ${{names[$pid]}}"{exits}
+    unset "names[$pid]"
+    if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
+      status=$code
+      failed=$SECONDS
+    fi
+  done
+  if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
+    [ $((SECONDS - failed)) -lt {grace} ] || kill "${{!names[@]}}" 2>/dev/null
+    [ $((SECONDS - failed)) -lt {kill_after} ] || kill -KILL "${{!names[@]}}" 2>/dev/null
+  fi
+  sleep 0.2
+done
+"""
+
+
+# Of long logs, as `precice_lb.campaign.processes` does it.
+_HOLLOW = f"""
+      log=${{logs[$pid]}}
+      [ $(($(stat -Lc %b "$log" 2>/dev/null || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
+      """
+_SHORTEN = f"""
+    log=${{logs[$pid]}}
+    size=$(stat -Lc %s "$log" || echo 0)
+    if [ "$size" -gt {4 * LOG_PART} ]; then
+      note="[$((size - {2 * LOG_PART})) bytes are left out here]"
+      {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
+        mv -f "$log.new" "$log"
+    fi"""
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Return lines that set environment variables."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def body(
+    tasks: Sequence[Task],
+    exit_file: Path | None = None,
+    *,
+    whole_logs: bool = True,
+    grace: int = 2,
+    kill_after: int = 12,
+) -> str:
+    """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
+
+    ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
+    """
+    starts = "\n".join(
+        f"start {shlex.quote(task.participant)} {shlex.quote(str(task.directory))} {shlex.quote(str(task.log))} \\\n"
+        f"  {shlex.join(task.command)}"
+        for task in tasks
+    )
+    exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
+    hollow, shorten = ("", "") if whole_logs else (_HOLLOW, _SHORTEN)
+    never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)")
+    return _BODY.format(
+        starts=starts,
+        exits=exits,
+        note=f"{_NOTE}{exits}" if exits else "",
+        grace=grace,
+        kill_after=kill_after,
+        never_started=never,
+        hollow=hollow,
+        shorten=shorten,
+    )
+
+
+def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
+    """Return the lines of a job script behind its header: the run from begin to end, with its exit codes noted."""
+    exits = plan.directory / EXIT_FILE
+    file = shlex.quote(str(exits))
+    before = "".join(f"{line}\n" for line in setup)
+    last = f'case $stopped in "" | *{_TIME_LIMIT}*) {plan.last_line} ;; esac\n' if plan.last_line else ""
+    return (
+        f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"
+        f'stopped=\necho "begin $(date +%s.%N)" >>{file}\n\n'
+        f"{body(tasks, exits, whole_logs=plan.whole_logs)}"
+        f'echo "end $(date +%s.%N)" >>{file}\n'
+        f"{last}"
+        'exit "$status"\n'
+    )

@@ -1,0 +1,515 @@
+"""What ``precice-config.xml`` says: the rules and defaults of preCICE 3.4 (its ``*Configuration.cpp`` files)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from precice_lb.case.elements import Element, load, parse, schema
+from precice_lb.exceptions import ConfigurationError
+
+_Named = TypeVar("_Named", "Data", "Mesh", "Participant")
+
+_JUST_IN_TIME = ("nearest-neighbor", "rbf", "rbf-pum-direct", "coarse-graining")
+_MEASURE = "-convergence-measure"
+# How preCICE names the kinds of convergence measures in its logs.
+_ABBREVIATIONS = {
+    "absolute": "Abs",
+    "relative": "Rel",
+    "residual-relative": "Drop",
+    "absolute-or-relative": "AbsOrRel",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """One ``<data:scalar>`` or ``<data:vector>``."""
+
+    name: str
+    is_vector: bool
+    waveform_degree: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """One ``<mesh>`` of 2 or 3 dimensions, with the names of the data it uses."""
+
+    name: str
+    dimensions: int
+    data: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReceivedMesh:
+    """One ``<receive-mesh>`` of a participant."""
+
+    name: str
+    # The participant.
+    provider: str
+    # Share of the longest edge of the mesh's box.
+    safety_factor: float
+    # ``on-secondary-ranks``, ``on-primary-rank`` or ``no-filter``.
+    geometric_filter: str
+    # Direct access to the mesh.
+    api_access: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class MeshMapping:
+    """One ``<mapping:…>`` of a participant."""
+
+    # ``nearest-neighbor``, ``rbf``, …
+    kind: str
+    # ``read`` or ``write``.
+    direction: str
+    # ``consistent``, ``conservative``, …
+    constraint: str
+    # Meshes: ``from`` and ``to``; one is None for just-in-time mappings.
+    source: str | None
+    target: str | None
+    element: Element = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One ``<participant>``: its meshes, data and mappings."""
+
+    name: str
+    # Meshes.
+    provides: tuple[str, ...]
+    receives: tuple[ReceivedMesh, ...]
+    # Mesh and data.
+    reads: tuple[tuple[str, str], ...]
+    writes: tuple[tuple[str, str], ...]
+    mappings: tuple[MeshMapping, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class M2N:
+    """One ``<m2n:…>`` between two participants."""
+
+    # ``sockets``, ``mpi``, …
+    kind: str
+    acceptor: str
+    connector: str
+    # As written, relative to the working directory of the solver.
+    exchange_directory: str
+    use_two_level_initialization: bool
+    element: Element = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One ``<exchange>`` of a coupling scheme, from one participant to another."""
+
+    data: str
+    mesh: str
+    source: str
+    target: str
+    initialize: bool
+    substeps: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class ConvergenceMeasure:
+    """One ``<…-convergence-measure>`` of an implicit coupling scheme."""
+
+    # One of ``absolute``, ``relative``, ``residual-relative`` and ``absolute-or-relative``.
+    kind: str
+    data: str
+    mesh: str
+    # Of ``absolute-or-relative`` the absolute one.
+    limit: float
+
+    @property
+    def header(self) -> str:
+        """Column of ``precice-<Participant>-convergence.log``."""
+        return f"Res{_ABBREVIATIONS[self.kind]}({self.mesh}:{self.data})"
+
+
+@dataclass(frozen=True)
+class CouplingScheme:
+    """One ``<coupling-scheme:…>``."""
+
+    # ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
+    kind: str
+    # First and second; multi: as listed, and which of them is the controller.
+    participants: tuple[str, ...]
+    controller: str | None
+    # In the file's order.
+    exchanges: tuple[Exchange, ...]
+    # Simulated seconds; NaN where the first participant tells it (``method="first-participant"``).
+    time_window_size: float
+    window_size_from_first: bool
+    # Simulated seconds.
+    max_time: float | None
+    max_time_windows: int | None
+    # None for explicit schemes and where the file sets no limit.
+    max_iterations: int | None
+    # Its kind.
+    acceleration: str | None
+    line: int
+    # In the file's order; without one an implicit scheme does exactly ``max_iterations`` in every window.
+    measures: tuple[ConvergenceMeasure, ...] = ()
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether the scheme iterates within a time window."""
+        return self.kind.endswith("implicit") or self.kind == "multi"
+
+    @property
+    def judge(self) -> str:
+        """The participant that tells whether an iteration has converged."""
+        return self.controller or self.participants[1]
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the two participants run one after the other."""
+        return self.kind.startswith("serial")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A whole ``precice-config.xml``. Mappings from names keep the order of the file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    text : str
+        All of it.
+    data : dict of str to Data
+        By name.
+    meshes : dict of str to Mesh
+        By name.
+    participants : dict of str to Participant
+        By name.
+    m2ns : tuple of M2N
+        In the file's order.
+    coupling_schemes : tuple of CouplingScheme
+        In the file's order.
+    root : Element
+        The raw document.
+    """
+
+    path: Path
+    text: str
+    data: dict[str, Data]
+    meshes: dict[str, Mesh]
+    participants: dict[str, Participant]
+    m2ns: tuple[M2N, ...]
+    coupling_schemes: tuple[CouplingScheme, ...]
+    root: Element
+
+    @property
+    def providers(self) -> dict[str, str]:
+        """The participant that provides each mesh."""
+        return {mesh: who.name for who in self.participants.values() for mesh in who.provides}
+
+    @property
+    def longest_window(self) -> float:
+        """Simulated seconds of a time window, the longest where schemes differ; NaN where participants size them."""
+        sizes = [scheme.time_window_size for scheme in self.coupling_schemes if not scheme.window_size_from_first]
+        return max(sizes, default=math.nan)
+
+    @property
+    def windows(self) -> int | None:
+        """Time windows, the longest where schemes differ, until the first scheme ends; None where there is no end."""
+        longest, ends = self.longest_window, []
+        for scheme in self.coupling_schemes:
+            share = 1.0 if scheme.window_size_from_first else scheme.time_window_size / longest
+            ends += [] if scheme.max_time_windows is None else [scheme.max_time_windows * share]
+            ends += [] if scheme.max_time is None or scheme.window_size_from_first else [scheme.max_time / longest]
+        first = min(filter(math.isfinite, ends), default=None)
+        # A window is not left out for the rounding of its end.
+        return None if first is None else max(math.ceil(first * (1.0 - 1e-9)), 1)
+
+
+def read_configuration(path: str | Path) -> Configuration:
+    """Read what a preCICE 3 configuration says.
+
+    Everything that preCICE 3 allows is read, with its defaults; whether a backend or a schedule supports it is theirs
+    to say. Names are checked: of participants, meshes and data, wherever one is used.
+
+    Parameters
+    ----------
+    path
+        The ``precice-config.xml``.
+
+    Returns
+    -------
+    Configuration
+        The records, in the order of the file, and the element tree for everything else.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing, is no well-formed XML, belongs to preCICE 2, or contradicts itself: one line with what
+        was expected, what was found, where, and what to do.
+    """
+    path = Path(path)
+    text, _ = load(path)
+    return parse_configuration(text, path)
+
+
+def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> Configuration:
+    """Read a configuration whose text is at hand, as `read_configuration` does; the same text is read once.
+
+    Parameters
+    ----------
+    text : str
+        All of the file.
+    path : path
+        For messages.
+
+    Returns
+    -------
+    Configuration
+
+    Raises
+    ------
+    ConfigurationError
+        As `read_configuration`.
+    """
+    return _parsed(text, Path(path))
+
+
+def root_children(text: str) -> tuple[Element, ...]:
+    """Elements of a configuration whatever preCICE thinks of them; none of text that is not XML."""
+    try:
+        return parse(Path("precice-config.xml"), text).children
+    except ConfigurationError:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, path: Path) -> Configuration:
+    root = parse(path, text)
+    for old in (root, *root.children):
+        if old.tag == "solver-interface":
+            old.fail("a configuration of preCICE 3", "one of preCICE 2", "port it to preCICE 3")
+    if root.tag != "precice-configuration":
+        root.fail("<precice-configuration>", "another root element", "give a preCICE configuration")
+    schema().check(root)
+    data = _by_name((_data(element), element) for element in root.named("data:scalar", "data:vector"))
+    meshes = _by_name((_mesh(element, data), element) for element in root.named("mesh"))
+    owners = root.named("participant")
+    names = [element.text("name") for element in owners]
+    participants = _by_name((_participant(element, meshes, names), element) for element in owners)
+    for owner in owners:
+        for element in owner.named("receive-mesh"):
+            mesh, provider = element.attributes["name"], element.attributes["from"]
+            if mesh not in participants[provider].provides:
+                expected = f'a participant that provides mesh "{mesh}"'
+                element.fail(expected, f'"{provider}"', "add <provide-mesh> there")
+    m2ns: list[M2N] = []
+    for element in root.named("m2n:"):
+        m2ns.append(_m2n(element, names, m2ns))
+    case = Configuration(path, text, data, meshes, participants, tuple(m2ns), (), root)
+    return replace(case, coupling_schemes=tuple(_scheme(element, case) for element in root.named("coupling-scheme:")))
+
+
+def _by_name(records: Iterable[tuple[_Named, Element]]) -> dict[str, _Named]:
+    known: dict[str, _Named] = {}
+    for record, element in records:
+        if record.name in known:
+            element.fail("a name of its own", f'"{record.name}" a second time', "rename one of them")
+        known[record.name] = record
+    return known
+
+
+def _data(element: Element) -> Data:
+    degree = element.integer("waveform-degree", "1", least=0)
+    return Data(element.text("name"), element.tag == "data:vector", degree, element.line)
+
+
+def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
+    used = tuple(child.known("name", "data", data) for child in element.children)
+    return Mesh(element.text("name"), element.integer("dimensions"), used)
+
+
+def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> Participant:
+    provides = tuple(child.known("name", "mesh", meshes) for child in element.named("provide-mesh"))
+    receives = tuple(
+        ReceivedMesh(
+            name=child.known("name", "mesh", meshes),
+            provider=child.known("from", "participant", participants),
+            safety_factor=child.number("safety-factor", "0.5", least=0),
+            geometric_filter=child.text("geometric-filter", "on-secondary-ranks"),
+            api_access=child.boolean("api-access") or child.boolean("direct-access"),
+            line=child.line,
+        )
+        for child in element.named("receive-mesh")
+    )
+    used = (*provides, *(mesh.name for mesh in receives))
+    for child in element.named("provide-mesh", "receive-mesh"):
+        if used.count(child.attributes["name"]) > 1:
+            child.fail("every mesh once", f'"{child.attributes["name"]}" twice', "remove one")
+
+    def pairs(tag: str) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (child.known("mesh", "mesh of this participant", used), _data_of(child, meshes, "name"))
+            for child in element.named(tag)
+        )
+
+    mappings = tuple(_mapping(child, used, provides) for child in element.named("mapping:"))
+    for position, mapping in enumerate(mappings):
+        for other in (other for other in mappings[:position] if other.target == mapping.target):
+            # One of them just in time.
+            mixed = None in (mapping.source, other.source) and mapping.direction == other.direction == "write"
+            if mapping.source == other.source or mixed:
+                found = f"a second to {mapping.target}"
+                mapping.element.fail("one mapping to a mesh from another", found, "remove one")
+    reads, writes = pairs("read-data"), pairs("write-data")
+    return Participant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
+
+
+def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -> str:
+    """Name the data of an element, which the mesh that it names has to have."""
+    mesh = element.known("mesh", "mesh", meshes)
+    return element.known(name, f'data of mesh "{mesh}"', meshes[mesh].data)
+
+
+def _mapping(element: Element, meshes: tuple[str, ...], provides: tuple[str, ...]) -> MeshMapping:
+    # preCICE takes an empty name for none at all: a just-in-time mapping.
+    source, target = (
+        element.known(name, "mesh of this participant", meshes) if element.attributes.get(name) else None
+        for name in ("from", "to")
+    )
+    if source is None and target is None:
+        element.fail('a mesh as "from" or "to"', "neither", "name the meshes")
+    direction = element.text("direction")
+    for name, mesh, provided in (("from", source, direction == "write"), ("to", target, direction == "read")):
+        if mesh is not None and (mesh in provides) != provided:
+            what = f'participant {"provides" if provided else "receives"} as "{name}" of direction="{direction}"'
+            element.fail(
+                f"a mesh that the {what}", f'"{mesh}"', "turn the direction, or provide and receive the meshes so"
+            )
+    kind, constraint = element.kind, element.text("constraint")
+    # Without a mesh on the solver's side it is just in time.
+    if None in (source, target):
+        reads = direction == "read"
+        if (source if reads else target) is None or constraint != ("consistent" if reads else "conservative"):
+            expected = (
+                'direction="read" constraint="consistent" without "to", or "write" and "conservative" without "from"'
+            )
+            element.fail(expected, "another just-in-time mapping", "correct it, or name both meshes")
+        if kind not in _JUST_IN_TIME:
+            remedy = "name both meshes, or take another mapping"
+            element.fail(f"one of {', '.join(_JUST_IN_TIME)} for just-in-time mapping", f'"{kind}"', remedy)
+    return MeshMapping(kind, direction, constraint, source, target, element)
+
+
+def _m2n(element: Element, participants: list[str], before: Iterable[M2N]) -> M2N:
+    acceptor, connector = (element.known(name, "participant", participants) for name in ("acceptor", "connector"))
+    if acceptor == connector:
+        element.fail("two participants", f'"{acceptor}" twice', "correct it")
+    if any({m2n.acceptor, m2n.connector} == {acceptor, connector} for m2n in before):
+        element.fail("one m2n for a pair", f'a second for "{acceptor}" and "{connector}"', "remove one")
+    return M2N(
+        kind=element.kind,
+        acceptor=acceptor,
+        connector=connector,
+        exchange_directory=element.text("exchange-directory", "."),
+        use_two_level_initialization=element.boolean("use-two-level-initialization"),
+        element=element,
+    )
+
+
+def _scheme(element: Element, case: Configuration) -> CouplingScheme:
+    kind = element.kind
+    implicit = kind == "multi" or kind.endswith("implicit")
+    members, controller = _members(element, kind, case.participants)
+    exchanges = tuple(_exchange(child, case, members, implicit) for child in element.named("exchange"))
+    if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
+        element.fail("every <exchange> once", "one twice", "remove the second")
+    # Whoever talks has an m2n: both participants, or the controller with everyone and each exchange.
+    hub = controller or members[0]
+    talking = {(hub, name) for name in members if name != hub} | {(e.source, e.target) for e in exchanges}
+    connected = {frozenset((m.acceptor, m.connector)) for m in case.m2ns}
+    for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
+        element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
+    if not element.named("max-time", "max-time-windows"):
+        element.fail("<max-time> or <max-time-windows>", "neither", "say when the coupling ends")
+    max_time, least = element.first("max-time"), element.first("min-iterations")
+    max_iterations, min_iterations = _count(element, "max-iterations"), _count(element, "min-iterations")
+    if least and max_iterations and min_iterations and min_iterations > max_iterations:
+        least.fail("at most <max-iterations>", f"{min_iterations} and {max_iterations}", "correct one of them")
+    measures = tuple(_measure(child, case.meshes) for child in element.children if child.tag.endswith(_MEASURE))
+    if implicit and not measures and max_iterations is None:
+        element.fail("a convergence measure or <max-iterations>", "neither", "add one")
+    acceleration = element.first("acceleration:")
+    (size,) = element.named("time-window-size")
+    from_first = size.attributes.get("method") == "first-participant"
+    return CouplingScheme(
+        kind=kind,
+        participants=members,
+        controller=controller,
+        exchanges=exchanges,
+        time_window_size=math.nan if from_first else size.positive("value"),
+        window_size_from_first=from_first,
+        max_time=None if max_time is None else max_time.positive("value"),
+        max_time_windows=_count(element, "max-time-windows"),
+        max_iterations=max_iterations,
+        acceleration=None if acceleration is None else acceleration.kind,
+        line=element.line,
+        measures=measures,
+    )
+
+
+def _count(element: Element, tag: str) -> int | None:
+    limit = element.first(tag)
+    return None if limit is None else limit.integer("value", least=1)
+
+
+def _members(
+    element: Element, kind: str, participants: Mapping[str, Participant]
+) -> tuple[tuple[str, ...], str | None]:
+    if kind == "multi":
+        children = element.named("participant")
+        names = tuple(child.known("name", "participant", participants) for child in children)
+        if len(set(names)) < max(len(names), 2):
+            element.fail("two or more different participants", ", ".join(names) or "none", "correct them")
+        controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
+        if len(controllers) != 1:
+            found = ", ".join(controllers) or "none"
+            element.fail('one participant with control="true"', found, "choose the controller")
+        return names, controllers[0]
+    (pair,) = element.named("participants")
+    first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))
+    if first == second:
+        pair.fail("two different participants", f'"{first}" twice', "correct it")
+    return (first, second), None
+
+
+def _exchange(element: Element, case: Configuration, members: tuple[str, ...], substeps: bool) -> Exchange:
+    data, mesh = _data_of(element, case.meshes), element.text("mesh")
+    source, target = (element.known(name, "participant of this coupling scheme", members) for name in ("from", "to"))
+    if source == target:
+        element.fail("two different participants", f'"{source}" twice', "correct it")
+    for name in (source, target):
+        user = case.participants[name]
+        if mesh not in (*user.provides, *(received.name for received in user.receives)):
+            remedy = "add <provide-mesh> or <receive-mesh> to it"
+            element.fail(f'a mesh that "{name}" uses', f'"{mesh}"', remedy)
+    initialize, substeps = element.boolean("initialize"), element.boolean("substeps", substeps)
+    return Exchange(data, mesh, source, target, initialize, substeps, element.line)
+
+
+def _measure(element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure:
+    kind, data = element.tag.removesuffix(_MEASURE), _data_of(element, meshes)
+    limits = {name: element.number(name) for name in ("abs-limit", "rel-limit", "limit") if name in element.attributes}
+    for name, limit in limits.items():
+        relative = name == "rel-limit" or (name == "limit" and kind != "absolute")
+        if not 0 < limit <= (1 if relative else math.inf):
+            wanted = f"above 0{' and at most 1' if relative else ''}"
+            element.fail(f'a number {wanted} as "{name}"', f"{limit:g}", "correct it")
+    return ConvergenceMeasure(kind, data, element.text("mesh"), next(iter(limits.values())))

@@ -1,0 +1,441 @@
+"""Campaigns with real processes: what a run sees, failures, time limits, kills and resumption."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, write_case, write_study
+from conftest import FULL_COUNTS
+
+from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.campaign.campaign import campaign_started, print_event, run_finished
+from precice_lb.campaign.design import split_key
+from precice_lb.campaign.processes import TOKEN_VARIABLE, log_tail, stop_token
+from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.case import read_configuration
+from precice_lb.exceptions import CalibrationError
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+TWO_SPLITS = "splits = [{Left=1, Right=3}, {Left=2, Right=1}]"
+ONE_SPLIT = "splits = [{Left=1, Right=2}]"
+
+
+def processes_of(marker: str) -> list[int]:
+    """Processes that are alive and have ``marker`` in their command line, this test's own aside."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                text = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in text:
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Iterator[str]:
+    """An argument that the solvers of this test alone carry; none of them may be left at its end."""
+    text = f"marker-{tmp_path.name}-{os.getpid()}"
+    yield text
+    left = processes_of(text)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def with_marker(path: Path, marker: str) -> Path:
+    return changed(path, *((f"solver.py {name}", f"solver.py {name} {marker}") for name in ("Left", "Right")))
+
+
+def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = write_case(tmp_path)
+    (case / "__pycache__").mkdir()
+    (case / "precice-lb-store").mkdir()
+    (case / "mesh").mkdir()
+    (case / "mesh" / "points.txt").write_text("1 2 3\n")
+    (tmp_path / "shared.txt").write_text("outside\n")
+    (case / "link.txt").symlink_to("../shared.txt")
+    (case / "inner-link.txt").symlink_to("mesh/points.txt")
+    monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
+    monkeypatch.setenv("PRECICE_LB_RECORD", "0")
+    monkeypatch.setenv("FROM_OUTSIDE", "kept")
+    events: list[Event] = []
+    study = read_study(
+        write_study(tmp_path, runs=TWO_SPLITS, extra="[case.environment]\nGIVEN = 'x'\n[case.parameter]\nwidth = 0.5")
+    )
+    result = run_campaign(study, tmp_path / "campaign", report=events.append)
+
+    assert [run.split for run in result.finished] == [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 1}]
+    assert [run.name for run in result.runs] == ["001-Left1-Right3", "002-Left2-Right1"]
+    assert [event.kind for event in events] == ["started"] + 2 * ["run started", "run finished"]
+    assert str(events[1]) == "run 1 of 2: Left 1, Right 3 ranks (split of the study, 1 of 2)"
+
+    first = tmp_path / "campaign" / "runs" / "001-Left1-Right3"
+    assert result.stores[0] == first / "stores"
+    assert (first / "Right.log").read_text() == "Right says hello\n" * 3
+    seen = json.loads((first / "case" / "Left-seen.json").read_text())
+    assert seen["PRECICE_LB_DIR"] == str(first / "stores")
+    assert seen["FROM_OUTSIDE"] == "kept"
+    assert seen["GIVEN"] == "x"
+    assert seen["OMP_NUM_THREADS"] == "1"
+    assert "PRECICE_LB_AT_END" not in seen
+    assert "PRECICE_LB_RECORD" not in seen
+    metadata = json.loads(seen["PRECICE_LB_METADATA"])
+    assert metadata.pop("run") == f"001-Left1-Right3-{result.runs[0].token}"
+    assert metadata == {"warmup_windows": 2, "degrees_of_freedom": {"Left": 1000.0}, "parameters": {"width": 0.5}}
+
+    patched = read_configuration(first / "case" / "precice-config.xml")
+    assert patched.coupling_schemes[0].max_time_windows == 7
+    assert patched.m2ns[0].exchange_directory == str(first / "exchange")
+    assert "<!-- kept as it is -->" in patched.text
+    assert (case / "precice-config.xml").read_text() == CONFIGURATION
+    assert (first / "case" / "mesh" / "points.txt").exists()
+    assert (first / "case" / "link.txt").read_text() == "outside\n"
+    assert (first / "case" / "inner-link.txt").resolve() == first / "case" / "mesh" / "points.txt"
+    assert not (first / "case" / "precice-lb-store").exists()
+    assert not (first / "case" / "__pycache__").exists()
+
+
+def test_finished_runs_are_not_repeated_and_further_splits_are_added(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    directory = tmp_path / "campaign"
+    first = run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), directory, report=quiet)
+    more = ONE_SPLIT.replace("]", ", {Left=2, Right=2}]")
+    events: list[Event] = []
+    second = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=events.append)
+    assert [run.name for run in second.runs] == ["001-Left1-Right2", "002-Left2-Right2"]
+    assert second.runs[0] == first.runs[0]
+    started = events[0]
+    assert (started.kind, started.total, started.number) == ("started", 2, 1)
+    third = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=quiet)
+    assert third.runs == second.runs
+
+
+def test_more_ranks_than_cores_are_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path)
+    campaign = tmp_path / "campaign"
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:2])
+    for runs in ("", TWO_SPLITS):
+        expected = r"^expected at most [12] cores? for .* found 4: .*lower the budget.*let mpiexec oversubscribe"
+        with pytest.raises(CalibrationError, match=expected):
+            run_campaign(read_study(write_study(tmp_path, runs=runs, launcher="")), campaign, report=quiet)
+        assert not (campaign / "runs").exists()
+    if len(cores) < 2:
+        return
+    # Small runs may be made here for a recommendation with more ranks.
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", launcher=""))
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
+    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:1])
+    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
+
+
+def test_a_campaign_directory_inside_the_case_is_not_copied_into_itself(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    result = run_campaign(read_study(write_study(tmp_path, runs=TWO_SPLITS)), case / "campaign", report=quiet)
+    assert len(result.finished) == 2
+    assert not (case / "campaign" / result.runs[1].directory / "case" / "campaign").exists()
+
+
+def test_a_link_as_configuration_leaves_the_linked_file_alone(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    (case / "precice-config.xml").rename(tmp_path / "real.xml")
+    (case / "precice-config.xml").symlink_to("../real.xml")
+    result = run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
+    assert len(result.finished) == 1
+    assert (tmp_path / "real.xml").read_text() == CONFIGURATION
+
+
+CRASHES_ON_TWO = (
+    SOLVER
+    + """
+if name == "Left" and os.environ.get("PMI_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE")) == "1":
+    sys.exit("no convergence in sight")
+if name == "Right":
+    import time
+    time.sleep(0.3 if "Right1" in os.environ["PRECICE_LB_DIR"] else 600)
+"""
+)
+
+
+def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(tmp_path: Path, marker: str) -> None:
+    write_case(tmp_path, CRASHES_ON_TWO)
+    events: list[Event] = []
+    study = read_study(with_marker(write_study(tmp_path, runs=TWO_SPLITS), marker))
+    result = run_campaign(study, tmp_path / "campaign", report=events.append)
+    # Left's end ended the run: it neither took Right's 600 seconds nor came to its time limit.
+    failed, finished = result.runs
+    assert (failed.outcome, finished.outcome) == ("failed", "finished")
+    assert failed.error == "Left ended with exit code 1"
+    assert any("no convergence in sight" in line for line in failed.log_tail)
+    assert result.finished == (finished,)
+    assert [event.run.outcome for event in events if event.kind == "run finished"] == ["failed", "finished"]
+    run = tmp_path / "campaign" / failed.directory
+    assert not list(run.glob("**/*.h5"))
+    assert list(run.glob("**/*.h5.unfinished"))
+
+    again = run_campaign(study, tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in again.runs] == ["failed", "finished", "failed"]
+    assert again.runs[2].name == "003-Left1-Right3"
+
+
+def test_when_every_run_fails_the_first_log_is_quoted(tmp_path: Path) -> None:
+    write_case(tmp_path, "import sys\nprint('about to fail')\nsys.exit('licence server not found')\n")
+    study = read_study(write_study(tmp_path, runs=TWO_SPLITS))
+    with pytest.raises(
+        CalibrationError, match=r"every run failed; the first, 001-Left1-Right3: .*licence server"
+    ) as caught:
+        run_campaign(study, tmp_path / "campaign", report=quiet)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_solver_that_records_nothing_is_told_how_to(tmp_path: Path) -> None:
+    write_case(tmp_path, "print('fine')\n")
+    study = read_study(write_study(tmp_path, runs=ONE_SPLIT))
+    with pytest.raises(CalibrationError, match=r"Left and Right ended well but recorded nothing: .*precice_lb run"):
+        run_campaign(study, tmp_path / "campaign", report=quiet)
+
+
+STUBBORN = """\
+import os, signal, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+os.write(1, b"waiting for ever\\n")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("program", ["mpiexec", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
+def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
+    tmp_path: Path, marker: str, program: str, mpiexec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = mpiexec if program == "mpiexec" else shutil.which(program) or pytest.skip(f"no {program} on this machine")
+    write_case(tmp_path, STUBBORN)
+    launcher = f'oversubscribe = true\nprogram = "{program}"'
+    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT, launcher=launcher), marker)
+
+    def monotonic() -> float:
+        """The time limit is over when all ranks wait, however long they took to start."""
+        said = "".join(log.read_text() for log in tmp_path.glob("campaign/runs/*/*.log"))
+        return time.monotonic() + (1000.0 if said.count("waiting for ever") == 3 else 0.0)
+
+    clock = SimpleNamespace(monotonic=monotonic, sleep=time.sleep)
+    monkeypatch.setattr("precice_lb.campaign.processes.time", clock)
+    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 300 s"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert processes_of(marker) == []
+    state = json.loads((tmp_path / "campaign" / "campaign.json").read_text())
+    assert state["runs"][0]["outcome"] == "timeout"
+    assert state["runs"][0]["log_tail"] == ["Left: waiting for ever"] + ["Right: waiting for ever"] * 2
+
+
+WAITS_ONCE = (
+    SOLVER
+    + """
+import time
+if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
+    time.sleep(600)
+"""
+)
+DRIVER = """\
+import sys
+from pathlib import Path
+from precice_lb.campaign import read_study, run_campaign
+try:
+    run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))
+except KeyboardInterrupt:
+    sys.exit(77)
+"""
+
+
+def start_campaign(path: Path, directory: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, marker: str, number: signal.Signals) -> None:
+    write_case(tmp_path, WAITS_ONCE)
+    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT), marker)
+    directory = tmp_path / "campaign"
+    campaign = start_campaign(path, directory)
+    first = directory / "runs" / "001-Left1-Right2"
+    wait_for(lambda: len(list(first.glob("stores/00/*.h5"))) == 2)
+    campaign.send_signal(number)
+    code = campaign.wait(timeout=300)
+    if number is signal.SIGKILL:
+        assert processes_of(marker), "a killed campaign cannot stop its run"
+    else:
+        assert code == 77
+        assert processes_of(marker) == []
+    result = run_campaign(read_study(path), directory, report=quiet)
+    assert processes_of(marker) == []
+    assert [run.outcome for run in result.runs] == ["interrupted", "finished"]
+    assert result.runs[1].directory == "runs/002-Left1-Right2"
+    assert list(first.glob("**/*.h5")) == []
+
+
+def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path, marker: str) -> None:
+    write_case(tmp_path)
+    splits = [{"Left": 1, "Right": 1}, {"Left": 1, "Right": 2}, {"Left": 2, "Right": 1}]
+    listed = ", ".join(f"{{Left={split['Left']}, Right={split['Right']}}}" for split in splits)
+    path = with_marker(write_study(tmp_path, runs=f"splits = [{listed}]"), marker)
+    random = Random(0)
+    for number in range(20 if FULL_COUNTS else 2):
+        directory = tmp_path / f"campaign-{number}"
+        campaign = start_campaign(path, directory)
+        time.sleep(random.uniform(0.1, 0.9))
+        campaign.kill()
+        campaign.wait(timeout=300)
+        before = CampaignState.load(directory)
+        done = before.finished if before is not None else []
+        result = run_campaign(read_study(path), directory, report=quiet)
+        assert sorted(map(split_key, (run.split for run in result.finished))) == sorted(map(split_key, splits))
+        assert all(run in result.runs for run in done)
+        assert len(result.runs) <= len(splits) + 1
+        assert len({run.directory for run in result.runs}) == len(result.runs)
+        stores = {path.parents[2].name for path in directory.glob("runs/**/*.h5")}
+        assert stores == {run.name for run in result.finished}
+        assert processes_of(marker) == []
+
+
+def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path, marker: str) -> None:
+    write_case(tmp_path, WAITS_ONCE)
+    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT), marker)
+    directory = tmp_path / "campaign"
+    other = start_campaign(path, directory)
+    try:
+        wait_for((directory / "runs" / "001-Left1-Right2" / "Left.log").exists)
+        with pytest.raises(CalibrationError, match=rf"another campaign runs here \(process {other.pid} on "):
+            run_campaign(read_study(path), directory, report=quiet)
+    finally:
+        other.terminate()
+        other.wait(timeout=300)
+
+
+def test_another_study_in_the_same_directory_is_refused(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    directory = tmp_path / "campaign"
+    path = write_study(tmp_path, runs=ONE_SPLIT)
+    run_campaign(read_study(path), directory, report=quiet)
+    changed(path, ("solver.py Left", "solver.py Left --fast"), ("windows = 7", "windows = 9"))
+    with pytest.raises(CalibrationError, match=r"campaign of another study \(participants, runs\.windows changed\)"):
+        run_campaign(read_study(path), directory, report=quiet)
+
+
+def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    directory = tmp_path / "campaign"
+    solver = "sh -c 'test -s made && exec python solver.py Left'"
+    path = write_study(tmp_path, runs=ONE_SPLIT, left='prepare = ["touch made"]')
+    changed(path, ("python solver.py Left", solver))
+    with pytest.raises(CalibrationError, match="every run failed"):
+        run_campaign(read_study(path), directory, report=quiet)
+    path.write_text(path.read_text().replace("touch made", "cp solver.py made"))
+    events: list[Event] = []
+    result = run_campaign(read_study(path), directory, report=events.append)
+    assert [(run.name[:3], run.outcome) for run in result.runs] == [("001", "outdated"), ("002", "finished")]
+    assert "1 failed before the study was changed, which no longer count" in str(events[0])
+    path.write_text(path.read_text().replace("solver.py Left'", "solver.py Left'  "))
+    with pytest.raises(CalibrationError, match=r"campaign of another study \(participants changed\)"):
+        run_campaign(read_study(path), directory, report=quiet)
+
+
+def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
+    run = {"number": 1, "name": "a", "split": {}, "directory": "runs/a", "token": "t", "started": ""}
+    for job, resumes in (("7", False), (None, True)):
+        state = CampaignState({"runs.windows": 7}, [RunRecord(**run, job=job)])
+        with pytest.raises(CalibrationError, match=r"another study \(runs\.windows changed\)"):
+            state.take_identity({"runs.windows": 9}, tmp_path, resumes=resumes)
+    state.take_identity({"runs.windows": 9}, tmp_path, resumes=False)
+    assert state.study == {"runs.windows": 9}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{", r"cannot be read"),
+        ("[]", r'expected "format"'),
+        ('{"format": "precice-lb-campaign", "format_version": 99}', r"format version 99 is not known"),
+        ('{"format": "precice-lb-campaign", "format_version": 1}', r"damaged state"),
+        (
+            '{"format": "precice-lb-campaign", "format_version": 1, "study": {}, "runs": [{"nummer": 1}]}',
+            r"damaged state.*nummer",
+        ),
+    ],
+)
+def test_a_state_that_is_not_ours_or_damaged_is_refused(tmp_path: Path, content: str, expected: str) -> None:
+    write_case(tmp_path)
+    (tmp_path / "campaign").mkdir()
+    (tmp_path / "campaign" / "campaign.json").write_text(content)
+    with pytest.raises(CalibrationError, match=expected):
+        run_campaign(read_study(write_study(tmp_path)), tmp_path / "campaign", report=quiet)
+
+
+def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
+    token = f"orphan-{os.getpid()}"
+    note = tmp_path / "pid"
+    # The middle process ends at once; the sleeper is in a session of its own.
+    code = (
+        "import subprocess, sys; p = subprocess.Popen(['sleep', '300'], start_new_session=True);"
+        f"open({str(note)!r}, 'w').write(str(p.pid))"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, TOKEN_VARIABLE: token}, check=True)
+    pid = int(note.read_text())
+    assert Path(f"/proc/{pid}").exists()
+    assert stop_token("another" + token) == []
+    assert Path(f"/proc/{pid}/environ").read_bytes()
+    assert stop_token(token) == []
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z")
+
+
+def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    print_event(campaign_started(tmp_path, 5, 2, 1))
+    run = RunRecord(3, "003", {"A": 1}, "runs/003", "", "", "", "failed", 1.25, "A ended with exit code 1")
+    print_event(run_finished(3, 5, run))
+    other = RunRecord(4, "004", {"A": 1}, "runs/004", "", "", "", "finished", 1.25, other_load=1.75)
+    print_event(run_finished(4, 5, other, "1 left"))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        f"calibration in {tmp_path}: 5 runs, 2 finished before, 1 cut short and set aside",
+        "run 3 of 5: failed after 1.2 s: A ended with exit code 1",
+        "run 4 of 5: finished after 1.2 s (1 left); other programs kept 1.8 cores busy, which this run may have "
+        "measured too",
+    ]
+
+
+def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"\xff" * 10 + b"x" * 100_000 + b"\n\nlast but one\n\nlast\n")
+    assert log_tail(log, lines=2) == ["last but one", "last"]
+    assert log_tail(tmp_path / "none.log") == []
+
+
+def test_what_mpiexec_says_does_not_hide_the_solvers_last_words(tmp_path: Path, mpiexec: str) -> None:
+    write_case(tmp_path, "import os\nos.write(1, b'the mesh is inside out\\n')\nos.abort()\n")
+    with pytest.raises(CalibrationError, match=r"the mesh is inside out") as caught:
+        run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
+    assert "TERMINATED" not in str(caught.value)

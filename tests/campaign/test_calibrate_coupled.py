@@ -1,0 +1,129 @@
+"""A campaign with solvers that really couple, on the embedded backend: what was planted is what is measured."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import changed, quiet, recording, write_case, write_study
+from clock_helpers import study_environment
+from conftest import FULL_COUNTS
+
+from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.ingest.profiling import enrich
+from precice_lb.recommend import recommend
+from precice_lb.schedule import Schedule
+
+# Knows nothing of us; a rank sleeps for a cost that falls with the number of ranks.
+SOLVER = """\
+import os, sys, time
+import numpy as np
+import precice
+from mpi4py import MPI
+
+name, work = sys.argv[1], float(sys.argv[2]) * float(os.environ.get("CELLS", "1"))
+comm = MPI.COMM_WORLD
+mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
+participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
+y = np.linspace(0.0, 1.0, 12)[comm.rank :: comm.size]
+ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
+participant.initialize()
+while participant.is_coupling_ongoing():
+    dt = participant.get_max_time_step_size()
+    participant.read_data(mesh, reads, ids, 0.0)
+    time.sleep(work / comm.size)
+    participant.write_data(mesh, writes, ids, np.ones_like(y))
+    participant.advance(dt)
+participant.finalize()
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER)
+    backend = f"{study_environment()}[case.parameter]\nmesh_width = 0.25"
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
+    result = run_campaign(read_study(recording(path, Left=0.6, Right=0.3)), tmp_path / "campaign", report=quiet)
+    assert len(result.finished) == 2, result.runs
+
+    runs = load_runs(result.stores, complete=enrich)
+    assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
+    assert {run.warmup_windows for run in runs} == {2}
+    assert all(len(run.participants["Left"].windows) == 7 for run in runs)
+    measured = load_measurements(result.stores, complete=enrich)
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    for name, work in (("Left", 0.6), ("Right", 0.3)):
+        samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
+        np.testing.assert_array_equal(samples[:, 0], [1, 3])
+        np.testing.assert_allclose(samples[:, 1], work / samples[:, 0], atol=1e-4)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_small_mesh_runs_first_and_informs_the_case(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER)
+    extra = f"""\
+{study_environment()}[case.parameter]
+cells = 1
+[[runs.meshes]]
+parameters = {{ cells = 0.25 }}
+environment = {{ CELLS = "0.25" }}
+"""
+    path = write_study(tmp_path, runs="maximum = 3\ntarget_regret = 0", extra=extra)
+    told: list[Event] = []
+    result = run_campaign(read_study(recording(path, Left=1.2, Right=0.4)), tmp_path / "campaign", report=told.append)
+    assert [run.mesh for run in result.finished][:3] == [0, 0, None], [str(event) for event in told]
+    measured = result.measurements()
+    for name, work in (("Left", 1.2), ("Right", 0.4)):
+        samples, cells = measured.samples[name], measured.parameters[name]["cells"]
+        assert set(cells) == {0.25, 1.0}
+        np.testing.assert_allclose(samples[:, 1], work * cells / samples[:, 0], atol=1e-4)
+    advice = recommend(measured, 4, schedule=Schedule.parallel(["Left", "Right"]), parameters={"cells": 1.0})
+    assert advice.split == {"Left": 3, "Right": 1}
+
+
+def compiled_sleeper(directory: Path) -> Path:
+    """Compile the C program of this test against libprecice."""
+    compiler = shutil.which("gcc") or pytest.skip("no gcc on this machine")
+    # The library that pyprecice has loaded, whichever way the machine finds it, and the headers beside it.
+    code = "import precice; print(next(l.split()[-1] for l in open('/proc/self/maps') if 'libprecice.so' in l))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    library = Path(done.stdout.strip())
+    headers = library.parent.parent / "include"
+    if not (headers / "precice" / "preciceC.h").exists():
+        pytest.skip(f"no headers of libprecice below {headers}")
+    program = directory / "sleeper"
+    source = Path(__file__).parent / "sleeper.c"
+    options = [f"-I{headers}", str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
+    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-o", program, source, *options], check=True)
+    return program
+
+
+@pytest.mark.mpi
+@pytest.mark.precice
+@pytest.mark.usefixtures("mpiexec")
+def test_a_compiled_solver_is_calibrated_through_profiling_files_alone(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    (case / "solver.py").unlink()
+    compiled_sleeper(case)
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=1}]")
+    changed(path, ("python solver.py Left", "./sleeper Left 0.4"), ("python solver.py Right", "./sleeper Right 0.2"))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert len(result.finished) == 2, result.runs
+    runs = load_runs(result.stores, complete=enrich)
+    assert [run.name for run in runs] == [f"{run.name}-{run.token}" for run in result.runs]
+    measured = load_measurements(result.stores, complete=enrich)
+    assert measured.degrees_of_freedom == {"Left": 1000.0}
+    for name, work in (("Left", 0.4), ("Right", 0.2)):
+        samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
+        np.testing.assert_array_equal(samples[:, 0], [1, 2])
+        # Ranks on a busy machine may be late, never early.
+        assert np.all(samples[:, 1] >= work / samples[:, 0] * 0.99)
+        if FULL_COUNTS:
+            assert np.all(samples[:, 1] <= work / samples[:, 0] + 0.25)

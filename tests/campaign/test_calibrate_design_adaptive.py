@@ -1,0 +1,312 @@
+"""Ask and tell: what is measured next, when it ends, and what the recommendation is worth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import FULL_COUNTS
+from emulation import CostLaw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import precice_lb
+from precice_lb.campaign import CalibrationDesign
+from precice_lb.campaign.worth import next_runs
+from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
+from precice_lb.schedule import Schedule
+from precice_lb.split import Machine, optimize_split
+
+LAWS = {
+    "Inner": CostLaw(0.005, 1.8, 0.09, 0.006),
+    "Outer": CostLaw(0.005, 0.6, 0.05, 0.006),
+    "Third": CostLaw(0.002, 1.0, 0.02, 0.003),
+    "Fourth": CostLaw(0.010, 0.3, 0.01, 0.001),
+    "Fifth": CostLaw(0.001, 4.0, 0.05, 0.002),
+}
+
+
+def seconds_of(split: dict[str, int], rng: np.random.Generator, noise: float) -> dict[str, float]:
+    """What a run would tell: the law's seconds with noise."""
+    return {name: float(LAWS[name].seconds(p)) * math.exp(noise * rng.standard_normal()) for name, p in split.items()}
+
+
+def campaign(
+    names: tuple[str, ...], budget: int, runs: int, *, noise: float = 0.02, seed: int = 0, **more: object
+) -> tuple[CalibrationDesign, list[dict[str, int]], float]:
+    """A whole campaign on the laws; the design, its splits and the true regret of its recommendation."""
+    design = CalibrationDesign(names, budget, **more)  # type: ignore[arg-type]
+    rng = np.random.default_rng(seed)
+    splits = []
+    while len(splits) < runs and (split := design.ask()) is not None:
+        splits.append(split)
+        design.tell(split, seconds_of(split, rng, noise))
+    return design, splits, regret(design, budget)
+
+
+def regret(design: CalibrationDesign, budget: int) -> float:
+    split = design.recommendation().split
+    ranks = np.arange(1, budget + 1)
+    best = optimize_split({n: LAWS[n].seconds(ranks) for n in design.names}, budget, schedule=design.schedule)
+    true = {name: float(LAWS[name].seconds(p)) for name, p in split.items()}
+    return float(design.schedule.window_seconds(true)) / best.window_seconds - 1
+
+
+@pytest.mark.parametrize(
+    ("names", "budget"),
+    [
+        (("Inner", "Outer"), 16),
+        (("Inner", "Outer"), 128),
+        (("Inner", "Outer", "Third"), 48),
+        (("Inner", "Outer", "Third", "Fourth"), 96),
+        pytest.param(
+            ("Inner", "Outer", "Third", "Fourth", "Fifth"), 256, marks=pytest.mark.slow("many decisions for five")
+        ),
+    ],
+)
+@pytest.mark.parametrize("seed", range(20 if FULL_COUNTS else 1))
+def test_the_pulse_with_more_participants_too_is_within_two_percent_after_five_runs(
+    names: tuple[str, ...], budget: int, seed: int
+) -> None:
+    _design, splits, lost = campaign(names, budget, 5, seed=seed)
+    assert len(splits) <= 5
+    assert lost <= 0.02
+    assert all(sum(split.values()) <= budget and min(split.values()) >= 1 for split in splits)
+    assert all(list(split) == list(names) for split in splits)
+
+
+def test_the_even_split_comes_first_and_then_new_counts_for_every_participant() -> None:
+    for names, budget in ((("Inner", "Outer"), 64), (("Inner", "Outer", "Third", "Fourth"), 64)):
+        design, splits, _ = campaign(names, budget, 3)
+        assert splits[0] == dict.fromkeys(names, budget // len(names))
+        for name in names:
+            assert len({split[name] for split in splits}) == 3
+        assert "expected regret" in design.reason
+
+
+def test_the_first_split_is_on_whole_nodes_and_then_what_a_run_tells_decides() -> None:
+    node = Machine(cores_per_node=32)
+    assert CalibrationDesign(("Inner", "Outer"), 192, machine=node).ask() == {"Inner": 96, "Outer": 96}
+    assert CalibrationDesign(("Inner", "Outer"), 224, machine=node).ask() == {"Inner": 96, "Outer": 96}
+    _, splits, lost = campaign(("Inner", "Outer"), 128, 5, machine=node)
+    assert splits[0] == {"Inner": 64, "Outer": 64}
+    assert lost <= 0.02
+
+
+def test_what_is_recommended_is_what_recommend_split_says_of_the_same_runs() -> None:
+    design, _, _ = campaign(("Inner", "Outer"), 64, 4)
+    again = precice_lb.recommend_split(design.measurements(), 64)
+    assert design.recommendation().split == again.split
+    # Nothing but the printed interval depends on its level.
+    for level in (0.5, 0.99):
+        assert precice_lb.recommend_split(design.measurements(), 64, level=level).split == again.split
+
+
+def test_no_run_is_advised_where_the_design_stops_as_the_answer_is_stable() -> None:
+    stopped = 0
+    for seed in range(20 if FULL_COUNTS else 4):
+        design, _, _ = campaign(("Inner", "Outer"), 32, 12, target_regret=0.0, maximum_runs=12, seed=seed)
+        if "the answer is stable" in design.reason:
+            prospects = next_runs(design.recommendation(), 0.0)
+            assert not prospects.is_worth_it
+            assert not prospects.runs
+            assert prospects.regret == design.expected_regret
+            stopped += 1
+    assert stopped
+
+
+def test_runs_soon_measure_at_and_around_the_recommended_split() -> None:
+    near: list[bool] = []
+    for seed in range(5):
+        design, splits, _ = campaign(
+            ("Inner", "Outer"), 128, 7, seed=seed, target_regret=0.0, stable_regret=-1.0, noise=0.05
+        )
+        chosen = design.recommendation().split["Inner"]
+        near += [abs(split["Inner"] - chosen) <= 0.15 * 128 for split in splits[2:]]
+    assert sum(near) > len(near) / 2
+
+
+def test_it_ends_when_another_run_is_not_worth_it() -> None:
+    for more, reason in (
+        ({"target_regret": 0.5}, "is below 50 %"),
+        ({"stable_regret": 0.5, "target_regret": 0.0}, "stable"),
+    ):
+        design, splits, _ = campaign(("Inner", "Outer"), 32, 20, **more)
+        assert 1 <= len(splits) <= 4
+        assert design.ask() is None
+        assert reason in design.reason
+    # Three runs are made even where two leave no doubt, each participant at three counts.
+    design, splits, _ = campaign(("Inner", "Outer"), 6, 20, target_regret=0.5)
+    assert len(splits) == 3
+    assert all(len({split[name] for split in splits}) == 3 for name in design.names)
+    # With nothing but noise left to learn, the defaults end too.
+    design, splits, lost = campaign(("Inner", "Outer"), 16, 50)
+    assert len(splits) < 50
+    assert lost <= 0.02
+
+
+def test_an_answer_stands_until_something_is_told() -> None:
+    design = CalibrationDesign(("A", "B"), 32)
+    first = design.ask()
+    assert first == design.ask()
+    assert first is not None
+    first["A"] = 99
+    assert design.ask() != first
+    assert math.isnan(design.expected_regret)
+
+
+def test_the_same_calls_give_the_same_splits_whatever_the_order_of_names() -> None:
+    _, one, _ = campaign(("Inner", "Outer"), 64, 5)
+    _, other, _ = campaign(("Inner", "Outer"), 64, 5)
+    assert one == other
+
+
+def test_runs_made_without_asking_count() -> None:
+    rng = np.random.default_rng(3)
+    design = CalibrationDesign(("Inner", "Outer"), 64)
+    production = {"Inner": 32, "Outer": 32}
+    design.tell(production, seconds_of(production, rng, 0.02))
+    alone = design.recommendation()
+    assert sum(alone.split.values()) <= 64
+    assert any("only" in warning for warning in alone.warnings)
+    assert design.expected_regret > 0.01
+    second = design.ask()
+    assert second is not None
+    assert second != production
+    design.tell(second, seconds_of(second, rng, 0.02))
+    assert design.runs == 2
+
+
+def test_a_split_that_fails_is_not_asked_for_again() -> None:
+    design = CalibrationDesign(("Inner", "Outer"), 32, target_regret=0.0, stable_regret=-1.0, maximum_runs=40)
+    rng = np.random.default_rng(4)
+    failed = []
+    for _ in range(4):
+        split = design.ask()
+        assert split is not None
+        assert split not in failed
+        failed.append(split)
+        design.skip(split)
+    for _ in range(3):
+        split = design.ask()
+        assert split is not None
+        design.tell(split, seconds_of(split, rng, 0.02))
+    split = design.ask()
+    assert split is not None
+    design.skip(split)
+    assert design.ask() != split
+    assert split not in failed
+
+
+def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
+    rng = np.random.default_rng(6)
+    design = CalibrationDesign(("Inner", "Outer"), 64, parameter={"cells": 8000.0})
+    for first in (8, 48):
+        split = {"Inner": first, "Outer": 64 - first}
+        small = {name: value / 8 for name, value in seconds_of(split, rng, 0.01).items()}
+        design.tell(split, small, parameter={"cells": 1000.0})
+    assert (design.runs, design.own_runs) == (2, 0)
+    split = design.ask()
+    assert split is not None
+    design.tell(split, seconds_of(split, rng, 0.01))
+    assert design.own_runs == 1
+    assert regret(design, 64) <= 0.05
+    with pytest.raises(DataError, match="expected the parameters of the case"):
+        design.tell(split, seconds_of(split, rng, 0.01), parameter={"levels": 3})
+
+
+def test_bounds_hold() -> None:
+    design, splits, _ = campaign(
+        ("Inner", "Outer", "Third"),
+        60,
+        6,
+        minimum_ranks={"Inner": 4, "Outer": 10},
+        maximum_ranks={"Inner": 20},
+        target_regret=0.0,
+        stable_regret=-1.0,
+    )
+    for split in (*splits, design.recommendation().split):
+        assert 4 <= split["Inner"] <= 20
+        assert split["Outer"] >= 10
+        assert sum(split.values()) <= 60
+
+
+@given(st.integers(1, 4), st.integers(0, 12), st.integers(0, 100), st.sampled_from(["parallel", "serial"]))
+@settings(max_examples=100 if FULL_COUNTS else 3)
+def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, coupling: str) -> None:
+    names = tuple(LAWS)[:number]
+    budget = number + spare
+    _design, splits, lost = campaign(
+        names, budget, 4, seed=seed, coupling=coupling, target_regret=0.0, stable_regret=-1.0, noise=0.05
+    )
+    # Where there is one split only, nothing can be regretted.
+    assert 1 <= len(splits) <= 4
+    assert all(sum(split.values()) <= budget for split in splits)
+    assert lost < 0.5
+
+
+def test_a_large_budget_costs_no_more() -> None:
+    # It begins at a thousand times as many ranks as these laws can use, and comes down from there.
+    _, splits, lost = campaign(("Inner", "Outer", "Third"), 100_000, 7)
+    assert all(sum(split.values()) <= 100_000 for split in splits)
+    assert lost < 0.05
+    assert sum(splits[-1].values()) < 10_000
+
+
+def test_a_coupling_of_its_own_is_obeyed() -> None:
+    schedule = Schedule.serial(["Outer", "Inner"])
+    design, _, lost = campaign(("Inner", "Outer"), 64, 5, coupling=schedule)
+    assert design.names == ("Outer", "Inner")
+    assert lost <= 0.02
+
+
+def test_only_allowed_rank_counts_are_asked_for_and_recommended() -> None:
+    allow = {"Inner": [4, 12, 24, 36, 60], "Outer": list(range(2, 65, 2))}
+    design, splits, _ = campaign(("Inner", "Outer"), 64, 6, allow=allow, target_regret=0.0, stable_regret=-1.0)
+    assert len(splits) >= 3
+    for split in (*splits, design.recommendation().split):
+        assert all(split[name] in counts for name, counts in allow.items())
+        assert sum(split.values()) <= 64
+    with pytest.raises(InfeasibleError, match=r"at least 80 ranks .*, found 64"):
+        CalibrationDesign(("Inner", "Outer"), 64, allow={"Inner": [40], "Outer": [40, 50]})
+    with pytest.raises(InfeasibleError, match="'Iner', not in the coupling"):
+        CalibrationDesign(("Inner", "Outer"), 64, allow={"Iner": [40]})
+
+
+def test_bad_input_is_refused() -> None:
+    for names, ranks, more, error in (
+        (("A", "A"), 8, {}, ScheduleError),
+        (("A", "B"), 1, {}, InfeasibleError),
+        (("A", "B"), 8, {"minimum_ranks": 5}, InfeasibleError),
+        (("A", "B"), 8, {"coupling": "sideways"}, ScheduleError),
+        (("A", "B"), 8, {"coupling": Schedule.parallel(["A", "C"])}, ScheduleError),
+        (("A", "B"), 2.5, {}, PreciceLBError),
+    ):
+        with pytest.raises(error):
+            CalibrationDesign(names, ranks, **more)  # type: ignore[arg-type]
+    design = CalibrationDesign(("A", "B"), 8)
+    with pytest.raises(CalibrationError, match="at least one run"):
+        design.recommendation()
+    for split, seconds in (
+        ({"A": 1}, {"A": 1.0, "B": 1.0}),
+        ({"A": 1, "B": 2}, {"A": 1.0}),
+        ({"A": 1, "B": 2}, {"A": 1.0, "B": -1.0}),
+        ({"A": 0, "B": 2}, {"A": 1.0, "B": 1.0}),
+        ({"A": 1, "B": 2}, [1.0, 1.0]),
+    ):
+        with pytest.raises(DataError):
+            design.tell(split, seconds)  # type: ignore[arg-type]
+    assert design.runs == 0
+
+
+def test_the_package_offers_it() -> None:
+    assert precice_lb.CalibrationDesign is CalibrationDesign
+    assert "CalibrationDesign" in dir(precice_lb)
+
+
+def test_one_participant_may_need_most_of_the_budget() -> None:
+    split = CalibrationDesign(("A", "B", "C"), 100, minimum_ranks={"A": 70}).ask()
+    assert split is not None
+    assert split["A"] >= 70
+    assert sum(split.values()) == 100

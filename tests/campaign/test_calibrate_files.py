@@ -1,0 +1,107 @@
+"""Files of the case: a campaign that goes on measures the case that it began with, or says which file is another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import finished_runs, quiet, runs_of, state_of, write_case, write_study
+
+from precice_lb.campaign import read_study, run_campaign
+from precice_lb.campaign.prepare import case_files
+from precice_lb.exceptions import CalibrationError
+
+LAUNCHER = "name = 'template'\nparticipant = 'env PMI_SIZE={ranks} {command}'"
+
+
+def study_in(directory: Path, *, solver: str | None = None, right: int = 1, left: str = "") -> Path:
+    case = write_case(directory, *([solver] if solver else []))
+    (case / "mesh").mkdir()
+    (case / "mesh" / "points").write_text("0 0\n")
+    return extended(directory, right, left)
+
+
+def extended(directory: Path, right: int, left: str = "") -> Path:
+    """The study with so many splits, which may change."""
+    splits = ", ".join(f"{{ Left = 1, Right = {ranks} }}" for ranks in range(1, right + 1))
+    runs = f"splits = [{splits}]"
+    return write_study(directory, case='network = "lo"', runs=runs, launcher=LAUNCHER, left=left)
+
+
+def test_a_campaign_is_not_resumed_with_other_files(tmp_path: Path) -> None:
+    directory, case = tmp_path / "campaign", tmp_path / "case"
+    run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
+    more = extended(tmp_path, 2)
+    solver, points = case / "solver.py", case / "mesh" / "points"
+    solver.write_text(solver.read_text() + "# other\n")
+    points.unlink()
+    (case / "options").write_text("")
+    expected = r"another case \(mesh/points \(gone\), options \(new\), solver.py changed\): undo that"
+    for _ in range(2):
+        with pytest.raises(CalibrationError, match=expected):
+            run_campaign(read_study(more), directory, report=quiet)
+    # Undone, with other times, it goes on: what is in the files counts.
+    solver.write_text(solver.read_text().removesuffix("# other\n"))
+    points.write_text("0 0\n")
+    (case / "options").unlink()
+    run_campaign(read_study(more), directory, report=quiet)
+    assert len(finished_runs(directory)) == 2
+
+
+def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> None:
+    directory, case = tmp_path / "case" / "campaign", tmp_path / "case"
+    study = read_study(study_in(tmp_path))
+    run_campaign(study, directory, report=quiet)
+    (case / "Left.log").write_text("of a launch in the case itself")
+    (case / "precice-run").mkdir()
+    (case / "precice-run" / "address").write_text("")
+    (case / "link").symlink_to(tmp_path / "nowhere")
+    run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
+    assert len(finished_runs(directory)) == 2
+    assert set(state_of(directory).files or {}) == {"mesh/points", "solver.py"}
+
+
+def test_files_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
+    """What was prepared from them is made anew."""
+    directory = tmp_path / "campaign"
+    path = study_in(tmp_path, solver="raise SystemExit(3)", left="prepare = ['cp mesh/points made']")
+    with pytest.raises(CalibrationError, match="every run failed"):
+        run_campaign(read_study(path), directory, report=quiet)
+    shutil.rmtree(tmp_path / "case")
+    path = study_in(tmp_path, left="prepare = ['cp mesh/points made']")
+    (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
+    run_campaign(read_study(path), directory, report=quiet)
+    assert [run.outcome for run in runs_of(directory)] == ["outdated", "finished"]
+    assert (directory / finished_runs(directory)[0].directory / "case" / "made").read_text() == "1 1\n"
+
+
+def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "campaign"
+    run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
+    state = state_of(directory)
+    state.files = None
+    state.save(directory)
+    (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
+    run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
+    assert len(finished_runs(directory)) == 2
+
+
+def test_only_what_has_another_size_or_time_is_read_again(tmp_path: Path) -> None:
+    study = read_study(study_in(tmp_path))
+    known = case_files(study, tmp_path / "campaign", None)
+    points = tmp_path / "case" / "mesh" / "points"
+    status = points.stat()
+    points.write_text("9 9\n")
+    os.utime(points, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert case_files(study, tmp_path / "campaign", known) == known
+    os.utime(points)
+    assert case_files(study, tmp_path / "campaign", known)["mesh/points"] != known["mesh/points"]
+
+
+def test_a_name_that_is_no_text_is_a_file_too(tmp_path: Path) -> None:
+    study = read_study(study_in(tmp_path))
+    (tmp_path / "case" / os.fsdecode(b"caf\xe9")).write_text("")
+    run_campaign(study, tmp_path / "campaign", report=quiet)
+    assert "caf\\xe9" in (state_of(tmp_path / "campaign").files or {})

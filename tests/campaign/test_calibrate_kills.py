@@ -1,0 +1,126 @@
+"""Adaptive campaigns killed at random moments and started again: no run is lost, repeated, or chosen otherwise."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from calibrate_helpers import CONFIGURATION, alive, changed, finished_runs, state_of, write_case, write_study
+from conftest import FULL_COUNTS
+from emulation import CostLaw
+from store_helpers import row, write_store
+
+from precice_lb.campaign import read_study
+from precice_lb.campaign.processes import signals_interrupt
+from precice_lb.campaign.state import RunRecord
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+LAWS = {"Left": CostLaw(0.0, 1.8, 0.09, 0.006), "Right": CostLaw(0.0, 0.6, 0.05, 0.006)}
+
+# Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring.
+SOLVER = """\
+import os, shutil, sys
+name, made = sys.argv[1], sys.argv[2]
+rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
+store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
+os.makedirs(store, exist_ok=True)
+file = f"{name}-{rank}-{size}.h5"
+shutil.copy(os.path.join(made, file), os.path.join(store, file + ".part"))
+os.rename(os.path.join(store, file + ".part"), os.path.join(store, file))
+"""
+
+DRIVER = """\
+import sys
+from pathlib import Path
+from precice_lb.campaign import read_study, run_campaign
+run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def make_stores(directory: Path, ranks: int) -> None:
+    """Stores of a run of each participant on 1, 2, … ranks."""
+    rng = np.random.default_rng(5)
+    directory.mkdir()
+    for name, law in LAWS.items():
+        for size in range(1, ranks + 1):
+            own = float(law.seconds(size)) * np.exp(0.03 * rng.standard_normal() + 0.01 * rng.standard_normal(12))
+            table = [row(window + 1, own[window], 3 - own[window], 3 - own[window]) for window in range(12)]
+            for rank in range(size):
+                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
+                shutil.move(path, directory / path.name)
+
+
+def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
+    """Run or go on with a campaign in a process of its own; whether it came to its end.
+
+    It is killed so many seconds after the start of a run, or of its end where no run is left.
+    """
+    runs = len(list(directory.glob("runs/*")))
+    campaign = subprocess.Popen([sys.executable, "-c", DRIVER, study, directory], stderr=subprocess.PIPE, text=True)
+    if kill_after is not None:
+        while len(list(directory.glob("runs/*"))) == runs and campaign.poll() is None:
+            time.sleep(0.01)
+        time.sleep(kill_after)
+        campaign.kill()
+    _, said = campaign.communicate(timeout=300)
+    assert campaign.returncode in (0, -9), said
+    return campaign.returncode == 0
+
+
+def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_nothing(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER)
+    make_stores(tmp_path / "made", 5)
+    path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0")
+    changed(path, ("ranks = 4", "ranks = 6"), *((f"solver.py {n}", f"solver.py {n} {tmp_path}/made") for n in LAWS))
+    assert read_study(path).budget == 6
+    began = time.monotonic()
+    assert drive(path, tmp_path / "undisturbed", None)
+    whole = time.monotonic() - began
+    expected = [run.split for run in finished_runs(tmp_path / "undisturbed")]
+    assert 3 <= len(expected) <= 4
+    random = Random(1)
+    kills = 0
+    for number in range(100 if FULL_COUNTS else 1):
+        directory = tmp_path / f"campaign-{number}"
+        before: list[RunRecord] = []
+        for attempt in range(8):
+            # The first one certainly.
+            after = random.uniform(0.0, 1.0) * whole if attempt else 0.0
+            if drive(path, directory, after if attempt < 7 else None):
+                break
+            kills += 1
+            now = finished_runs(directory)
+            assert now[: len(before)] == before
+            before = now
+        state = state_of(directory)
+        assert state.finished[: len(before)] == before
+        assert [run.split for run in state.finished] == expected
+        assert {run.outcome for run in state.runs} <= {"finished", "interrupted"}
+        assert len({run.directory for run in state.runs}) == len(state.runs)
+        with_stores = {file.parents[2].name for file in directory.glob("runs/**/*.h5")}
+        assert with_stores == {run.name for run in state.finished}
+        assert alive(directory) == []
+    assert kills >= 1
+
+
+def test_a_hang_up_interrupts_unless_it_is_ignored() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with pytest.raises(KeyboardInterrupt), signals_interrupt():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with signals_interrupt():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,238 @@
+"""What a case needs before a run: commands and templates once per number of ranks, links, retries, a full disk."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import SOLVER, changed, quiet, write_case, write_study
+from rich.console import Console
+
+from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.campaign.campaign import campaign_started, run_finished, run_started
+from precice_lb.campaign.prepare import copy_tree
+from precice_lb.campaign.state import RunRecord
+from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.report.render import CampaignProgress
+
+pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
+
+# Writes one file per rank, as a decomposition does, and leaves a trace of having run.
+PARTITION = """\
+import os, pathlib, sys
+count = int(sys.argv[1])
+told = int(pathlib.Path("system/dict").read_text().split()[1].rstrip(";"))
+assert told == count, (told, count)
+for rank in range(count):
+    part = pathlib.Path(f"processor{rank}", "constant")
+    part.mkdir(parents=True)
+    (part / "mesh").write_text(f"part {rank} of {count}")
+    (part.parent / "fields").mkdir()
+pathlib.Path("undecomposed").unlink()
+with open(os.environ["TRACE"], "a") as file:
+    file.write(f"{count}\\n")
+"""
+# Every rank reads its part; they are as many as there are ranks.
+READS = (
+    SOLVER
+    + """
+if name == "Left":
+    parts = sorted(here.glob("processor*"))
+    assert len(parts) == int(size), (parts, size)
+    assert all((part / "fields").is_dir() for part in parts)
+    assert not (here / "undecomposed").exists()
+    assert "unchanged" in (here / "system" / "other").read_text()
+    (here / "processor0" / "constant" / "result").write_text("of this run")
+"""
+)
+
+
+def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
+    """Write a case whose Left is partitioned before it runs."""
+    case = write_case(directory, READS)
+    (case / "partition.py").write_text(PARTITION)
+    (case / "system").mkdir()
+    (case / "system" / "dict.in").write_text("subdomains {ranks}; // of {nodes} nodes, {unknown} ${ranks}\n")
+    (case / "system" / "other").write_text("unchanged")
+    (case / "undecomposed").write_text("0")
+    left = 'prepare = ["python partition.py {ranks}"]\ntemplates = ["system/dict.in"]'
+    extra = f"[case.environment]\nTRACE = '{directory}/trace'"
+    return write_study(directory, runs=runs, left=left, extra=extra, case=link)
+
+
+def test_a_case_is_prepared_once_per_number_of_ranks(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}, {Left=2, Right=2}]")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"] * 3, result.runs
+    assert (tmp_path / "trace").read_text().split() == ["2", "1"]
+    prepared = tmp_path / "campaign" / "prepared" / "Left-2"
+    assert json.loads((prepared / "prepared.json").read_text()) == {"removed": ["undecomposed"]}
+    kept = {str(file.relative_to(prepared / "case")) for file in prepared.glob("case/**/*") if file.is_file()}
+    assert kept == {"system/dict", "processor0/constant/mesh", "processor1/constant/mesh"}
+    assert (prepared / "case" / "system" / "dict").read_text() == "subdomains 2; // of 1 nodes, {unknown} ${ranks}\n"
+    run = tmp_path / "campaign" / result.runs[0].directory / "case"
+    assert (run / "processor1" / "constant" / "mesh").read_text() == "part 1 of 2"
+    # Another split, whose number of ranks has been prepared.
+    changed(path, ("{Left=2, Right=2}]", "{Left=2, Right=2}, {Left=1, Right=1}]"))
+    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert (tmp_path / "trace").read_text().split() == ["2", "1"]
+
+
+def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
+    write_case(tmp_path, SOLVER + "(here / f'{name}-arguments').write_text(' '.join(sys.argv[2:]))\n")
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=2}]")
+    commands = '{ 1 = "python solver.py Left alone", default = "python solver.py Left parallel {ranks}" }'
+    path.write_text(path.read_text().replace('"python solver.py Left"', commands))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    said = [(result.directory / run.directory / "case" / "Left-arguments").read_text() for run in result.finished]
+    assert said == ["alone", "parallel 2"]
+
+
+def test_a_preparation_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
+    left = tmp_path / "campaign" / "prepared" / "Left-2" / "case" / "processor0"
+    left.mkdir(parents=True)
+    (left / "half").write_text("")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"]
+    assert not (tmp_path / "campaign" / result.runs[0].directory / "case" / "processor0" / "half").exists()
+
+
+def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
+    (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")
+    with pytest.raises(CalibrationError, match=r"prepare for 2 ranks, .*partition\.py 2: .*AssertionError: \(7, 2\)"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+
+
+def test_large_paths_are_linked(tmp_path: Path) -> None:
+    path = partitioned(
+        tmp_path,
+        runs="splits = [{Left=1, Right=1}]",
+        link='link = ["mesh", "*.msh", "processor*/constant/mesh"]',
+    )
+    case = tmp_path / "case"
+    (case / "mesh").mkdir()
+    (case / "mesh" / "points").write_text("many")
+    (case / "big.msh").write_text("many")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    run = tmp_path / "campaign" / result.runs[0].directory / "case"
+    assert os.readlink(run / "mesh") == str(case / "mesh")
+    assert os.readlink(run / "big.msh") == str(case / "big.msh")
+    kept = tmp_path / "campaign" / "prepared" / "Left-1" / "case" / "processor0" / "constant" / "mesh"
+    assert os.readlink(run / "processor0" / "constant" / "mesh") == str(kept)
+    assert not (kept.parent / "result").exists()
+
+
+def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
+    (tmp_path / "case" / "inside").mkdir(parents=True)
+    (tmp_path / "case" / "inside" / "file").write_text("x")
+    (tmp_path / "case" / "inside").chmod(0o555)
+    copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
+    assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
+    (tmp_path / "case" / "inside").chmod(0o755)
+
+
+def test_campaigns_that_lie_in_a_case_are_no_part_of_it(tmp_path: Path) -> None:
+    case = write_case(tmp_path)
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]"))
+    for name in ("first", "second"):
+        result = run_campaign(study, case / "campaigns" / name, report=quiet)
+        copy = result.directory / result.runs[0].directory / "case"
+        assert (copy / "solver.py").exists()
+        assert not list((copy / "campaigns").iterdir())
+
+
+FAILS_TWICE = (
+    SOLVER
+    + """
+if name == "Left" and int(pathlib.Path(__file__).resolve().parents[1].name[:3]) < 3:
+    sys.exit("no licence")
+"""
+)
+
+
+def test_a_run_that_fails_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
+    write_case(tmp_path, FAILS_TWICE)
+    events: list[Event] = []
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]\nretries = 2")
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
+    assert [run.outcome for run in result.runs] == ["failed", "failed", "finished"]
+    assert result.runs[0].log_tail == ["Left: Left says hello", "Left: no licence"]
+    started = [event.run.reason for event in events if event.kind == "run started"]
+    assert started == ["split of the study, 1 of 1", "retry 1 of 2", "retry 2 of 2"]
+    log = (tmp_path / "campaign" / "campaign.log").read_text().splitlines()
+    assert [line.split(" ", 1)[1] for line in log] == [str(event) for event in events]
+
+
+def test_a_study_may_stop_at_the_first_failure(tmp_path: Path) -> None:
+    write_case(tmp_path, FAILS_TWICE)
+    runs = "splits = [{Left=1, Right=1}, {Left=2, Right=1}]\non_failure = 'stop'"
+    with pytest.raises(CalibrationError, match=r"run 001-Left1-Right1 failed, and runs\.on_failure says stop"):
+        run_campaign(read_study(write_study(tmp_path, runs=runs)), tmp_path / "campaign", report=quiet)
+    assert len(list((tmp_path / "campaign" / "runs").iterdir())) == 1
+
+
+def test_a_full_disk_fails_the_run_and_not_the_campaign(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    try:
+        case = write_case(tmp_path)
+        (case / "large").write_bytes(b"x" * 500_000)
+        path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]")
+        with pytest.raises(CalibrationError, match=r"could not be prepared: .*No space left on device"):
+            run_campaign(read_study(path), small / "campaign", report=quiet)
+        (case / "large").unlink()
+        result = run_campaign(read_study(path), small / "campaign", report=quiet)
+        assert [run.outcome for run in result.runs] == ["outdated", "finished"]
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_runs_begin_in_the_developed_state_that_the_study_names(tmp_path: Path) -> None:
+    case = write_case(tmp_path, SOLVER + 'assert (here / "fields" / "time").read_text() == "7.5"\n')
+    (case / "fields").mkdir()
+    (case / "fields" / "time").write_text("0")
+    (tmp_path / "developed" / "fields").mkdir(parents=True)
+    (tmp_path / "developed" / "fields" / "time").write_text("7.5")
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", case='restart = "developed"')
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished"], result.runs
+    assert (case / "fields" / "time").read_text() == "0"
+    shutil.rmtree(tmp_path / "developed")
+    with pytest.raises(StudyError, match=r"case\.restart: no such directory: .*developed"):
+        read_study(path)
+
+
+def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=2, Right=1}]\nminutes = 60\ncore_hours = 2")
+    events: list[Event] = []
+    run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
+    finished = [event.budget for event in events if event.kind == "run finished"]
+    assert re.fullmatch(r"1 left, [\d.e-]+ of 60 minutes used, [\d.e-]+ of 2 core-hours used", finished[0])
+    assert finished[1].startswith("0 left, ")
+
+
+def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
+        progress(campaign_started(tmp_path, 2, 0, 0))
+        run = RunRecord(1, "001", {"A": 3, "B": 1}, "runs/001", "", "", "first,")
+        progress(run_started(1, 2, run))
+        run.outcome, run.seconds = "finished", 1.0
+        progress(run_finished(1, 2, run, "1 left, 2 of 9 minutes used"))
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert "calibration in" in text
+    # Of a run that ends well the bar tells.
+    assert "run 1 of 2: finished" not in text
+    assert re.search(r"1 left, 2 of 9 minutes used .*1/2", text)

@@ -1,0 +1,551 @@
+"""Campaigns on a real Slurm: steps in an allocation, a job per run, one allocation for all; and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import SOLVER, changed, check_threads, quiet, state_of, write_case, write_study, write_threads
+from conftest import FULL_COUNTS
+from slurm_helpers import ask, wait_until
+
+from precice_lb.campaign import CampaignResult, Event, read_study, run_campaign
+from precice_lb.campaign.launch import write_scripts
+from precice_lb.cli import main
+from precice_lb.dataset import load_measurements
+from precice_lb.exceptions import CalibrationError
+from precice_lb.ingest.profiling import enrich
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
+
+PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
+FULL = pytest.mark.slow("many jobs of a real Slurm")
+DRIVER = (
+    "import sys; from pathlib import Path; from precice_lb.campaign import read_study, run_campaign; "
+    "run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))"
+)
+ONE_SPLIT = "splits = [{Left=2, Right=1}]"
+# Says on which virtual node each rank ran, and takes a second when asked to wait.
+PLACED = SOLVER + "os.write(1, f\"node {os.environ['SLURMD_NODENAME']}\\n\".encode())\n"
+WAITS_FIRST = (
+    SOLVER
+    + """
+import time
+if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
+    time.sleep(float(os.environ["FIRST_SECONDS"]))
+"""
+)
+# Its store says how many ranks MPI itself has seen.
+RANKS_STORED = (
+    "import os, pathlib, sys\n"
+    "from mpi4py import MPI\n"
+    "store = pathlib.Path(os.environ['PRECICE_LB_DIR'], '00')\n"
+    "store.mkdir(exist_ok=True)\n"
+    "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
+)
+
+
+def write_pulse(directory: Path, *, launcher: str, inner: str = "", outer: str = "") -> Path:
+    """Write the pulse, its law ten times faster, with a study of two short runs."""
+    case = directory / "case"
+    shutil.copytree(PULSE, case, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+    laws = json.loads((case / "law.json").read_text())
+    for law in laws.values():
+        law |= {key: law[key] / 10 for key in ("serial", "work", "surface", "logarithmic")}
+    (case / "law.json").write_text(json.dumps(laws))
+    study = directory / "study.toml"
+    study.write_text(
+        f"""\
+[case]
+directory = "case"
+network = "lo"
+
+[runs]
+windows = 4
+warmup_windows = 1
+time_limit_seconds = 120
+splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
+directory = "campaign"
+
+[machine]
+ranks = 3
+
+[launcher]
+{launcher}
+
+[case.environment]
+PRECICE_LB_BACKEND = "embedded"
+
+[[participants]]
+name = "Inner"
+directory = "inner-python"
+command = "python -m precice_lb run ../solver-python/pulse.py Inner --load emulated"
+{inner}
+
+[[participants]]
+name = "Outer"
+directory = "outer-python"
+command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emulated"
+{outer}
+"""
+    )
+    return study
+
+
+def submit(script: Path, directory: Path | None = None) -> str:
+    """Run a job from a directory, to its good end; what stands in the logs there, or beside the script."""
+    tokens = ["sbatch", "--wait", str(script)]
+    done = subprocess.run(tokens, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
+    logs = "".join(file.read_text() for file in (directory or script.parent).glob("*.log"))
+    assert done.returncode == 0, logs
+    return logs
+
+
+def check_pulse(directory: Path) -> None:
+    """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
+    runs = state_of(directory).runs
+    assert [run.outcome for run in runs] == ["finished", "finished"], [(r.error, r.why) for r in runs]
+    measured = load_measurements([directory / run.directory / "stores" for run in runs], complete=enrich)
+    for name in ("Inner", "Outer"):
+        np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
+
+
+def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
+    # Comes first: jobs that have ended still count for a while.
+    write_case(tmp_path)
+    full = ask("sbatch", "--parsable", "--hold", "--array=0-18", "--output=/dev/null", "--wrap=true").strip()
+    campaign = Watched(write_slurm_study(tmp_path), tmp_path / "campaign")
+    time.sleep(2.0)
+    assert not states(full) - {"PENDING"}
+    assert not list(tmp_path.glob("campaign/runs/*/exits"))
+    ask("scancel", full)
+    assert [run.outcome for run in campaign.end().runs] == ["finished"]
+
+
+def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
+    study = write_pulse(tmp_path, launcher=f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2')
+    command = f"-m precice_lb calibrate {study}" if FULL_COUNTS else f"-c '{DRIVER}' {study} {tmp_path}/campaign"
+    script = tmp_path / "job.sh"
+    # What the script says of its own placing must not reach the steps.
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --ntasks-per-core=1\n"
+        f"#SBATCH --output={tmp_path}/job.log\n{sys.executable} {command}\n"
+    )
+    submit(script)
+    if FULL_COUNTS:
+        split = json.loads((tmp_path / "campaign" / "recommendation.json").read_text())["split"]
+        assert sum(split.values()) <= 3
+    check_pulse(tmp_path / "campaign")
+
+
+def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
+    directory = tmp_path / "a b"
+    directory.mkdir()
+    write_case(directory, PLACED)
+    launcher = 'name = "slurm"\noptions = ["--partition=main"]\nranks_per_node = 4'
+    path = write_slurm_study(directory, launcher, runs="splits = [{Left=2, Right=1}, {Left=1, Right=2}]")
+    path.write_text(path.read_text() + 'options = ["--comment=right"]\nranks_per_node = 1\n')
+    result = run_campaign(read_study(path), directory / "campaign", report=quiet)
+    assert [placed(directory / "campaign" / run.directory) for run in result.runs] == [
+        {"Left": ["node n0", "node n0"], "Right": ["node n1"]},
+        {"Left": ["node n0"], "Right": ["node n1", "node n2"]},
+    ]
+    assert_heterogeneous(directory / "campaign" / "runs" / "002-Left1-Right2")
+
+
+def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
+    write_case(tmp_path, PLACED)
+    launcher = 'name = "slurm"\noptions = ["--partition=main"]'
+    kinds = """
+[[machine.kinds]]
+name = "cpu"
+nodes = 3
+cores_per_node = 1
+options = ["--constraint=cpu"]
+
+[[machine.kinds]]
+name = "gpu"
+nodes = 1
+cores_per_node = 8
+gpus_per_node = 2
+options = ["--constraint=gpu"]
+"""
+    versions = """
+[[participants.versions]]
+name = "cpu"
+command = "python solver.py Right"
+
+[[participants.versions]]
+name = "gpu"
+command = "python solver.py Right"
+gpus_per_rank = 1
+kind = "gpu"
+"""
+    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=1, Right=2}]", extra=kinds)
+    path.write_text(path.read_text().replace('command = "python solver.py Right"', versions))
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
+    where = {run.versions["Right"]: placed(tmp_path / "campaign" / run.directory)["Right"] for run in result.runs}
+    # One rank on each of the nodes with one core, and both on the node with GPUs.
+    assert len(set(where["cpu"])) == 2
+    assert "node n3" not in where["cpu"]
+    assert where["gpu"] == ["node n3", "node n3"]
+    script = (tmp_path / "campaign" / result.runs[1].directory / "job.sh").read_text()
+    assert "#SBATCH --constraint=gpu\n#SBATCH --gpus-per-task=1\n#SBATCH --nodes=1\n" in script
+    seen = json.loads((tmp_path / "campaign" / result.runs[1].directory / "case" / "Right-seen.json").read_text())
+    assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
+
+
+def assert_heterogeneous(run: Path) -> None:
+    """The job of a run has two components, the second of which is on two nodes."""
+    script = (run / "job.sh").read_text()
+    assert script.count("#SBATCH hetjob") == 1
+    assert "#SBATCH --nodes=2\n" in script
+
+
+@pytest.mark.parametrize(
+    ("allocation", "right"),
+    [
+        ("run", ""),
+        pytest.param("campaign", "", marks=FULL),
+        pytest.param("run", 'options = ["--comment=right"]', marks=FULL),  # a heterogeneous job
+    ],
+)
+def test_threads_of_a_solver_without_mpi(tmp_path: Path, allocation: str, right: str) -> None:
+    # Slurm counts the cores of its virtual nodes, this machine has fewer.
+    launcher = f'name = "slurm"\nallocation = "{allocation}"\noptions = ["--time=10"]\npin = false'
+    study = write_threads(tmp_path, launcher=launcher, more='network = "lo"', right=right)
+    result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+    assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
+    check_threads(tmp_path / "campaign")
+    if allocation == "run":
+        script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
+        assert "--ntasks=1 --cpus-per-task=2 --threads-per-core=1" in script
+        assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
+
+
+@FULL
+def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\npin = false'
+    study = read_study(write_pulse(tmp_path, launcher=launcher, outer='threads = "free"'))
+    run_campaign(study, tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    for run, steps in (
+        ("001-Inner2-Outer1", ("--ntasks=2 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=1")),
+        ("002-Inner1-Outer1x2", ("--ntasks=1 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=2")),
+    ):
+        script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
+        assert [step in script for step in steps] == [True, True]
+
+
+@FULL
+def test_ranks_of_mpi_in_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
+    outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
+    run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    assert_heterogeneous(tmp_path / "campaign" / "runs" / "002-Inner1-Outer2")
+
+
+def test_one_allocation_for_all_runs(tmp_path: Path, mpi: str) -> None:
+    launcher = f'name = "slurm"\nmpi = "{mpi}"\nallocation = "campaign"\noptions = ["--time=10"]'
+    result = run_campaign(read_study(write_pulse(tmp_path, launcher=launcher)), tmp_path / "campaign", report=quiet)
+    check_pulse(tmp_path / "campaign")
+    assert len({run.job for run in result.runs}) == 1
+    job = result.runs[0].job
+    assert job is not None
+    assert_ended(job)
+
+
+def assert_ended(job: str) -> None:
+    """The job is not in the queue any more; a node takes a moment to be cleaned up."""
+    wait_until(lambda: not states(job) - {"COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL"}, 20, f"the end of job {job}")
+
+
+def states(job: str) -> set[str]:
+    done = subprocess.run(
+        ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return set(done.stdout.split())
+
+
+def placed(run: Path) -> dict[str, list[str]]:
+    """Nodes of each participant's ranks."""
+    logs = {name: (run / f"{name}.log").read_text() for name in ("Left", "Right")}
+    return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
+
+
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL), "heterogeneous campaign"])
+def test_participants_have_nodes_of_their_own(tmp_path: Path, allocation: str) -> None:
+    write_case(tmp_path, PLACED)
+    launcher = f'name = "slurm"\nallocation = "{allocation.split()[-1]}"\nranks_per_node = 2'
+    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
+    if "heterogeneous" in allocation:
+        path.write_text(path.read_text() + 'options = ["--comment=right"]\nmaximum_ranks = 2\n')
+    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    where = placed(tmp_path / "campaign" / result.runs[0].directory)
+    assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
+
+
+def write_slurm_study(
+    directory: Path, launcher: str = 'name = "slurm"', *, runs: str = ONE_SPLIT, extra: str = ""
+) -> Path:
+    """Write a study of `write_case`'s case for Slurm."""
+    return write_study(directory, runs=runs, launcher=launcher, extra=extra, case='network = "lo"')
+
+
+class Watched:
+    """A campaign in another thread, with its events."""
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self.directory = directory
+        self.result: CampaignResult | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(path,))
+        self._thread.start()
+
+    def _run(self, path: Path) -> None:
+        try:
+            self.result = run_campaign(read_study(path), self.directory, report=quiet)
+        except BaseException as error:
+            self.error = error
+
+    def job(self) -> str:
+        """Wait until the first run is a running job that has begun."""
+        wait_until(lambda: list(self.directory.glob("runs/001-*/stores/00/*.h5")), 60, "a job that has begun")
+        job = state_of(self.directory).runs[0].job
+        assert job is not None
+        return job
+
+    def end(self) -> CampaignResult:
+        """Wait for its end."""
+        self._thread.join(timeout=300)
+        assert not self._thread.is_alive()
+        assert self.result is not None, self.error
+        return self.result
+
+
+@pytest.mark.parametrize("loss", ["job cancelled", "node lost"])
+def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
+    campaign = Watched(path, tmp_path / "campaign")
+    try:
+        job = campaign.job()
+        if loss == "job cancelled":
+            ask("scancel", job)
+        else:
+            ask("scontrol", "update", "nodename=n0", "state=down", "reason=test")
+        result = campaign.end()
+    finally:
+        if loss == "node lost":
+            subprocess.run(["scontrol", "update", "nodename=n0", "state=resume"], capture_output=True, check=False)
+            wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
+    lost, again = result.runs
+    word = "CANCELLED" if loss == "job cancelled" else "NODE_FAIL"
+    assert (lost.outcome, lost.error) == ("lost", f"Slurm's job {job} ended as {word}")
+    assert again.outcome == "finished"
+    assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
+
+
+def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    study = read_study(write_slurm_study(tmp_path, 'name = "slurm"\noptions = ["--partition=nowhere"]'))
+    with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*partition"):
+        run_campaign(study, tmp_path / "campaign", report=quiet)
+
+
+@pytest.mark.parametrize(
+    ("allocation", "setting", "told"),
+    [
+        (
+            "run",
+            "state=down",
+            "waits and does not start by itself: PartitionDown; change the options of the job, or ask",
+        ),
+        ("run", "state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
+        pytest.param("campaign", "maxtime=1", "waits and does not start by itself: PartitionTimeLimit; ", marks=FULL),
+    ],
+)
+def test_why_nothing_starts_is_told_once(tmp_path: Path, allocation: str, setting: str, told: str) -> None:
+    write_case(tmp_path)
+    launcher = f'name = "slurm"\noptions = ["--time=9"]\nallocation = "{allocation}"'
+    runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
+    log = tmp_path / "campaign" / "campaign.log"
+    ask("scontrol", "update", "partitionname=main", setting)
+    try:
+        campaign = Watched(write_slurm_study(tmp_path, launcher, runs=runs), tmp_path / "campaign")
+        wait_until(lambda: log.exists() and told in log.read_text(), 60, "the reason")
+    finally:
+        ask("scontrol", "update", "partitionname=main", "state=up", "maxtime=infinite")
+    assert [run.outcome for run in campaign.end().runs] == ["finished", "finished"]
+    assert log.read_text().count(told) == 1
+
+
+@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL)])
+def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    launcher = f'name = "slurm"\nallocation = "{allocation}"'
+    path = write_slurm_study(tmp_path, launcher, extra="[case.environment]\nFIRST_SECONDS = '2'")
+    directory = tmp_path / "campaign"
+    campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
+    run = directory / "runs" / "001-Left2-Right1"
+    try:
+        wait_until(lambda: list(run.glob("stores/00/*.h5")), 60, "a run that has begun")
+    finally:
+        campaign.kill()
+        campaign.wait()
+    events: list[Event] = []
+    result = run_campaign(read_study(path), directory, report=events.append)
+    if allocation == "run":
+        assert [record.outcome for record in result.runs] == ["finished"]
+        assert events[0].kind == "resumed"
+        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank"
+        assert str(events[0]) == said
+    else:
+        assert [record.outcome for record in result.runs] == ["interrupted", "finished"]
+        assert result.runs[0].job == result.runs[1].job
+
+
+@FULL
+def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
+    write_case(tmp_path, WAITS_FIRST)
+    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
+    changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 2"))
+    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 2 s"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    (run,) = state_of(tmp_path / "campaign").runs
+    assert run.outcome == "timeout"
+    assert_ended(run.job or "")
+
+
+@FULL
+def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec: str) -> None:
+    write_case(tmp_path, RANKS_STORED)
+    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=f'oversubscribe = true\nprogram = "{mpiexec}"')
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
+        f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
+    )
+    submit(script)
+    assert [run.outcome for run in state_of(tmp_path / "campaign").runs] == ["finished"]
+
+
+@FULL
+def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
+    study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
+    study.write_text(study.read_text().replace("[case.environment]", "[case.environment]\nPRECICE_LB_TIMEOUT = '2'"))
+    with pytest.raises(
+        CalibrationError, match=r"(Inner|Outer) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
+    ):
+        run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
+
+
+WHERE = """\
+import os, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+os.write(1, f"rank {world.rank} of {world.size} on {os.environ['SLURMD_NODENAME']}\\n".encode())
+"""
+
+
+@pytest.mark.parametrize("kind", [pytest.param("shared nodes", marks=FULL), "own nodes", "heterogeneous"])
+def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi: str, kind: str) -> None:
+    write_case(tmp_path, WHERE)
+    launcher = f'name = "slurm"\nmpi = "{mpi}"' + ("" if kind == "shared nodes" else "\nranks_per_node = 2")
+    path = write_slurm_study(tmp_path, launcher)
+    if kind == "heterogeneous":
+        path.write_text(path.read_text() + 'ranks_per_node = 1\noptions = ["--comment=right"]\n')
+    write_scripts(read_study(path), {"Left": 3, "Right": 2}, tmp_path / "launch")
+    script = tmp_path / "launch" / "job.sbatch"
+    assert ("#SBATCH hetjob" in script.read_text()) == (kind == "heterogeneous")
+    submit(script, tmp_path)
+    nodes = {
+        "shared nodes": {"Left": ["n0"] * 3, "Right": ["n0"] * 2},
+        "own nodes": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n2"]},
+        "heterogeneous": {"Left": ["n0", "n0", "n1"], "Right": ["n2", "n3"]},
+    }[kind]
+    for name, ranks in (("Left", 3), ("Right", 2)):
+        log = (tmp_path / "case" / f"{name}.log").read_text().splitlines()
+        lines = sorted(line for line in log if line.startswith("rank"))
+        assert lines == [f"rank {rank} of {ranks} on {nodes[name][rank]}" for rank in range(ranks)]
+
+
+@pytest.mark.usefixtures("activated")
+@pytest.mark.parametrize(
+    "kind",
+    ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "shared nodes", "no MPI", "heterogeneous"))],
+)
+def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
+    case = write_case(tmp_path, WHERE)
+    text = (case / "precice-config.xml").read_text()
+    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="lo" '))
+    placed, options = "--nodes=3 --ntasks-per-node=2", [] if kind == "no MPI" else [f"--mpi {mpi}"]
+    options += [] if kind == "shared nodes" else ["--nodes Left=2,Right=1"]
+    options += ["--write scripts"] if kind == "script" else []
+    if kind == "heterogeneous":
+        placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
+        options += ["--slurm Right:comment=right"]
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"
+        f"{sys.executable} -m precice_lb launch --split Left=3,Right=1 {' '.join(options)} "
+        f"-- python solver.py : python solver.py {'&& scripts/run.sh' if kind == 'script' else ''}\n"
+    )
+    said = submit(script)
+    left, right = ranks_on(case, "Left"), ranks_on(case, "Right")
+    assert (len(left), len(right)) == (3, 1)
+    single = "precice-lb: warning: Left: this Slurm's MpiDefault is none, with which srun starts every rank as a run of"
+    assert (single in said) == (left[-1].startswith("rank 0 of 1")) == (kind == "no MPI")
+    if kind not in ("shared nodes", "no MPI"):
+        assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
+        assert right == ["rank 0 of 1 on n2"]
+
+
+@FULL
+@pytest.mark.usefixtures("activated")
+def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> None:
+    case = write_case(tmp_path, "import sys, time\ntime.sleep(300) if sys.argv[1] == 'Left' else sys.exit(7)\n")
+    script = tmp_path / "job.sh"
+    script.write_text(
+        f"#!/bin/bash\n#SBATCH --nodes=1 --ntasks=3 --output={tmp_path}/job.log\ncd {case}\n"
+        f"{sys.executable} -m precice_lb launch --split Left=2,Right=1 "
+        "-- python solver.py Left : python solver.py Right\n"
+        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j --jobs=$SLURM_JOB_ID | grep -v batch)"\n'
+    )
+    said = submit(script)
+    assert "precice-lb: Right ended with exit code 7 after " in said
+    assert said.splitlines()[-1] == "exit code 7; steps: "
+
+
+def ranks_on(case: Path, name: str) -> list[str]:
+    """What the ranks of a participant say, without what srun does."""
+    return sorted(line for line in (case / f"{name}.log").read_text().splitlines() if line.startswith("rank"))
+
+
+@pytest.mark.usefixtures("activated")
+def test_launch_without_a_study_from_a_login_node(
+    tmp_path: Path, mpi: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = write_case(tmp_path, WHERE)
+    monkeypatch.chdir(case)
+    options = ["--mpi", mpi, "--nodes", "Left=2,Right=1", "--slurm", "partition=main", "--slurm", "Right:comment=right"]
+    commands = ["--", "python", "solver.py", ":", "python", "solver.py"]
+    assert main(["launch", "--split", "Left=3,Right=1", *options, *commands]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "nothing was started: sbatch launch/job.sbatch"
+    assert "#SBATCH hetjob" in (case / "launch" / "job.sbatch").read_text()
+    submit(case / "launch" / "job.sbatch", case)
+    assert ranks_on(case, "Left") == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
+    assert ranks_on(case, "Right") == ["rank 0 of 1 on n2"]

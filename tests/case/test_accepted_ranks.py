@@ -1,0 +1,392 @@
+"""With how many ranks preCICE starts participants: the rules, who keeps to them, and libprecice's own word."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrate_helpers import changed, write_case, write_study
+from record_helpers import environment
+from report_helpers import refused
+
+from precice_lb.campaign import read_study
+from precice_lb.campaign.design import CalibrationDesign, spread_splits
+from precice_lb.case import accepted_ranks, parse_configuration, read_configuration
+from precice_lb.cli import main
+from precice_lb.dataset import Measurements, Samples
+from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.layout import Layouts, layout_from
+from precice_lb.recommend import recommend_split
+from precice_lb.schedule import Schedule
+from precice_lb.split import Constraints, optimize_split
+
+DATA = Path(__file__).parents[1] / "data"
+TWO_LEVEL, TABLE = DATA / "configurations" / "two-level.xml", DATA / "two_level.csv"
+TEXT = TWO_LEVEL.read_text()
+PLAIN = TEXT.replace(' use-two-level-initialization="true"', "")
+READ, WRITE = re.findall(r"<mapping.*?/>", PLAIN)
+SCALED = '"scaled-consistent-surface"'
+IN_SPACE = PLAIN.replace('dimensions="2"', 'dimensions="3"').replace(
+    "<precice-configuration>", '<precice-configuration experimental="true">'
+)
+MULTISCALE = READ.replace("nearest-neighbor", "{}-geometric-multiscale").replace(
+    "/>", ' multiscale-type="spread" multiscale-axis="x" multiscale-radius="1"{}/>'
+)
+AXIAL = ' multiscale-dimension="1d-3d" multiscale-cross-section-profile="uniform"'
+# A third participant, which has nothing to do with what bounds the others.
+THIRD = PLAIN.replace(
+    "  <m2n",
+    '  <participant name="Probe"><receive-mesh name="MA" from="Flow" api-access="true"/>'
+    '<read-data name="D1" mesh="MA"/></participant>\n  <m2n:sockets acceptor="Flow" connector="Probe"/>\n  <m2n',
+).replace(
+    "</precice-configuration>",
+    '<coupling-scheme:parallel-explicit><participants first="Flow" second="Probe"/><max-time value="3"/>'
+    '<time-window-size value="1"/><exchange data="D1" mesh="MA" from="Flow" to="Probe"/>'
+    "</coupling-scheme:parallel-explicit>\n</precice-configuration>",
+)
+TWO_OF_THREE = THIRD.replace('connector="Shell"', 'connector="Shell" use-two-level-initialization="1"')
+
+# Text, and fewest and most ranks of those that are bound, with words of the reason.
+RULES: dict[str, tuple[str, Mapping[str, tuple[int, int | None]], str]] = {
+    "two-level": (TEXT, {"Flow": (2, None), "Shell": (2, None)}, "two-level initialisation of Flow and Shell"),
+    "two-level of others": (
+        TWO_OF_THREE, {"Flow": (2, None), "Shell": (2, None), "Probe": (2, None)}, "two-level initialisation of Flow",
+    ),
+    "consistent write": (
+        PLAIN.replace("conservative", "consistent"), {"Shell": (1, 1)}, "consistent write mapping",
+    ),
+    "conservative read": (
+        PLAIN.replace('to="MB" constraint="consistent"', 'to="MB" constraint="conservative"'), {"Shell": (1, 1)},
+        "conservative read mapping",
+    ),
+    "scaled": (
+        PLAIN.replace('to="MB" constraint="consistent"', f'to="MB" constraint={SCALED}'), {"Shell": (1, 1)},
+        "scaled-consistent-surface read mapping",
+    ),
+    "vtk": (PLAIN.replace("export:csv", "export:vtk", 1), {"Flow": (1, 1)}, "export:vtk"),
+    "axial": (
+        IN_SPACE.replace("data:scalar", "data:vector").replace(READ, MULTISCALE.format("axial", AXIAL)),
+        {"Flow": (1, 1), "Shell": (1, 1)}, "mapping:axial-geometric-multiscale",
+    ),
+    "radial": (
+        IN_SPACE.replace(READ, MULTISCALE.format("radial", "")), {"Flow": (1, 1), "Shell": (1, 1)},
+        "mapping:radial-geometric-multiscale",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_names_who_is_bound_and_the_line(rule: str) -> None:
+    text, bounds, why = RULES[rule]
+    found = accepted_ranks(parse_configuration(text))
+    assert set(found) == set(bounds)
+    for name, (least, most) in bounds.items():
+        accepted = found[name]
+        assert accepted.least.ranks == least
+        assert (accepted.most.ranks == most) if most else accepted.most.ranks > 10**9
+        bound = accepted.most if most else accepted.least
+        assert bound.why.startswith(why)
+        (line,) = re.findall(r", precice-config.xml:(\d+)$", bound.why)
+        assert any(word in text.splitlines()[int(line) - 1] for word in ("two-level", "mapping:", "export:vtk"))
+        assert bound.remedy
+        beyond = bound.ranks + 1 if most else bound.ranks - 1
+        assert accepted.problem(name, bound.ranks) == ""
+        assert f"of {name}, found {beyond}, with which preCICE refuses to start ({bound.why})" in accepted.problem(
+            name, beyond
+        )
+
+
+@pytest.mark.parametrize("switched", ["false", "0", "no"])
+def test_what_preCICE_starts_with_any_ranks_has_no_bounds(switched: str) -> None:
+    off = TEXT.replace('initialization="true"', f'initialization="{switched}"')
+    for text in (
+        PLAIN,
+        THIRD,
+        off,
+        PLAIN.replace("export:csv", "export:vtu"),
+        TEXT.replace(' use-two-level-initialization="true"', ""),
+    ):
+        assert accepted_ranks(parse_configuration(text)) == {}
+    commented = PLAIN.replace("</precice-configuration>", "<!-- <export:vtk/> --></precice-configuration>")
+    assert accepted_ranks(parse_configuration(commented)) == {}
+
+
+# --- who keeps to them -----------------------------------------------------------------------------------------------
+
+
+def test_a_split_that_preCICE_refuses_is_not_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", str(TABLE), "--ranks", "5", "--coupling", str(TWO_LEVEL)]) == 0
+    out, err = capsys.readouterr()
+    said = " ".join((out + err).split())
+    assert "Give Flow 3 ranks and Shell 2 ranks" in said
+    assert "Shell: 2 ranks, the fewest that preCICE accepts (two-level initialisation of Flow and Shell, " in said
+    assert "two-level.xml:10); else switch use-two-level-initialization off there" in said
+    # Without the configuration nothing is known of that.
+    assert main(["recommend", str(TABLE), "--ranks", "5"]) == 0
+    assert "Give Flow 4 ranks and Shell 1 rank" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_report_names_the_bound(tmp_path: Path) -> None:
+    sources = ("report", str(TABLE), "--ranks", "6", "--coupling", str(TWO_LEVEL), "--output", str(tmp_path))
+    assert main(list(sources)) == 0
+    page = (tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "Shell: 2 ranks, the fewest that preCICE accepts (two-level initialisation of Flow and Shell" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--present", "Flow=4,Shell=1"], "--present: expected at least 2 ranks of Shell, found 1, with "),
+        (["--set", "participants.Shell.maximum_ranks=1"],
+         "expected at least 2 ranks, needed for two-level initialisation of Flow"),
+        (["--set", "participants.Shell.ranks=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
+        (["--ranks", "3"], "expected a budget of at least 4 ranks"),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_beyond_a_bound_is_refused(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranks = [] if "--ranks" in options else ["--ranks", "5"]
+    assert main(["recommend", str(TABLE), *ranks, "--coupling", str(TWO_LEVEL), *options]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "two-level.xml:10" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_bounds_hold_in_python_where_a_configuration_is_given(tmp_path: Path) -> None:
+    times = {"Flow": lambda ranks: 8.0 / ranks, "Shell": lambda ranks: 0.4 / ranks}
+    for coupling in (TWO_LEVEL, str(TWO_LEVEL), Schedule.from_config(TWO_LEVEL)):
+        assert optimize_split(times, 5, coupling=coupling).split == {"Flow": 3, "Shell": 2}
+    assert optimize_split(times, 5).split == {"Flow": 4, "Shell": 1}
+    serial = tmp_path / "serial.xml"
+    serial.write_text(RULES["consistent write"][0])
+    assert optimize_split({"Flow": times["Shell"], "Shell": times["Flow"]}, 5, coupling=serial).split["Shell"] == 1
+    design = CalibrationDesign(["Flow", "Shell"], 8, coupling=serial)
+    assert design.ask() == {"Flow": 7, "Shell": 1}
+
+
+def test_bounds_are_of_ranks_where_a_split_counts_cores(tmp_path: Path) -> None:
+    serial = tmp_path / "serial.xml"
+    serial.write_text(RULES["consistent write"][0])
+    times = {"Flow": lambda cores: 1.0 / cores, "Shell": lambda cores: 8.0 / cores}
+
+    def split(config: Path, layouts: Layouts) -> int:
+        found = optimize_split(times, 12, coupling=config, constraints=Constraints(layouts={"Shell": layouts}))
+        return found.split["Shell"]
+
+    # One rank with as many threads as help; ranks of four threads; ranks and threads in pairs.
+    assert split(serial, Layouts(1, None)) > 4
+    assert split(serial, Layouts(None, 4)) == 4
+    assert split(serial, Layouts(None, None, tuple(map(layout_from, ("1x2", "2x2", "1x3", "3x3"))))) == 3
+    assert split(TWO_LEVEL, Layouts(None, 4)) == 8
+    for config, layouts in ((TWO_LEVEL, Layouts(1, None)), (serial, Layouts(2, None))):
+        with pytest.raises(InfeasibleError, match=r"two-level initialisation|consistent write mapping"):
+            split(config, layouts)
+
+
+def test_recorded_runs_bring_the_bounds_of_their_configuration() -> None:
+    rows = [line.split(",") for line in TABLE.read_text().splitlines()[1:]]
+    samples = {
+        name: np.array([[float(value) for value in values] for who, *values in rows if who == name])
+        for name in ("Flow", "Shell")
+    }
+    recorded = Measurements({name: Samples(*each.T) for name, each in samples.items()}, TEXT)
+    assert recommend_split(recorded, 5).split["Shell"] == 2
+    unreadable = dataclasses.replace(recorded, configuration="<nothing/>")
+    assert recommend_split(unreadable, 5).split["Shell"] == 1
+
+
+def _study(directory: Path, old: str, new: str, **tables: str) -> Path:
+    """A study of Left and Right on four ranks, whose configuration was changed."""
+    case = write_case(directory)
+    changed(case / "precice-config.xml", (old, new))
+    return write_study(directory, **tables)
+
+
+def _two_levels(directory: Path, **tables: str) -> Path:
+    return _study(directory, "<m2n:sockets ", '<m2n:sockets use-two-level-initialization="true" ', **tables)
+
+
+def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
+    study = read_study(_two_levels(tmp_path / "two"))
+    assert study.bounds == {"Left": (2, 4), "Right": (2, 4)}
+    assert [*spread_splits(study.limits, 3)] == [{"Left": 2, "Right": 2}]
+    one = read_study(_study(tmp_path / "one", '<participant name="Left">', '<participant name="Left"><export:vtk/>'))
+    assert one.bounds == {"Left": (1, 1), "Right": (1, 4)}
+    splits = spread_splits(one.limits, 4)
+    assert {split["Left"] for split in splits} == {1}
+    # One rank of as many threads as cores help is one rank.
+    vtk = '<participant name="Left"><export:vtk/>'
+    layouts = {"left": 'ranks = 1\nthreads = "free"', "launcher": 'oversubscribe = true\nname = "mpiexec"'}
+    threads = read_study(_study(tmp_path / "threads", '<participant name="Left">', vtk, **layouts))
+    assert threads.bounds["Left"] == (1, 4)
+    assert threads.allow["Left"] == [1, 2, 3, 4]
+    four = {**layouts, "left": "threads = 2"}
+    assert read_study(_study(tmp_path / "four", '<participant name="Left">', vtk, **four)).bounds["Left"] == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("tables", "where"),
+    [
+        ({"runs": 'splits = [{Left = 2, Right = 2}, {Left = 3, Right = 1}]'}, "runs.splits[2]: "),
+        ({"right": "maximum_ranks = 1"}, ""),
+        ({"extra": '[chain]\nwindows = 2\nstart = {Left = 3, Right = 1}'}, "chain.start: "),
+    ],
+)  # fmt: skip
+def test_a_study_that_asks_for_more_is_refused(tables: dict[str, str], where: str, tmp_path: Path) -> None:
+    path = _two_levels(tmp_path, **tables)
+    with pytest.raises(StudyError) as refusal:
+        read_study(path)
+    said = str(refusal.value)
+    assert f"{where}expected at least 2 ranks of Right, found 1, with which preCICE refuses to start (two-level" in said
+    assert re.search(r"precice-config.xml:\d+\); change the ranks, or switch use-two-level-initialization off", said)
+
+
+def test_a_budget_below_the_bounds_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = changed(_two_levels(tmp_path), ("ranks = 4", "ranks = 3"))
+    with pytest.raises(StudyError) as refusal:
+        read_study(path)
+    said = "machine.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
+    assert said in str(refusal.value)
+
+
+def test_a_split_that_preCICE_refuses_is_not_launched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = _two_levels(tmp_path)
+    monkeypatch.chdir(tmp_path / "case")
+    solvers = ("--write", "scripts", "--oversubscribe", "--", "python", "solver.py", ":", "python", "solver.py")
+    said = refused(capsys, "launch", "--split", "Left=2,Right=1", *solvers)
+    assert "--split: expected at least 2 ranks of Right, found 1, with which preCICE refuses to start" in said
+    said = refused(capsys, "launch", "--split", "Left=2,Right=1x4", *solvers)
+    assert "--split: expected at least 2 ranks of Right, found 1" in said
+    assert "expected at least 2 ranks of Right" in refused(
+        capsys, "launch", "--study", study, "--split", "Left=2,Right=1"
+    )
+    assert not Path("scripts").exists()
+
+
+# --- libprecice ------------------------------------------------------------------------------------------------------
+
+# Constructs participants of configurations one after the other on all ranks, and says which of them preCICE refuses.
+CONSTRUCT = """
+import json, sys
+import precice
+from mpi4py import MPI
+
+rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+refused = []
+for name, configuration in json.loads(sys.argv[1]):
+    try:
+        precice.Participant(name, configuration, rank, size).finalize()
+        refused.append("")
+    except RuntimeError as error:
+        refused.append(str(error))
+if rank == 0:
+    open(sys.argv[2], "w").write(json.dumps(refused))
+"""
+# Couples what provides meshes, whose vertices are divided among the ranks, to the end.
+COUPLE = """
+import json, sys
+import numpy as np
+import precice
+from mpi4py import MPI
+
+name, configuration, meshes, accessed, vertices = json.loads(sys.argv[1])
+rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+participant = precice.Participant(name, configuration, rank, size)
+for mesh in meshes:
+    dimensions = participant.get_mesh_dimensions(mesh)
+    points = np.indices((vertices, 2, 2)[:dimensions] if vertices > 1 else (1,) * dimensions).reshape(dimensions, -1).T
+    mine = np.array_split(points / vertices, size)[rank]
+    ids = participant.set_mesh_vertices(mesh, mine)
+    if participant.requires_mesh_connectivity_for(mesh):
+        participant.set_mesh_edges(mesh, [[ids[at], ids[at + 1]] for at in range(len(ids) - 1)])
+for mesh in accessed:
+    participant.set_mesh_access_region(mesh, [-1.0, 2.0] * participant.get_mesh_dimensions(mesh))
+participant.requires_initial_data()
+participant.initialize()
+while participant.is_coupling_ongoing():
+    participant.requires_writing_checkpoint()
+    participant.advance(participant.get_max_time_step_size())
+    participant.requires_reading_checkpoint()
+participant.finalize()
+"""
+
+
+def refusals(mpiexec: str, configurations: list[Path], ranks: int, directory: Path) -> dict[tuple[Path, str], str]:
+    """Ask libprecice with so many ranks about each participant of configurations: why it refuses, or nothing."""
+    asked = [(path, name) for path in configurations for name in read_configuration(path).participants]
+    answer = directory / f"refused-{ranks}.json"
+    pairs = json.dumps([(name, str(path)) for path, name in asked])
+    subprocess.run(
+        [mpiexec, "-n", str(ranks), sys.executable, "-c", CONSTRUCT, pairs, str(answer)],
+        cwd=directory, env=environment(), capture_output=True, text=True, timeout=300, check=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return dict(zip(asked, json.loads(answer.read_text()), strict=True))
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+@pytest.mark.parametrize("rule", RULES)
+def test_libprecice_starts_a_split_at_the_bound_and_refuses_one_beyond(rule: str, mpiexec: str, tmp_path: Path) -> None:
+    text, bounds, _ = RULES[rule]
+    path = tmp_path / "precice-config.xml"
+    path.write_text(text)
+    configuration = read_configuration(path)
+    accepted = accepted_ranks(configuration)
+    names = list(configuration.participants)
+    # One more rank than bound of those that are not.
+    split = {name: bounds[name][1] or bounds[name][0] if name in bounds else 2 for name in names}
+    vertices = 1 if "axial" in rule else 3
+    started = []
+    for name in names:
+        participant = configuration.participants[name]
+        accessed = [mesh.name for mesh in participant.receives if mesh.api_access]
+        told = json.dumps([name, str(path), participant.provides, accessed, vertices])
+        command = [mpiexec, "-n", str(split[name]), sys.executable, "-c", COUPLE, told]
+        with (tmp_path / f"{name}.log").open("w") as log:
+            started.append(
+                subprocess.Popen(
+                    command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            )
+    try:
+        codes = [process.wait(timeout=120) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert codes == [0] * len(names), "".join((tmp_path / f"{name}.log").read_text() for name in names)
+    for ranks in (1, 2):
+        for (_, name), why in refusals(mpiexec, [path], ranks, tmp_path).items():
+            assert bool(why) == (name in accepted and bool(accepted[name].problem(name, ranks))), (name, ranks, why)
+
+
+@pytest.mark.precice
+@pytest.mark.mpi
+def test_libprecice_refuses_ranks_of_its_tutorials_as_the_rules_say(mpiexec: str, tmp_path: Path) -> None:
+    if not (directory := os.environ.get("PRECICE_TUTORIALS")):
+        pytest.skip("PRECICE_TUTORIALS does not name a directory with preCICE's tutorials")
+    paths = sorted(Path(directory).rglob("precice-config*.xml"))
+    accepted = {path: accepted_ranks(read_configuration(path)) for path in paths}
+    alone, beside = (refusals(mpiexec, paths, ranks, tmp_path) for ranks in (1, 2))
+    bound = set()
+    for (path, name), why in beside.items():
+        if alone[path, name]:
+            # Whatever it is, it is not their number.
+            continue
+        expected = accepted[path].get(name)
+        assert bool(why) == bool(expected and expected.problem(name, 2)), (path, name, why)
+        bound |= {path.parent.name} if why else set()
+    assert {"channel-transport", "oscillator", "resonant-circuit", "flow-over-heated-plate"} <= bound

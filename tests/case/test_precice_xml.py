@@ -1,0 +1,423 @@
+from __future__ import annotations
+
+import math
+import re
+import string
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import CONFIGURATION as CALIBRATION_CONFIGURATION
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precice_lb.case import parse_configuration, patch_configuration, read_configuration
+from precice_lb.case.config import ConvergenceMeasure, Exchange
+from precice_lb.case.elements import parse, text_of
+from precice_lb.exceptions import ConfigurationError
+from precice_lb.store.schema import case_fingerprint
+
+FULL = (Path(__file__).parents[1] / "data" / "configurations" / "full.xml").read_text(encoding="utf-8")
+
+
+def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(FULL)
+    c = read_configuration(path)
+    assert c.path == path
+    assert c.text == FULL
+    assert (c.data["Force"].is_vector, c.data["Force"].waveform_degree, c.data["Force"].line) == (True, 3, 6)
+    assert (c.data["Pressure"].is_vector, c.data["Pressure"].waveform_degree) == (False, 1)
+    assert c.meshes["Inner-Mesh"].data == ("Force", "Pressure")
+    assert c.meshes["Outer-Mesh"].dimensions == 3
+    inner, outer = c.participants["Inner"], c.participants["Outer"]
+    assert inner.provides == ("Inner-Mesh",)
+    received = inner.receives[0]
+    assert (received.name, received.provider) == ("Outer-Mesh", "Outer")
+    assert (received.safety_factor, received.geometric_filter, received.api_access) == (0.25, "no-filter", True)
+    assert (outer.receives[0].safety_factor, outer.receives[0].geometric_filter) == (0.5, "on-secondary-ranks")
+    assert outer.receives[0].api_access
+    assert inner.reads == (("Inner-Mesh", "Pressure"),)
+    assert inner.writes == (("Inner-Mesh", "Force"),)
+    mapping = inner.mappings[0]
+    assert (mapping.kind, mapping.direction, mapping.constraint) == ("rbf-pum-direct", "read", "consistent")
+    assert (mapping.source, mapping.target) == ("Outer-Mesh", "Inner-Mesh")
+    assert (outer.mappings[0].source, outer.mappings[0].target) == (None, "Inner-Mesh")
+    m2n = c.m2ns[0]
+    assert (m2n.kind, m2n.acceptor, m2n.connector) == ("sockets", "Inner", "Outer")
+    assert (m2n.exchange_directory, m2n.use_two_level_initialization) == (".", True)
+    s = c.coupling_schemes[0]
+    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), None)
+    assert s.is_implicit
+    assert s.is_serial
+    assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
+    assert (s.acceleration, s.judge) == ("IQN-ILS", "Outer")
+    assert s.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
+    assert s.window_size_from_first
+    assert math.isnan(s.time_window_size)
+    assert s.exchanges[0] == Exchange("Force", "Inner-Mesh", "Inner", "Outer", True, False, s.line + 5)
+    # Implicit schemes exchange substeps unless told otherwise.
+    assert s.exchanges[1].substeps
+    assert not s.exchanges[1].initialize
+
+
+def test_convergence_measures_are_named_as_in_the_log() -> None:
+    tag = '<relative-convergence-measure data="Pressure" mesh="Inner-Mesh" limit="1e-5" />'
+    kinds = {"absolute": "Abs", "relative": "Rel", "residual-relative": "Drop", "absolute-or-relative": "AbsOrRel"}
+    *simple, last = (tag.replace("<relative", f"<{kind}") for kind in kinds)
+    several = "".join([*simple, last.replace('limit="1e-5"', 'abs-limit="0.5" rel-limit="1e-4"')])
+    measures = parse_configuration(FULL.replace(tag, several)).coupling_schemes[0].measures
+    assert [each.header for each in measures] == [f"Res{name}(Inner-Mesh:Pressure)" for name in kinds.values()]
+    assert [each.limit for each in measures] == [1e-5, 1e-5, 1e-5, 0.5]
+    for wrong, words in ((tag.replace("Inner-Mesh", "Mesh"), "mesh"), (tag.replace("Pressure", "Force2"), "data")):
+        with pytest.raises(ConfigurationError, match=words):
+            parse_configuration(FULL.replace(tag, wrong))
+
+
+def test_elements_keep_tag_line_attributes_and_position() -> None:
+    c = parse_configuration(FULL)
+    mapping = next(e for e in c.root.children[6].children if e.tag.startswith("mapping:"))
+    assert mapping.tag == "mapping:rbf-pum-direct"
+    assert mapping.line == FULL[: FULL.index("<mapping:rbf")].count("\n") + 1
+    assert mapping.attributes["constraint"] == "consistent"
+    assert mapping.children[0].tag == "basis-function:compact-polynomial-c6"
+    begin, end = mapping.span
+    assert FULL[begin:end] == FULL[FULL.index("<mapping:rbf") : FULL.index("<basis-function") - 7]
+    assert FULL[begin : mapping.end].endswith("\n    </mapping:rbf-pum-direct>")
+    assert FULL[: mapping.children[0].end].endswith('support-radius="0.4" />')
+    assert FULL[: c.root.end] == FULL.rstrip()
+
+
+def test_multi_scheme() -> None:
+    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="B" />' for a in ("A", "C"))
+    text = _three(
+        '<coupling-scheme:multi><participant name="A" /><participant name="B" control="true" /><participant name="C" />'
+        f'<max-time-windows value="3" /><time-window-size value="1e-2" /><max-iterations value="4" />{exchanges}'
+        "</coupling-scheme:multi>"
+    )
+    s = parse_configuration(text).coupling_schemes[0]
+    assert (s.kind, s.participants, s.controller) == ("multi", ("A", "B", "C"), "B")
+    assert s.is_implicit
+    assert not s.is_serial
+    assert (s.max_time, s.max_time_windows, s.time_window_size) == (None, 3, 0.01)
+    assert (s.max_iterations, s.measures, s.judge) == (4, (), "B")
+
+
+@pytest.mark.parametrize("controllers", ["", "A", "AB"])
+def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
+    members = "".join(
+        f'<participant name="{name}" control="{"Yes" if name in controllers else "no"}" />' for name in "ABC"
+    )
+    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="A" />' for a in "BC")
+    text = _three(
+        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1" />'
+        f'<max-iterations value="1" />{exchanges}</coupling-scheme:multi>'
+    ).replace('<m2n:mpi acceptor="C" connector="B" />', '<m2n:mpi acceptor="C" connector="A" />')
+    if controllers == "A":
+        (found,) = parse_configuration(text).coupling_schemes
+        # The least that is possible of each.
+        assert (found.controller, found.max_time_windows, found.max_iterations) == ("A", 1, 1)
+    else:
+        with pytest.raises(ConfigurationError, match=r'one participant with control="true".*found (none|A, B)'):
+            parse_configuration(text)
+
+
+def _three(schemes: str) -> str:
+    names = "ABC"
+    text = '<precice-configuration><data:scalar name="Force" />'
+    text += "".join(f'<mesh name="{n}-Mesh" dimensions="2"><use-data name="Force" /></mesh>' for n in names)
+    for n in names:
+        text += f'<participant name="{n}"><provide-mesh name="{n}-Mesh" />'
+        text += "".join(f'<receive-mesh name="{m}-Mesh" from="{m}" />' for m in names if m != n)
+        text += "</participant>"
+    text += '<m2n:sockets acceptor="A" connector="B" /><m2n:mpi acceptor="C" connector="B" />'
+    return text + schemes + "</precice-configuration>"
+
+
+REFUSED = [
+    # what is replaced, by what, and what the message must say
+    ("</participant>\n  <m2n", "</participants>\n  <m2n", r":27: expected well-formed XML, found mismatched tag"),
+    (
+        '<precice-configuration experimental="true">',
+        "<precice-configuration><solver-interface>",
+        "preCICE 2|mismatched",
+    ),
+    ("<data:scalar", "<data:scaler", r'did you mean "data:scalar"\?'),
+    ("<export:vtu", "<exprot:vtu", "a tag that preCICE knows inside <participant>"),
+    ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
+    ('<provide-mesh name="Inner-Mesh" />', '<provide-mesh name="Nowhere" />', "a defined mesh"),
+    ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
+    ('from="Outer" safety', 'from="Inner" safety', 'participant that provides mesh "Outer-Mesh"'),
+    ('to="Inner-Mesh" constraint="consistent"', 'to="Mesh" constraint="consistent"', "mesh of this participant"),
+    ('from="Outer-Mesh" to="Inner-Mesh" con', 'from="" to="" con', "found neither"),
+    ('direction="read"', 'direction="reed"', "one of write, read"),
+    (
+        'name="Pressure" mesh="Inner-Mesh" />\n    <map',
+        'name="X" mesh="Inner-Mesh" />\n    <map',
+        'data of mesh "Inner-Mesh"',
+    ),
+    ('connector="Outer"', 'connector="Inner"', "two participants"),
+    ('connector="Outer"', 'connector="Nobody"', "known are Inner, Outer"),
+    ('second="Outer"', 'second="Inner"', "two different participants"),
+    (
+        '<max-time value="1" />',
+        "",
+        "<max-time> or <max-time-windows> in <coupling-scheme:serial-implicit>, found neither",
+    ),
+    ('<max-time value="1" />', '<max-time value="-1" />', 'a positive "value"'),
+    ('<max-time value="1" />', '<max-time value="one" />', r'a number as "value" in <max-time>, found "one"'),
+    ('method="first-participant"', 'method="last"', "one of fixed, first-participant"),
+    ('<time-window-size method="first-participant" />', "", "expected <time-window-size>"),
+    ('<max-iterations value="40" />', '<max-iterations value="0" />', "at least 1"),
+    ('mesh="Inner-Mesh" from="Outer" to="Inner" />', 'mesh="Inner-Mesh" from="Inner" to="Inner" />', "two different"),
+    ('from="Outer" to="Inner" />', 'from="Outer" to="Else" />', "participant of this coupling scheme"),
+    ('data="Force" mesh="Inner-Mesh" from', 'data="Force" mesh="Outer-Mesh" from', 'found "Force"; known are Pressure'),
+    ('acceptor="Inner" ', "", 'an attribute "acceptor"'),
+    ("<m2n:sockets acceptor", "<!-- m2n --><m2n:sockets acceptr", "acceptor"),
+    ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
+    ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
+    ("serial-implicit", "serial-implicid", r'did you mean "coupling-scheme:serial-implicit"\?'),
+    ("serial-implicit", "parallel-implicit", r":32: .*in <time-window-size>, found \"method\"; remove"),
+    (
+        '<max-time value="1" />',
+        '<max-time value="1" />\n<max-time value="2" />',
+        ":32: expected one <max-time> there .*second; remove",
+    ),
+    ('safety-factor="1/4"', 'safety-factor="-1"', r'at least 0 as "safety-factor" in <receive-mesh>, found "-1"'),
+    ('safety-factor="1/4"', 'safety-factor="1_0"', r'a number as "safety-factor"'),
+    (
+        'safety-factor="1/4"',
+        'saftey-factor="1/4"',
+        r'"saftey-factor"; remove or rename it: did you mean "safety-factor"',
+    ),
+    (
+        "<acceleration:IQN-ILS>",
+        "<acceleration:constant><relaxation value='1'/></acceleration:constant><acceleration:IQN-ILS>",
+        "one <acceleration:…> .* found a second; remove",
+    ),
+    (
+        '<provide-mesh name="Inner-Mesh" />',
+        '<provide-mesh name="Inner-Mesh" />' * 2,
+        'once .*"Inner-Mesh" twice; remove',
+    ),
+    ('limit="1e-5"', 'limit="2"', 'above 0 and at most 1 as "limit"'),
+    ('<max-iterations value="40" />', '<max-iterations value="4" /><min-iterations value="5" />', "found 5 and 4"),
+    ('<max-time value="1" />', '<max-time value="inf" />', r'a number as "value" in <max-time>, found "inf"'),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), REFUSED)
+def test_contradictions_are_refused_in_one_line_with_the_place(old: str, new: str, message: str) -> None:
+    assert old in FULL
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        parse_configuration(FULL.replace(old, new), "case/precice-config.xml")
+    assert re.match(r"case/precice-config\.xml:\d+: expected ", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+def test_old_and_foreign_files_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="preCICE 2"):
+        parse_configuration('<precice-configuration><solver-interface dimensions="2" /></precice-configuration>')
+    with pytest.raises(ConfigurationError, match="<precice-configuration>"):
+        parse_configuration("<html></html>")
+    with pytest.raises(ConfigurationError, match="expected <mesh> in <precice-configuration>, found none; add it"):
+        parse_configuration("<precice-configuration></precice-configuration>")
+    with pytest.raises(ConfigurationError, match="well-formed"):
+        parse_configuration("")
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"precice-config\.xml: .*No such file"):
+        read_configuration(tmp_path / "precice-config.xml")
+    binary = tmp_path / "binary.xml"
+    binary.write_bytes(b"\xff\xff\xff\x00")
+    with pytest.raises(ConfigurationError, match="utf-8"):
+        read_configuration(binary)
+
+
+ENCODINGS = {
+    "utf-16 with a mark": ("UTF-16", "utf-16"),
+    "utf-16 of the other end": ("UTF-16", "utf-16-be"),
+    "utf-8 with a mark": ("UTF-8", "utf-8-sig"),
+    "a mark against the declaration": ("ISO-8859-1", "utf-8-sig"),
+    "utf-16 with another declaration": ("UTF-8", "utf-16"),
+    "latin-1 by declaration": ("ISO-8859-1", "latin-1"),
+}
+
+
+@pytest.mark.parametrize("how", ENCODINGS)
+def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path) -> None:
+    declared, codec = ENCODINGS[how]
+    path, copy = tmp_path / "precice-config.xml", tmp_path / "copy.xml"
+    text = FULL.replace("UTF-8", declared).replace("Outer", "Außen")
+    path.write_bytes(text.encode(codec))
+    configuration = read_configuration(path)
+    assert list(configuration.participants) == ["Inner", "Außen"]
+    patch_configuration(path, copy, exchange_directory="there")
+    assert [m2n.exchange_directory for m2n in read_configuration(copy).m2ns] == ["there"]
+    patch_configuration(path, copy)
+    assert copy.read_bytes() == path.read_bytes()
+    assert text_of(path.read_bytes()) == configuration.text
+    # What runs store of it is the same case.
+    assert case_fingerprint(configuration.text) == case_fingerprint(text)
+
+
+def test_bytes_that_are_not_as_declared_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_bytes(FULL.replace("UTF-8", "UTF-16").encode())
+    with pytest.raises(ConfigurationError, match="expected text in UTF-16, found bytes that are not; save the file as"):
+        read_configuration(path)
+
+
+def test_entities_of_its_own_are_refused_where_they_are_used() -> None:
+    declared = FULL.replace("<precice-conf", '<!DOCTYPE x [<!ENTITY name "Force">]>\n<precice-conf', 1)
+    assert parse_configuration(declared).data.keys() == parse_configuration(FULL).data.keys()
+    for used in (declared.replace('name="Force"', 'name="&name;"', 1), declared.replace("</mesh>", "&name;</mesh>", 1)):
+        with pytest.raises(ConfigurationError, match=r"expected no entities but .* found &name;; write its"):
+            parse_configuration(used)
+
+
+@pytest.mark.parametrize("encoding", ["undefined", "idna", "punycode", "base64", "rot13", "unheard-of"])
+def test_what_its_declared_encoding_cannot_read_is_refused_in_one_line(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    text = f'<?xml version="1.0" encoding="{encoding}"?>\n' + FULL.partition("?>")[2]
+    path.write_bytes(text.encode() + "ü".encode())
+    with pytest.raises(ConfigurationError, match=rf"precice-config\.xml:1: expected text in {encoding}") as caught:
+        read_configuration(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_half_a_character_is_no_xml(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_bytes(rb'<?xml version="1.0" encoding="unicode_escape"?><precice-configuration a="\ud800" />')
+    with pytest.raises(ConfigurationError, match=r"precice-config\.xml:1: expected well-formed XML"):
+        read_configuration(path)
+
+
+@given(st.lists(st.sampled_from(["<a/>", "<b ü='1>' />", "<c>ü</c>", "<d><e>", "ß", "\n", "<!-- 𝄞 -->"]), max_size=30))
+def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
+    opened = parts.count("<d><e>")
+    text = "<x>" + "".join(parts) + "</e></d>" * opened + "</x>"
+    elements = [parse(Path("precice-config.xml"), text)]
+    for element in elements:
+        elements += element.children
+        begin, end = element.span
+        assert re.match(rf"<{element.tag}\b", text[begin:end])
+        assert text[element.span[0] : element.end].endswith(("/>", f"</{element.tag}>"))
+        assert text.count("\n", 0, begin) + 1 == element.line
+    assert len(elements) == len(re.findall("<[a-z]", text))
+
+
+def test_coupling_without_m2n_or_iteration_limit_is_refused() -> None:
+    body = '<max-time value="1" /><time-window-size value="1" />'
+    exchange = '<exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
+    pair = '<participants first="A" second="C" />'
+    with pytest.raises(ConfigurationError, match="between A and C"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange}</coupling-scheme:serial-explicit>")
+        )
+    pair, exchange = pair.replace("C", "B"), exchange.replace("C", "B")
+    with pytest.raises(ConfigurationError, match="convergence measure"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-implicit>{pair}{body}{exchange}</coupling-scheme:serial-implicit>")
+        )
+    with pytest.raises(ConfigurationError, match="every <exchange> once"):
+        parse_configuration(
+            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange * 2}</coupling-scheme:serial-explicit>")
+        )
+
+
+def test_what_is_patched_in_is_read_as_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    path.write_text(FULL)
+    patch_configuration(path, path, exchange_directory="<a> & &lt;b&gt;")
+    (m2n,) = [each for each in read_configuration(path).root.children if each.tag == "m2n:sockets"]
+    assert m2n.attributes["exchange-directory"] == "<a> & &lt;b&gt;"
+
+
+def test_patch_changes_nothing_else(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    source.write_bytes(FULL.replace("\n", "\r\n").encode())
+    patch_configuration(source, target, max_time_windows=5, exchange_directory='../"x" & y')
+    expected = FULL.replace(
+        '    <max-time value="1" />', '    <max-time-windows value="5" />\n    <max-time value="1" />'
+    )
+    expected = expected.replace(
+        'initialization="yes" />', 'initialization="yes" exchange-directory="../&quot;x&quot; &amp; y" />'
+    )
+    assert target.read_bytes() == expected.replace("\n", "\r\n").encode()
+    patched = read_configuration(target)
+    assert patched.coupling_schemes[0].max_time_windows == 5
+    assert patched.m2ns[0].exchange_directory == '../"x" & y'
+
+
+def test_patch_replaces_what_is_there_and_keeps_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    text = FULL.replace("UTF-8", "ISO-8859-1").replace("two participants", "zwei Löser äöü")
+    text = text.replace('<max-time value="1" />', "<max-time-windows   value = '99'/>")
+    text = text.replace('acceptor="Inner"', "exchange-directory='old > dir' acceptor=\"Inner\"")
+    path.write_bytes(text.encode("latin-1"))
+    patch_configuration(path, path, max_time_windows=4, exchange_directory="new")
+    expected = text.replace("'99'", '"4"').replace("'old > dir'", '"new"')
+    assert path.read_bytes() == expected.encode("latin-1")
+
+
+def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "precice-config.xml"
+    text = CALIBRATION_CONFIGURATION.replace(
+        '<mesh name="A-Mesh"', '<!-- m2n:sockets network="lo" --> <mesh name="A-Mesh"', 1
+    ).replace('<provide-mesh name="A-Mesh" />', '<provide-mesh name="A-Mesh" /> <intra-comm:sockets network="eth0" />')
+    path.write_text(text)
+    patch_configuration(path, path, network="ib0")
+    assert path.read_text() == text.replace(
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." />',
+        '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." network="ib0" />',
+    ).replace('network="eth0"', 'network="ib0"')
+
+
+def test_patch_without_changes_copies(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    source.write_text(FULL)
+    patch_configuration(source, target)
+    assert target.read_text() == FULL
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        patch_configuration(source, target, max_time_windows=0)
+
+
+def _two_sizes(first: str, second: str) -> str:
+    schemes = ""
+    for pair, size in (("AB", first), ("BC", second)):
+        schemes += (
+            f'<coupling-scheme:parallel-explicit><participants first="{pair[0]}" second="{pair[1]}" />'
+            f'<max-time value="10" /><time-window-size value="{size}" />'
+            f'<exchange data="Force" mesh="{pair[0]}-Mesh" from="{pair[0]}" to="{pair[1]}" />'
+            "</coupling-scheme:parallel-explicit>"
+        )
+    return _three(schemes)
+
+
+def test_patch_lets_windows_of_different_size_end_together(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.xml", tmp_path / "b.xml"
+    path.write_text(_two_sizes("0.1", "0.3"))
+    patch_configuration(path, target, max_time_windows=4)
+    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [12, 4]
+    path.write_text(_two_sizes("0.2", "0.3"))
+    patch_configuration(path, target, max_time_windows=4)
+    assert [s.max_time_windows for s in read_configuration(target).coupling_schemes] == [6, 4]
+    with pytest.raises(ConfigurationError, match="time windows that fit 3 times"):
+        patch_configuration(path, target, max_time_windows=3)
+
+
+@given(st.integers(0, len(FULL) - 1), st.integers(0, 40), st.text(string.printable, max_size=6))
+def test_damaged_text_gives_a_configuration_or_one_line(position: int, length: int, replacement: str) -> None:
+    text = FULL[:position] + replacement + FULL[position + length :]
+    try:
+        outcome: object = parse_configuration(text).participants
+    except ConfigurationError as error:
+        outcome = str(error)
+    assert outcome
+    assert "\n" not in str(outcome)
+
+
+def test_a_text_is_read_once() -> None:
+    assert parse_configuration(FULL) is parse_configuration(FULL)
+    assert parse_configuration(FULL, "case/precice-config.xml").path == Path("case/precice-config.xml")
