@@ -10,7 +10,7 @@ from typing import Any
 from precice_lb.exceptions import DataError
 from precice_lb.names import say
 
-__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
+__all__ = ["CAMPAIGN_KEYS", "REFUSED_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
 
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
@@ -47,8 +47,10 @@ _OF_BOTH = {
     },
     **{
         f"--{key}": f"{_SET} machine.{key.replace('-', '_')}=…"
-        for key in ("gpus-per-node", "gpus", "whole-nodes", "threads", "memory-per-rank", "shared", "kinds")
+        for key in ("gpus-per-node", "whole-nodes", "memory-per-rank", "shared", "kinds")
     },
+    "--gpus": f"{_SET} machine.gpus_per_node=…",
+    "--threads": f"{_SET} participants.NAME.threads=…",
     "--layouts": f"{_SET} participants.NAME.threads=…, or ranks=…",
     "--shared-overhead": f"{_SET} machine.shared=[{{turns=…, overhead=…}}]",
     "--allow": f"{_SET} participants.NAME.ranks=[…]",
@@ -75,12 +77,21 @@ _OF_BOTH = {
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 _OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation", "recommend.inside")
+# Keys of a study that would change what it means, with what to use instead.
+REFUSED_KEYS = {
+    "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
+    "machine.threads": "say participants.NAME.threads; splits then count its cores",
+}
+STUDY_KEYS: tuple[str, ...] = (
+    "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "emulation", "recommend.inside"
+)  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",
     "runs.energy",
     "settings.recommend.inside",
+    *(f"settings.{key}" for key in REFUSED_KEYS),
+    *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure")),
 )
 
 

@@ -19,7 +19,7 @@ from precice_lb.campaign.prepare import case_files, copied_files
 from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
 from precice_lb.campaign.result import CampaignResult
 from precice_lb.campaign.runs import CampaignRuns
-from precice_lb.campaign.state import CampaignState, RunRecord, campaign_lock, spent
+from precice_lb.campaign.state import CampaignState, RunRecord, campaign_lock, core_hours_of
 from precice_lb.campaign.study import Study
 from precice_lb.campaign.versions import chosen
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
@@ -80,10 +80,6 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 failed.append(run)
                 if run.serial:
                     design = _designed(runs)
-                if study.runs.on_failure == "stop":
-                    raise CalibrationError(
-                        f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, directory)}"
-                    )
                 # What no split gets past is not asked for each of them.
                 if refused and not state.finished:
                     break
@@ -153,11 +149,9 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
 def _used(runs: CampaignRuns, left: int) -> str:
     """Say how many runs may follow, and what of the other limits all runs have used."""
     limits = runs.study.runs
-    minutes, core_hours = spent(runs.state.runs)
-    used = [f"{left} left"]
-    used += [] if limits.minutes is None else [f"{minutes:.3g} of {limits.minutes:g} minutes used"]
-    used += [] if limits.core_hours is None else [f"{core_hours:.3g} of {limits.core_hours:g} core-hours used"]
-    return ", ".join(used)
+    if limits.core_hours is None:
+        return f"{left} left"
+    return f"{left} left, {core_hours_of(runs.state.runs):.3g} of {limits.core_hours:g} core-hours used"
 
 
 def _fault(run: RunRecord, directory: Path) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.campaign.design import CalibrationDesign, Proposal, Split, split_key, spread_splits
 from precice_lb.campaign.result import failed_splits, measured_runs, measurements_of
-from precice_lb.campaign.state import CampaignState, RunRecord, spent
+from precice_lb.campaign.state import CampaignState, RunRecord, core_hours_of
 from precice_lb.campaign.study import Study
 from precice_lb.campaign.versions import chosen, combinations_of, constraints_of
 from precice_lb.dataset import CoupledRun
@@ -74,11 +74,9 @@ class StudyDesign:
 
     def _over(self, tried: Collection[Mapping[str, int]]) -> str | None:
         """Say which limit of the campaign is reached, if any."""
-        runs, (minutes, core_hours) = self._study.runs, spent(self._records())
+        runs, core_hours = self._study.runs, core_hours_of(self._records())
         if len(tried) >= runs.maximum:
             return f"{plural(len(tried), 'run')} made, as many as runs.maximum allows"
-        if runs.minutes is not None and minutes >= runs.minutes:
-            return f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed"
         if runs.core_hours is not None and core_hours >= runs.core_hours:
             return f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed"
         return None
@@ -167,7 +165,7 @@ class StudyDesign:
         budget, machine = study.budget, Machine(allow=study.allow)
         if study.machine.kinds:
             budget, machine = constraints_of(study)
-        elif study.machine.threads == 1:
+        else:
             machine = replace(machine, cores_per_node=study.machine.cores_per_node)
         design = CalibrationDesign(
             study.names,

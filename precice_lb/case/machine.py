@@ -122,13 +122,8 @@ class MachineSection:
         The budget of the recommendation in cores or nodes; ranks beside them in a study are those of runs alone.
     cores_per_node, gpus_per_node
         What a node has.
-    gpus
-        GPUs in all, where nodes are not counted.
     whole_nodes
         ``true``: every participant gets nodes of its own; or a list of those that do. The others share nodes.
-    threads
-        Cores of a rank, of participants that are split by ranks, one number for all or by participant; only with a
-        budget in cores or nodes.
     memory_per_rank
         Bytes that one rank may use, one number for all or by participant.
     shared
@@ -147,9 +142,7 @@ class MachineSection:
     nodes: Whole | None = None
     cores_per_node: Whole | None = None
     gpus_per_node: Count = 0
-    gpus: Count | None = None
     whole_nodes: Annotated[bool, Field(strict=True)] | Annotated[Sequence[Text], _TUPLE] = False
-    threads: Whole | Mapping[str, Whole] = 1
     memory_per_rank: Amount | Mapping[str, Amount] | None = None
     shared: Annotated[Sequence[Annotated[SharedCores, BeforeValidator(_turns)]], ONE, _TUPLE] = ()
     kinds: Annotated[Sequence[NodeKind], _TUPLE] = ()
@@ -185,8 +178,8 @@ class Demands(MachineSection):
     memory
         Bytes that it needs in all; with ``memory_per_rank`` of the machine this bounds its ranks from below.
     gpus_per_rank
-        GPUs that each rank takes, none by default; Slurm is asked for as many ``--gpus-per-task``, unless ``options``
-        ask for GPUs.
+        GPUs that each rank takes, none by default; who has any has nodes of its own, and Slurm is asked for as many
+        ``--gpus-per-task``, unless ``options`` ask for GPUs.
     kind
         Its kind of nodes, where the machine has several; by default the first.
     ranks_per_node
@@ -209,8 +202,7 @@ class Constraints(Demands):
     Attributes
     ----------
     unit
-        What a budget that is given beside this counts. Cores are ranks times threads; nodes have `cores_per_node` and
-        `gpus_per_node`.
+        What a budget that is given beside this counts; nodes have `cores_per_node` and `gpus_per_node`.
     layouts
         Ranks and threads of participants that are split by cores. The numbers of a split, of `multiple`, `allow`,
         `minimum`, `maximum` and `excluded`, and a budget in ranks count cores of these; what is said of a rank
@@ -238,7 +230,7 @@ class Constraints(Demands):
         super().__post_init__()
         if self.memory and self.memory_per_rank is None:
             raise ValueError("expected memory_per_rank beside memory, found none")
-        beside = ("cores", "cores_per_node", "gpus_per_node", "gpus", "whole_nodes", "shared")
+        beside = ("cores", "cores_per_node", "gpus_per_node", "whole_nodes", "shared")
         if self.kinds and (said := [key for key in beside if getattr(self, key)]):
             raise ValueError(f"expected {said[0]} or kinds of nodes, which say what there is, found both")
         names = [kind.name for kind in self.kinds]
@@ -250,11 +242,6 @@ class Constraints(Demands):
             raise ValueError(
                 "expected cores_per_node for a budget in nodes or whole nodes, found none; say how "
                 "many cores a node has"
-            )
-        if isinstance(self.threads, Mapping) and (twice := sorted(self.threads.keys() & self.layouts.keys())):
-            raise ValueError(
-                f"expected threads of {twice[0]} once, found {self.threads[twice[0]]} per rank beside ranks and "
-                "threads of its own; leave one out"
             )
 
     def of_versions(self, versions: Mapping[str, str]) -> Constraints:
@@ -308,8 +295,6 @@ class Constraints(Demands):
             )
         ((unit, count),) = given
         number = whole_number(count, "budget" if unit == "ranks" else f"a budget in {unit}", 1)
-        if unit == "ranks" and self.threads != 1:
-            raise InfeasibleError("expected a budget in cores or nodes beside threads per rank, found one in ranks")
         return number, replace(self, unit=unit, ranks=None, cores=None, nodes=None)
 
     def node(self, name: str, version: str = "") -> tuple[int | None, int]:
@@ -342,20 +327,6 @@ class Constraints(Demands):
         """
         wanted = self.of("kind", name, version)
         return next((kind for kind in self.kinds if kind.name == wanted), self.kinds[0])
-
-    def cores_per_rank(self, name: str, version: str = "") -> int:
-        """Cores of what a split counts: threads per rank, but 1 for a participant that is split by cores.
-
-        Parameters
-        ----------
-        name, version : str
-            The participant, and one of its versions where there are several.
-
-        Returns
-        -------
-        int
-        """
-        return 1 if self.of("layouts", name, version) else int(self.of("threads", name, version) or 1)
 
     def overhead(self, name: str) -> float:
         """By what share a participant's compute seconds rise because it shares its cores: 0.05 is 5 %.

@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.plugins import choices
+from precice_lb.retired import REFUSED_KEYS
 
 
 def _index(value: object) -> object:
@@ -78,7 +79,9 @@ def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> s
     location = first["loc"]
     found = first["input"]
     if first["type"] in _UNKNOWN:
-        text = f"unknown key{choices(str(location[-1]), keys_at(location[:-1], model))}"
+        retired = REFUSED_KEYS.get(".".join(map(str, location)))
+        known = choices(str(location[-1]), keys_at(location[:-1], model))
+        text = f"this key was retired; {retired}" if retired else f"unknown key{known}"
     elif first["type"] == "missing":
         text = "this key is missing"
     elif first["type"] == "sequence_str":

@@ -81,12 +81,9 @@ def compared(
 def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float) -> dict[str, tuple[int, int]]:
     """Give quantiles of the ranks that would be best for each set of drawn curves; nothing where none are drawn."""
     limits, constraints = problem.limits, problem.limits.constraints
-    threads = {limits.constraints.cores_per_rank(name) for name in split}
-    if not problem.expected.is_uncertain or len(threads) > 1:
+    if not problem.expected.is_uncertain or constraints.shared or constraints.kinds:
         return {}
-    if constraints.shared or constraints.kinds:
-        return {}
-    budget = max(limits.machine.cores_in_all // threads.pop(), sum(split.values()))
+    budget = max(limits.machine.cores_in_all, sum(split.values()))
     schedule = problem.expected.schedule
     step = max(len(split) // ALL_DRAWS, 1 if schedule.is_maximum else 2)
     least = {name: _least(curve, len(problem.times[name]), step) for name, curve in problem.expected.curves.items()}

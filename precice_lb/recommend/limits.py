@@ -32,13 +32,11 @@ def in_proportion(
     constraints = constraints or limits.constraints
     # Cores that are given out together.
     part = (constraints.cores_per_node or 1) if constraints.whole_nodes is True else 1
-    parts, cores = limits.machine.cores_in_all // part, {name: constraints.cores_per_rank(name) for name in weights}
-    least, most = (
-        {name: -(-ends[name] * cores[name] // part) for name in weights} for ends in (limits.lowest, limits.highest)
-    )
+    parts = limits.machine.cores_in_all // part
+    least, most = ({name: -(-ends[name] // part) for name in weights} for ends in (limits.lowest, limits.highest))
     meant, bounded = (
-        {name: count * part // cores[name] for name, count in given.items()}
-        for given in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
+        {name: count * part for name, count in shares.items()}
+        for shares in (proportional_split(weights, parts), proportional_split(weights, parts, least, most))
     )
     steps = {name: int(constraints.of("multiple", name) or 1) for name in weights}
     wanted = {name: max(ranks - ranks % steps[name], 1) for name, ranks in bounded.items()}
@@ -58,17 +56,12 @@ def with_measured(
     constraints: Constraints, measured: Mapping[str, Layouts], samples: Mapping[str, NDArray[np.float64]]
 ) -> Constraints:
     """Split by cores what was measured with several threads, as measured where nothing else is said of it."""
-    layouts, threads = dict(constraints.layouts), constraints.threads
-    # One thread each is what splits are of anyway, unless others are stated.
+    layouts = dict(constraints.layouts)
+    # One thread each is what splits are of anyway.
     measured = {name: known for name, known in measured.items() if known != Layouts() or name in layouts}
-    rest = dict(threads) if isinstance(threads, Mapping) else dict.fromkeys(samples, threads)
     for name, known in measured.items():
         rows = [known.of(int(cores)) for cores in samples[name][:, 0]]
-        stated = layouts.get(name)
-        if stated is None and rest.get(name, 1) != 1:
-            stated = Layouts(None, rest.pop(name))
-        elif stated is None:
-            stated = known
+        stated = layouts.get(name, known)
         others = sorted({row for row in rows if not _fits(row, stated, known)})
         if others:
             raise InfeasibleError(
@@ -77,10 +70,7 @@ def with_measured(
                 f"{plural(len(rows), 'row')}); say what was measured, or measure what is said"
             )
         layouts[name] = stated
-    if not measured:
-        return constraints
-    rest = {name: each for name, each in rest.items() if each != 1}
-    return dataclasses.replace(constraints, layouts=layouts, threads=rest or 1)
+    return dataclasses.replace(constraints, layouts=layouts) if measured else constraints
 
 
 def with_accepted(constraints: Constraints, schedule: Schedule, recorded: str | None) -> Constraints:

@@ -313,9 +313,7 @@ def problem_of(schedule: Schedule, case: Case, limits: Limits, prototype: Any, s
 def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
     """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
     cores = limits.constraints.cores_per_node
-    if cores is None:
-        return measurements.node_ranks.get(name)
-    return max(cores // (limits.constraints.cores_per_rank(name)), 1)
+    return measurements.node_ranks.get(name) if cores is None else cores
 
 
 def _mean(curve: Curves, highest: int) -> Array:

@@ -83,8 +83,6 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     last = max(machine.cores_in_all, 2 * low if grid else low + step, *(allowed or (0,)))
     last = last if high is None else min(last, high)
     counts, ranks, of_rank = (layouts or Layouts()).rows(low, last)
-    if layouts is None:
-        of_rank = np.full(len(counts), machine.threads_per_rank(name, version), dtype=np.int64)
     kept = _on_node(machine, name, version, of_rank)
     rules: list[tuple[str, str, NDArray[np.bool_]]] = []
     if multiple > 1:
@@ -121,9 +119,15 @@ def _on_node(machine: Resources, name: str, version: str, threads: Integers) -> 
     (cores, gpus), needed = constraints.node(name, version), machine.gpus_per_rank(name, version)
     who = f'expected a rank of "{key_of(name, version)}" to fit on one node'
     node = f"a node of kind {constraints.kind_of(name, version).name!r}" if constraints.kinds else "a node"
-    if needed > gpus and (gpus or constraints.unit == "nodes"):
+    if needed > gpus:
         raise InfeasibleError(
-            f"{who}, found that it needs {plural(needed, 'GPU')} and {node} has {gpus}; change gpus_per_rank or kind"
+            f"{who}, found that it needs {plural(needed, 'GPU')} and {node} has {gpus}; change gpus_per_rank, "
+            "gpus_per_node or kind"
+        )
+    if needed and constraints.unit != "nodes":
+        raise InfeasibleError(
+            f'expected a budget in nodes for "{key_of(name, version)}", whose ranks need GPUs, found one in '
+            f"{constraints.unit}; say how many nodes there are"
         )
     if cores is None or not len(threads):
         return np.ones(len(threads), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""From rank counts to cores, nodes and GPUs of a machine; and how much of it participants occupy together."""
+"""From rank counts to cores and nodes of a machine; and how much of it participants occupy together."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ Integers = NDArray[np.int64]
 class Resources:
     """What a budget gives, and what layouts take of it.
 
-    Cores (or ranks) first, then GPUs where anybody needs them; of nodes of several kinds nodes in all, then those of
-    each kind.
+    Cores (or ranks); of nodes of several kinds nodes in all, then those of each kind. GPUs come with nodes.
     """
 
     def __init__(self, constraints: Constraints, budget: int, versions: Sequence[tuple[str, str]]) -> None:
@@ -28,7 +27,6 @@ class Resources:
         self.budget = budget
         #: What the budget counts, in a word.
         self.unit = "cores" if constraints.layouts and constraints.unit == "ranks" else constraints.unit
-        self.has_gpus = any(constraints.of("gpus_per_rank", *version) for version in versions)
         self.capacity = self.capacity_of(budget)
         if constraints.unit == "nodes":
             # Ranks of several cores, or with GPUs, leave gaps on shared nodes: enough cores may be too few nodes.
@@ -46,10 +44,10 @@ class Resources:
         if self._kinds:
             columns = [budget, *(kind.nodes for kind in self._kinds)]
         elif given.unit == "nodes":
-            columns = [budget * (given.cores_per_node or 0), budget * given.gpus_per_node][: 1 + self.has_gpus]
+            columns = [budget * (given.cores_per_node or 0)]
         else:
             whole = (given.cores_per_node or 1) if given.whole_nodes is True else 1
-            columns = [budget // whole * whole, given.gpus or 0][: 1 + self.has_gpus]
+            columns = [budget // whole * whole]
         return np.array(columns, dtype=np.int64)
 
     @property
@@ -66,10 +64,6 @@ class Resources:
     def want(self, least: Iterable[Integers]) -> str:
         """Say what there is too little of, of what the least of every participant takes, each (versions, kinds)."""
         needed = sum(uses.min(axis=0) for uses in least)
-        if not self._kinds:
-            gpus = min(int(np.asarray(needed)[1]), 10**9)
-            known = int(self.capacity[1])
-            return f"expected {gpus} or more GPUs for the ranks that need them, found {known}; give more GPUs"
         short = [
             f"{int(count)} nodes of kind {kind.name!r}, found {kind.nodes}"
             for count, kind in zip(np.asarray(needed)[1:], self._kinds, strict=True)
@@ -78,23 +72,22 @@ class Resources:
         return f"expected at least {' and '.join(short) or 'more nodes of the kinds asked for'}; give more nodes"
 
     def used(self, total: Integers) -> dict[str, int]:
-        """Count what of cores, nodes and GPUs these resources are, those that matter."""
+        """Count what of cores and nodes these resources are, those that matter."""
         found = {"cores": self.cores(total)}
         if self.unit == "nodes":
             found["nodes"] = self.budget_for(total) or 0
         if self._kinds:
-            return found | {f"{kind.name} nodes": int(n) for n, kind in zip(total[1:], self._kinds, strict=True)}
-        return found | ({"gpus": int(total[1])} if self.has_gpus else {})
+            found |= {f"{kind.name} nodes": int(n) for n, kind in zip(total[1:], self._kinds, strict=True)}
+        return found
 
     def budget_for(self, total: Integers) -> int | None:
-        """Smallest budget that has these resources; None where none has, for want of GPUs or of nodes of a kind."""
+        """Smallest budget that has these resources; None where a kind has too few nodes."""
         given = self.constraints
         if self._kinds:
             return int(total[0]) if (total[1:] <= self.capacity[1:]).all() else None
         if given.unit == "nodes":
-            # Whoever has GPUs has whole nodes, with theirs.
             return -(-int(total[0]) // (given.cores_per_node or 1))
-        return None if self.has_gpus and total[1] > (given.gpus or 0) else int(total[0])
+        return int(total[0])
 
     def cores(self, total: Integers) -> int:
         """Cores that are charged for these resources: whole nodes where the budget counts nodes."""
@@ -108,22 +101,19 @@ class Resources:
         """Ranks with so many threads that fit on one node of a participant, shape (counts,); 0 where not even one."""
         (cores, gpus), own = self.constraints.node(name, version), self.gpus_per_rank(name, version)
         fit = (cores or 0) // threads
-        return np.minimum(fit, gpus // own) if own and (gpus or self.unit == "nodes") else fit
+        return np.minimum(fit, gpus // own) if own else fit
 
     def takes(self, ranks: Integers, threads: Integers, name: str, version: str) -> Integers:
         """Resources that layouts of a participant take, shape (layouts, kinds)."""
-        given, gpus = self.constraints, self.gpus_per_rank(name, version)
-        columns = [ranks * threads, ranks * gpus]
+        given, cores = self.constraints, ranks * threads
         if self.has_whole_nodes(name, version):
             most = given.of("ranks_per_node", name, version) or 2**60
             nodes = -(-ranks // np.clip(self.per_node(threads, name, version), 1, most))
             if self._kinds:
                 own = given.kind_of(name, version)
                 return np.stack([nodes, *(nodes * (kind is own) for kind in self._kinds)], axis=-1)
-            columns = [nodes * (given.cores_per_node or 0), ranks * gpus]
-            if given.unit == "nodes":
-                columns[1] = nodes * given.gpus_per_node
-        return np.stack(columns[: 1 + self.has_gpus], axis=-1)
+            cores = nodes * (given.cores_per_node or 0)
+        return cores[:, None]
 
     def gpus_per_rank(self, name: str, version: str) -> int:
         """GPUs that each rank of a participant takes."""
@@ -136,17 +126,13 @@ class Resources:
     def _threads(self, name: str, version: str) -> int | None:
         """Cores of a rank, None where they depend on the split."""
         layouts = self.constraints.of("layouts", name, version)
-        return self.constraints.cores_per_rank(name, version) if layouts is None else layouts.constant_threads
+        return 1 if layouts is None else layouts.constant_threads
 
     def whole_nodes_of(self, takes: Integers, name: str, version: str) -> int:
         """Nodes that a layout which takes so much has for itself; 0 where it shares nodes."""
         if not self.has_whole_nodes(name, version):
             return 0
         return int(takes[0]) // (1 if self._kinds else self.constraints.cores_per_node or 1)
-
-    def threads_per_rank(self, name: str, version: str) -> int:
-        """Cores of a rank of a participant that is split by ranks; 1 where the budget counts those."""
-        return 1 if self.constraints.unit == "ranks" else self.constraints.cores_per_rank(name, version)
 
 
 class Layout:

@@ -11,6 +11,7 @@ from calibrate_helpers import write_case, write_study
 from precice_lb.campaign import load_campaign, read_study
 from precice_lb.campaign.state import CampaignState, RunRecord
 from precice_lb.cli import main
+from precice_lb.exceptions import StudyError
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,8 @@ def test_commands_and_options_say_what_to_use_instead(
     [
         ("[runs]", 'design = "grid"', "runs.design"),
         ("[runs]", "beside = true", "runs.beside"),
+        ("[runs]", "minutes = 5", "runs.minutes"),
+        ("[runs]", 'on_failure = "stop"', "runs.on_failure"),
         ("[recommend]", 'inside = ["out"]', "recommend.inside"),
         ("[emulation]", 'law = "law.json"', "emulation"),
     ],
@@ -66,6 +69,14 @@ def test_keys_of_a_study_are_named_and_ignored(
     path.write_text(text.replace(table, f"{table}\n{line}") if table in text else f"{text}\n{table}\n{line}\n")
     assert read_study(path) == expected
     assert capsys.readouterr().err == f"precice-lb: {path}: {key}: retired, and so ignored\n"
+
+
+def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -> None:
+    write_case(tmp_path)
+    path = write_study(tmp_path)
+    for key, instead in (("gpus = 4", "say machine.nodes, cores_per_node"), ("threads = 2", "say participants.NAME.t")):
+        with pytest.raises(StudyError, match=rf"machine\.{key.split()[0]}: this key was retired; {instead}"):
+            read_study(path, [f"machine.{key}"])
 
 
 def stored(directory: Path, **more: object) -> Path:

@@ -68,9 +68,7 @@ def test_another_seed_draws_another_landscape() -> None:
 
 
 def test_the_landscape_has_what_sharing_cores_costs() -> None:
-    found = recommended(
-        coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8, threads=1
-    )
+    found = recommended(coupling="serial", shared=[SharedCores([["Fluid"], ["Solid"]], 0.25)], total=None, cores=8)
     counts = np.array([[found.split["Fluid"], found.split["Solid"]]])
     assert geometric_mean(found.expected.windows(counts, replay=False)) == pytest.approx(
         found.window_seconds, rel=1e-12

@@ -40,9 +40,8 @@ def recommended(total: int, names: tuple[str, ...] = NAMES, noise: float = 0.05,
 def allowed(split: Mapping[str, int], limits: Limits) -> bool:
     """Whether a split keeps within bounds and the simple demands, written down anew."""
     constraints = limits.constraints or Constraints()
-    threads = {name: int(constraints.of("threads", name) or 1) for name in split}
     capacity = limits.budget * (constraints.cores_per_node or 1) if constraints.unit == "nodes" else limits.budget
-    cores = {name: count * threads[name] for name, count in split.items()}
+    cores = dict(split)
     if constraints.whole_nodes is True:
         size = constraints.cores_per_node or 1
         cores = {name: -(-count // size) * size for name, count in cores.items()}
@@ -61,7 +60,6 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "multiples": (26, {"constraints": Constraints(multiple={"Fluid": 4, "Solid": 2})}),
     "allowed": (24, {"constraints": Constraints(allow={"Fluid": [3, 6, 12], "Heat": [4, 10]})}),
     "allowed alone": (24, {"constraints": Constraints(allow={"Solid": [3]})}),
-    "threads": (24, {"constraints": Constraints(unit="cores", threads={"Fluid": 2, "Solid": 1, "Heat": 1})}),
     "nodes": (4, {"constraints": Constraints(unit="nodes", cores_per_node=6, whole_nodes=True)}),
     "bounded multiples": (
         26,
@@ -85,7 +83,7 @@ def test_everything_beside_a_recommendation_keeps_within_the_bounds(case: str) -
     assert all(allowed(run.split, limits) for run in prospects.runs)
 
 
-@pytest.mark.parametrize("case", ["least", "multiples", "threads"])
+@pytest.mark.parametrize("case", ["least", "multiples"])
 def test_next_runs_are_there_where_the_measurements_leave_much_open(case: str) -> None:
     total, options = CASES[case]
     found = recommended(total, **options)

@@ -122,20 +122,15 @@ def test_the_planted_split_is_found_and_said_with_threads(threaded: Path) -> Non
     }  # fmt: skip
 
 
-def test_cores_per_rank_that_agree_with_what_was_measured_are_the_same(tmp_path: Path) -> None:
+def test_layouts_that_agree_with_what_was_measured_are_the_same(tmp_path: Path) -> None:
     path = table(tmp_path / "four.csv", [(1, 4), (2, 4), (3, 4), (4, 4)])
     by_data = recommend_split(path, cores=24, learner="pmnf")
-    agreed = recommend_split(path, cores=24, learner="pmnf", threads={"Solid": 4})
+    agreed = recommend_split(path, cores=24, learner="pmnf", layouts={"Solid": Layouts(None, 4)})
     assert by_data.split == agreed.split
     assert by_data.window_seconds == agreed.window_seconds
     assert agreed.layouts == {"Solid": Layouts(None, 4)}
-    # A table that tells no threads is split by ranks, as ever.
-    legacy = recommend_split(
-        table(tmp_path / "ranks.csv", [(1, 1), (2, 1), (3, 1), (4, 1)], threads=False), cores=24, threads={"Solid": 4}
-    )
-    assert legacy.layouts == {}
     with pytest.raises(InfeasibleError, match="Solid with ranks of 8 threads, as is said of it, found such with 1 x 4"):
-        recommend_split(path, cores=24, threads={"Solid": 8})
+        recommend_split(path, cores=24, layouts={"Solid": Layouts(None, 8)})
     with pytest.raises(InfeasibleError, match="Solid with 1 rank, as is said of it, found such with 2 x 4 threads"):
         recommend_split(path, cores=24, layouts={"Solid": Layouts(1, None)})
 

@@ -50,7 +50,7 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
 def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
     schedule = Schedule.parallel(NAMES)
     free = recommend(measured(ALTERNATING), 32, schedule=schedule)
-    found = recommend_split(measured(ALTERNATING), cores=32, threads=1, multiple={"Fluid": 1}, coupling=schedule)
+    found = recommend_split(measured(ALTERNATING), cores=32, multiple={"Fluid": 1}, coupling=schedule)
     assert found.split == free.split
     assert found.window_seconds == free.window_seconds
     failed = recommend(measured(ALTERNATING), 32, schedule=schedule, failed=[free.split])

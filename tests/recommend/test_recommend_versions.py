@@ -95,7 +95,7 @@ def test_keys_of_versions_bound_them_alone() -> None:
     assert ranks["gpu"] == 1 < 10 <= ranks["cpu"]
     found = recommend_split(data, cores=20, gpus_per_rank={"Fluid:gpu": 1}, learner="bayes")
     assert found.versions == {"Fluid": "cpu"}
-    assert "GPUs" in found.choices[1].problem
+    assert "needs 1 GPU and a node has 0" in found.choices[1].problem
     assert found.choices[1].to_dict()["problem"] == found.choices[1].problem
     assert any("Fluid gpu is not compared" in warning for warning in found.warnings)
     few = {"nodes": 2, "cores_per_node": 8, "gpus_per_node": 2, "whole_nodes": True, "gpus_per_rank": {"Fluid:gpu": 3}}
@@ -247,7 +247,7 @@ def test_what_his_open_case_would_have_taken_is_an_extrapolation_that_says_so() 
     assert 8 < more.window_seconds < 12.06
     assert any("extrapolation" in warning for warning in more.warnings)
     # Nodes that the solvers share, on his own eight.
-    shared = aorta(nodes=None, cores=288, gpus=64, cores_per_node=None, gpus_per_node=None, whole_nodes=False)
+    shared = recommend_split(AORTA, cores=288, maximum_ranks={"Fluid:gpu": 64}, parameter={"fluid_cells": 38.0})
     assert shared.versions == {"Fluid": "gpu"}
     assert shared.window_seconds < 12.06
     assert 16 < shared.split["Fluid"] < 72 < shared.split["Solid"]

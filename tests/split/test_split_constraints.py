@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.layout import Layouts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, near_optimal_splits, optimize_split, tradeoff_curve
 
@@ -23,18 +24,14 @@ def split_of(
     return optimize_split(times, budget, schedule=schedule, constraints=Constraints(**constraints)).split
 
 
-def test_cores_are_ranks_times_threads() -> None:
-    assert split_of(96, unit="cores", threads={"A": 4}) == {"A": 22, "B": 8}
-    assert split_of(96, unit="cores", threads=2) == {"A": 36, "B": 12}
-
-
 def test_whole_nodes_and_shared_nodes() -> None:
     machine = {"unit": "nodes", "cores_per_node": 48}
     assert split_of(10, **machine) == {"A": 360, "B": 120}
     # 7 and 3 nodes instead of 7.5 and 2.5.
     assert split_of(10, **machine, whole_nodes=True) == {"A": 336, "B": 144}
     # A's ranks of 20 cores: two of them on a node.
-    assert split_of(10, **machine, whole_nodes=True, threads={"A": 20}, maximum={"B": 48}) == {"A": 18, "B": 48}
+    layouts = {"A": Layouts(None, 20)}
+    assert split_of(10, **machine, whole_nodes=True, layouts=layouts, maximum={"B": 48}) == {"A": 360, "B": 48}
     assert split_of(480, unit="cores", cores_per_node=48, whole_nodes=["B"]) == {"A": 336, "B": 144}
     result = optimize_split(TIMES, 10, schedule=BOTH, constraints=Constraints(**machine, maximum={"A": 100, "B": 20}))
     assert result.used == {"ranks": 120, "cores": 144, "nodes": 3}
@@ -66,18 +63,12 @@ def test_versions_choose_their_resource() -> None:
     # Seven nodes of it have 28 GPUs, for 60/28 = 2.1 s, or 336 cores, for 2.7 s; three are left to B, for 2.1 s.
     assert result.versions == {"A": "gpu"}
     assert result.split == {"A": 28, "B": 144}
-    assert result.used["gpus"] == 28
     without = optimize_split(times, 10, schedule=BOTH, constraints=Constraints(**machine | {"gpus_per_node": 0}))
     assert without.versions == {"A": "cpu"}
-    few = optimize_split(times, 480, schedule=BOTH, constraints=Constraints(gpus=8, gpus_per_rank={"A:gpu": 1}))
-    assert few.versions == {"A": "cpu"}
-    slow = optimize_split(
-        times | {"A": {"gpu": 90.0 / RANKS}},
-        480,
-        schedule=BOTH,
-        constraints=Constraints(gpus=8, gpus_per_rank={"A": 1}),
+    few = optimize_split(
+        times, 480, schedule=BOTH, constraints=Constraints(gpus_per_node=8, gpus_per_rank={"A:gpu": 1})
     )
-    assert slow.split["A"] == 8
+    assert few.versions == {"A": "cpu"}
 
 
 def test_cores_in_turns() -> None:
@@ -102,10 +93,10 @@ def test_cores_in_turns() -> None:
         (99, {"multiple": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
         (99, {"allow": {"A": [6]}, "multiple": 4}, "multiples of 4; one of 6"),
         (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "needed for memory, .* 64"),
-        (99, {"gpus": 3, "gpus_per_rank": {"A": 4}}, "4 or more GPUs .* found 3"),
-        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 9}, "whole_nodes": True}, "fit on one node"),
-        (9, {"unit": "nodes", "cores_per_node": 8, "threads": {"A": 2}}, "nodes for A, .* say machine.whole_nodes"),
-        (9, {"unit": "nodes", "cores_per_node": 8, "gpus_per_rank": {"A": 1}}, r"whole nodes for A, .* or \['A'\]"),
+        (99, {"gpus_per_rank": {"A": 4}}, "needs 4 GPUs and a node has 0; change gpus_per_rank, gpus_per_node"),
+        (99, {"gpus_per_node": 4, "gpus_per_rank": {"A": 4}}, 'budget in nodes for "A", .* found one in ranks'),
+        (9, {"unit": "nodes", "cores_per_node": 8, "gpus_per_node": 1, "gpus_per_rank": {"A": 1}},
+         r"whole nodes for A, .* say machine.whole_nodes = true, or \['A'\]"),
         (9, {"nodes": 9, "cores_per_node": 8}, 'expected the budget once, found 9 and nodes .* say unit="nodes"'),
         (9, {"maximum": {"C": 3}}, "maximum of A, B, found one of 'C'"),
         (9, {"whole_nodes": ["C"], "cores_per_node": 4}, "found one of 'C'"),
@@ -124,9 +115,8 @@ def test_what_clashes_is_said(budget: int, constraints: dict[str, Any], message:
         {"unit": "racks"},
         {"unit": "nodes"},
         {"whole_nodes": True},
-        {"threads": 0},
         {"allow": {"A": [2.5]}},
-        {"gpus": -1},
+        {"gpus_per_node": -1},
         {"multiple": True},
         {"nodes": 0},
         {"memory": {"A": 1.0}},

@@ -14,6 +14,7 @@ from precice_xml_helpers import configuration, scheme
 
 from precice_lb.case import parse_configuration
 from precice_lb.exceptions import InfeasibleError
+from precice_lb.layout import Layouts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores, optimize_split, solve
 
@@ -78,10 +79,10 @@ def random_instance(seed: int) -> Instance:
         given["whole_nodes"] = [True, False, chosen][random.integers(3)]
     with_gpus = random.random() < 0.3
     if with_gpus:
-        given |= {"gpus_per_node": int(random.choice([1, 2]))} if unit == "nodes" else {"gpus": int(random.integers(6))}
+        given["gpus_per_node"] = int(random.choice([1, 2]))
     if random.random() < 0.5:
-        given["threads"] = {name: int(random.choice([1, 2])) for name in names}
-    if unit == "nodes" and (with_gpus or "threads" in given):
+        given["layouts"] = {name: Layouts(None, int(random.choice([1, 2]))) for name in names}
+    if unit == "nodes" and (with_gpus or "layouts" in given):
         given["whole_nodes"] = True
     for key, values in (("multiple", (2, 3)), ("minimum", (2, 3)), ("maximum", (3, 4, 6))):
         if random.random() < 0.25:
@@ -120,12 +121,15 @@ def random_times(random: np.random.Generator, most: int) -> np.ndarray:
 
 
 def counts_of(instance: Instance, name: str) -> list[tuple[str, int, float]]:
-    """Version, ranks and seconds of what the bounds of one participant admit."""
+    """Version, cores (which are ranks without threads) and seconds of what the bounds of one participant admit."""
     given = instance.constraints
     versions = instance.times[name] if isinstance(instance.times[name], dict) else {"": instance.times[name]}
+    threads = given.layouts[name].threads or 1 if name in given.layouts else 1
     slower = 1 + next((group.overhead for group in given.shared if name in group.members), 0.0)
     found = []
     for version, seconds in versions.items():
+        if version == "gpu" and given.unit != "nodes":
+            continue
         for ranks in range(1, len(seconds) + 1):
             needs = [
                 ranks >= instance.minimum[name],
@@ -134,24 +138,24 @@ def counts_of(instance: Instance, name: str) -> list[tuple[str, int, float]]:
                 ranks <= given.maximum.get(name, 10**9),
                 ranks % (given.multiple.get(name, 1) if isinstance(given.multiple, dict) else 1) == 0,
                 ranks in given.allow.get(name, [ranks]),
-                ranks * 10 >= given.memory.get(name, 0),
+                ranks % threads == 0,
+                ranks // threads * 10 >= given.memory.get(name, 0),
             ]
             if all(needs):
                 found.append((version, ranks, seconds[ranks - 1] * slower))
     return found
 
 
-def taken(instance: Instance, name: str, version: str, ranks: int) -> tuple[int, int]:
+def taken(instance: Instance, name: str, version: str, cores: int) -> tuple[int, int]:
     """Cores and GPUs that the ranks keep from others."""
     given = instance.constraints
-    threads = given.threads.get(name, 1) if isinstance(given.threads, dict) else 1
-    threads = 1 if given.unit == "ranks" else threads
+    threads = given.layouts[name].threads or 1 if name in given.layouts else 1
     gpus = 1 if version == "gpu" else 0
     whole = given.whole_nodes if isinstance(given.whole_nodes, bool) else name in given.whole_nodes
     if not whole:
-        return ranks * threads, ranks * gpus
+        return cores, cores // threads * gpus
     nodes = 0
-    left = ranks
+    left = cores // threads
     while left > 0:  # Fill one node after the other.
         nodes += 1
         fit = given.cores_per_node // threads
@@ -160,7 +164,7 @@ def taken(instance: Instance, name: str, version: str, ranks: int) -> tuple[int,
         if fit == 0:
             return 10**9, 10**9
         left -= fit
-    return nodes * given.cores_per_node, nodes * given.gpus_per_node if given.unit == "nodes" else ranks * gpus
+    return nodes * given.cores_per_node, nodes * given.gpus_per_node
 
 
 def all_splits(instance: Instance, budget: int) -> list[tuple[float, tuple[tuple[str, int], ...]]]:
@@ -172,7 +176,7 @@ def all_splits(instance: Instance, budget: int) -> list[tuple[float, tuple[tuple
     if given.unit == "nodes":
         cores, gpus = budget * given.cores_per_node, budget * given.gpus_per_node
     else:
-        cores, gpus = budget, given.gpus or 0
+        cores, gpus = budget, 10**6
         if given.whole_nodes is True:
             cores = budget // given.cores_per_node * given.cores_per_node
     indices = np.array(list(product(*(range(len(o)) for o in options))))

@@ -124,10 +124,8 @@ def test_threads_of_a_rank_lie_on_one_node_of_its_kind() -> None:
 
 
 def test_keys_of_versions_are_resolved() -> None:
-    given = Constraints(
-        unit="cores", threads={"Fluid": 2, "Fluid:gpu": 1, "Solid": 4}, gpus_per_rank={"Fluid:gpu": 1}, gpus=4
-    )
+    given = Constraints(unit="cores", multiple={"Fluid": 2, "Fluid:gpu": 1, "Solid": 4}, gpus_per_rank={"Fluid:gpu": 1})
     gpu, cpu = (given.of_versions({"Fluid": version}) for version in ("gpu", "cpu"))
-    assert (dict(gpu.threads), dict(gpu.gpus_per_rank)) == ({"Fluid": 1, "Solid": 4}, {"Fluid": 1})  # type: ignore[arg-type]
-    assert (dict(cpu.threads), dict(cpu.gpus_per_rank)) == ({"Fluid": 2, "Solid": 4}, {})  # type: ignore[arg-type]
+    assert (dict(gpu.multiple), dict(gpu.gpus_per_rank)) == ({"Fluid": 1, "Solid": 4}, {"Fluid": 1})  # type: ignore[arg-type]
+    assert (dict(cpu.multiple), dict(cpu.gpus_per_rank)) == ({"Fluid": 2, "Solid": 4}, {})  # type: ignore[arg-type]
     assert Constraints().of_versions({"Fluid": "gpu"}) == Constraints()

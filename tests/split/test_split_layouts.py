@@ -126,14 +126,11 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
     two_ranks = {"B": Layouts(None, None, (Layout(1, 16), Layout(2, 4)))}
     assert split_of(layouts=two_ranks) == {"A": 48, "B": 16}
     assert split_of(layouts=two_ranks, memory={"B": 20.0}, memory_per_rank=10.0) == {"A": 56, "B": 8}
-    gpus = {"gpus": 3, "gpus_per_rank": {"B": 1}}
-    assert split_of(layouts=four, **gpus) == {"A": 52, "B": 12}
 
 
 @pytest.mark.parametrize(
     ("budget", "given", "message"),
     [
-        (9, {"threads": {"B": 2}, "layouts": {"B": Layouts(1, None)}, "unit": "cores"}, "threads of B once, found 2"),
         (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
         (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
         (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'of cores of "B".*a multiple of 4 cores'),
@@ -141,8 +138,9 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
         (2, {"layouts": {"B": Layouts(None, 9)}, **NODES}, '"B" to fit on one node'),
         (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),
         (
-            9,
-            {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus": 9, "gpus_per_rank": {"B": 1}},
+            4,
+            {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus_per_rank": {"B": 1},
+             **NODES, "gpus_per_node": 2, "whole_nodes": True},
             "pairs of B .* with 4 and 5 cores",
         ),
     ],
