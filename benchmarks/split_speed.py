@@ -107,7 +107,7 @@ def main() -> None:
     for label, schedule, budget, length, constraints, with_enumeration in problems:
         for jagged in (False, True):
             times = tables("".join(schedule.participants), length, jagged)
-            solve = partial(optimize_split, times, budget, schedule=schedule, constraints=constraints)
+            solve = partial(optimize_split, times, budget, coupling=schedule, constraints=constraints)
             seconds, found = timed(solve, options.repeats)
             assert isinstance(found, SplitResult)
             row: dict[str, object] = {

@@ -125,7 +125,7 @@ class Chain:
         ranks = np.arange(1, self.budget + 1, dtype=np.float64)
         mean = {name: float(load.mean()) for name, load in self.loads_of(at).items()}
         times = {name: mean[name] * law(ranks) for name, law in self.laws.items()}
-        return dict(optimize_split(times, self.budget, schedule=self.schedule).split)
+        return dict(optimize_split(times, self.budget, coupling=self.schedule).split)
 
     def clairvoyant(self) -> list[Split]:
         """Give the splits of least time for who knows the laws and loads of all segments, borders included."""

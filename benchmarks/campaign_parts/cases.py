@@ -71,7 +71,7 @@ class Case:
         ranks = np.arange(1, self.budget + 1, dtype=np.float64)
         times = {name: solver(ranks) for name, solver in zip(self.names, self.solvers, strict=True)}
         schedule = Schedule.parallel(self.names)
-        return optimize_split(times, self.budget, schedule=schedule, minimum_ranks=LEAST).window_seconds
+        return optimize_split(times, self.budget, coupling=schedule, minimum_ranks=LEAST).window_seconds
 
     def _true(self, split: dict[str, int]) -> dict[str, float]:
         each = zip(self.names, self.solvers, strict=True)

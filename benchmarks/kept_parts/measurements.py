@@ -165,7 +165,7 @@ def measure_optimum(names: str, coupling: str, scale: str) -> Figures:
     schedule = {"parallel": Schedule.parallel, "serial": Schedule.serial}[coupling](names)
     times = tables(names, ranks, jagged=False)
     # The first call imports modules and gets its memory from the system.
-    best, costs = with_costs(lambda: optimize_split(times, ranks, schedule=schedule), calls=5)
+    best, costs = with_costs(lambda: optimize_split(times, ranks, coupling=schedule), calls=5)
     return {"answers": {"window time (s)": float(best.window_seconds), "gap": float(best.gap)}, "costs": costs}
 
 

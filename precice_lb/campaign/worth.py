@@ -213,7 +213,7 @@ def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
         like = [np.searchsorted(c.ranks, found.split[n] * parts, "right") - 1 for n, c in zip(names, own, strict=True)]
         lines.append(np.stack(like, axis=1).clip(0, last))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    indices = fitting(own, problem.layout, [*every, *lines], np.vstack(lines))
+    indices = fitting(own, problem.machine, [*every, *lines], np.vstack(lines))
     splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
     return splits[~excluded_splits(splits, names, limits.constraints)]
 

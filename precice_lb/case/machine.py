@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,13 +85,17 @@ class SharedCores:
         return tuple(name for turn in self.turns for name in turn)
 
 
+def turns_of(names: Iterable[str], shared: Sequence[SharedCores]) -> list[Sequence[Sequence[str]]]:
+    """List the turns of each group of participants; whoever shares with nobody is a group of one turn."""
+    members = {name for group in shared for name in group.members}
+    return [*(group.turns for group in shared), *([[name]] for name in names if name not in members)]
+
+
 def first_cores(counts: Mapping[str, int], shared: Sequence[SharedCores]) -> tuple[dict[str, int], int]:
     """Lay participants side by side, but turns on the same cores: the first core of each, and how many are taken."""
     firsts: dict[str, int] = {}
     taken = 0
-    members = {name for group in shared for name in group.members}
-    groups = [group.turns for group in shared] + [((name,),) for name in counts if name not in members]
-    for turns in groups:
+    for turns in turns_of(counts, shared):
         ends = []
         for turn in turns:
             end = taken

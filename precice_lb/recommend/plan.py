@@ -115,7 +115,8 @@ def _near_splits(
     is_free = constraints.multiple == 1 and not (
         constraints.allow or constraints.grid or constraints.whole_nodes or constraints.kinds
     )
-    step = 1 << max(problem.limits.machine.cores_of(budget) // PARTS, 1).bit_length() - 1 if is_free else 1
+    cores = problem.limits.machine.with_budget(budget).cores_in_all if is_free else 1
+    step = 1 << max(cores // PARTS, 1).bit_length() - 1
     found = None
     while found is None:
         stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints

@@ -271,7 +271,7 @@ class SplitProblem:
                 splits = counts(indices)
                 return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
-            found, _ = descend(own, problem.layout, objective, found, part)
+            found, _ = descend(own, problem.machine, objective, found, part)
         return dict(zip(self.expected.names, counts(found[None])[0].tolist(), strict=True))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -12,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import AcceptedRanks
-from precice_lb.case.machine import Constraints, whole_number
+from precice_lb.case.machine import Constraints
 from precice_lb.case.ranks import UNBOUND
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.names import key_of
 from precice_lb.plural import plural
-from precice_lb.split.decomposition import good_counts, grid_text
-from precice_lb.split.resources import Layout, Resources
+from precice_lb.split.resources import Resources
 
 Integers = NDArray[np.int64]
 _FREE = Constraints()
+MOST = 10**6
+"""Ranks up to which counts that cut a grid are looked for."""
 
 
 @dataclass(frozen=True)
@@ -41,53 +43,42 @@ class Admissible:
     def within(self, room: Integers) -> Admissible | None:
         """Keep those that take no more than that, shape (kinds,); None where nothing is left."""
         kept = (self.takes <= room).all(axis=1)
-        return (
-            Admissible(self.name, self.version, self.counts[kept], self.takes[kept], self.why) if kept.any() else None
-        )
+        return replace(self, counts=self.counts[kept], takes=self.takes[kept]) if kept.any() else None
 
 
 def _admissible(machine: Resources, name: str, version: str, known: int | None) -> Admissible:
     """List the layouts of one version of a participant, of which times up to so many ranks are known."""
     constraints = machine.constraints
-    layouts: Layouts | None = constraints.of("layouts", name, version)
+    given: Layouts | None = constraints.of("layouts", name, version)
+    layouts, counted = given or Layouts(), "rank" if given is None else "core"
     accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
     # Of ranks; of who is split by these they bound the counts.
     needed = {accepted.least.why: accepted.least.ranks} if accepted.least.ranks > 1 else {}
-    total, limit = constraints.of("memory", name, version), constraints.of("memory_per_rank", name, version)
-    if total is not None and limit is not None:
+    memory, of_rank = constraints.of("memory", name, version), constraints.of("memory_per_rank", name, version)
+    if memory is not None and of_rank is not None:
         # Whole quotients must not become one more by rounding.
-        needed["memory"] = math.ceil(total / limit * (1 - 1e-12))
-    most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
-    threads = 1 if layouts is None else layouts.constant_threads or 1
+        needed["memory"] = math.ceil(memory / of_rank * (1 - 1e-12))
     lowest = {"minimum": int(constraints.of("minimum", name, version) or 1)}
-    lowest |= {key: ranks * threads for key, ranks in needed.items()}
+    lowest |= {key: ranks * (layouts.constant_threads or 1) for key, ranks in needed.items()}
+    most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
     highest = {"maximum": constraints.of("maximum", name, version), "times known": known}
-    highest = {key: int(count) for key, count in highest.items() if count is not None}
-    highest |= most_ranks if layouts is None else {}
+    highest |= most_ranks if given is None else {}
+    ends = [(int(count), key) for key, count in highest.items() if count is not None]
     # Of the same bounds the one that says more.
     why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
-    limit = min(highest, key=lambda key: highest[key]) if highest else ""
-    low, high = lowest[why], highest[limit] if highest else None
-    counted = "rank" if layouts is None else "core"
-    if high is not None and high < low:
-        asked = "the minimum" if why == "minimum" else f"needed for {why}"
-        remedies = [f", or {bound.remedy}" for bound in (accepted.least, accepted.most) if bound.why in (why, limit)]
-        raise InfeasibleError(
-            f'expected at least {plural(low, counted)}, {asked}, as maximum of "{name}", found {high} '
-            f"({limit}); correct the bounds{''.join(remedies)}"
-        )
+    low, high = lowest[why], min(ends, default=None, key=lambda end: end[0])
     multiple = int(constraints.of("multiple", name, version) or 1)
     allowed, grid = constraints.of("allow", name, version), constraints.of("grid", name, version)
-    step = math.lcm(multiple, 1 if layouts is None else layouts.step or 1)
+    step = math.lcm(multiple, layouts.step or 1)
     # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
     last = max(machine.cores_in_all, 2 * low if grid else low + step, *(allowed or (0,)))
-    last = last if high is None else min(last, high)
-    counts, ranks, of_rank = (layouts or Layouts()).rows(low, last)
-    kept = _on_node(machine, name, version, of_rank)
+    last = last if high is None else min(last, high[0])
+    counts, ranks, threads = layouts.rows(low, last)
+    kept = _on_node(machine, name, version, threads)
     rules: list[tuple[str, str, NDArray[np.bool_]]] = []
     if multiple > 1:
         rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
-    if layouts is not None:
+    if given is not None:
         node = constraints.node(name, version)[0]
         on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
         rules.append((why, f"{layouts} cores for its threads{on_node}", kept))
@@ -101,15 +92,19 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     for _, _, mask in rules:
         kept = kept & mask
     if not kept.any():
-        texts = [f"{low} at least ({why})", *([f"{high} at most ({limit})"] if high is not None else [])]
+        limit = "" if high is None else high[1]
+        texts = [f"{low} at least ({why})", *([] if high is None else [f"{high[0]} at most ({limit})"])]
+        bounds = [bound for bound in (accepted.least, accepted.most) if bound.why in (why, limit)]
+        remedies = [f", or {bound.remedy}" for bound in bounds if bound.remedy]
         raise InfeasibleError(
             f'expected a number of {counted}s of "{key_of(name, version)}" that satisfies all of its constraints, '
-            f"found that these clash whatever the budget: {'; '.join([*texts, *(text for _, text, _ in rules)])}"
+            f"found that these clash whatever the budget: {'; '.join([*texts, *(text for _, text, _ in rules)])}; "
+            f"change one of them{''.join(remedies)}"
         )
     first = int(kept.argmax())
     if counts[first] > low:
         why = next((rule for rule, _, mask in rules if first and not mask[:first].any()), f"multiples of {step}")
-    takes = machine.takes(ranks[kept], of_rank[kept], name, version)
+    takes = machine.takes(ranks[kept], threads[kept], name, version)
     return Admissible(name, version, counts[kept], takes, why)
 
 
@@ -147,7 +142,6 @@ class Limits:
     """What bounds a split: the layouts of all participants, whatever the others get, and what there is."""
 
     machine: Resources
-    layout: Layout
     #: By participant, one entry for each version that can be had.
     rows: dict[str, list[Admissible]]
 
@@ -185,25 +179,24 @@ class Limits:
     def admitted(self) -> dict[str, list[Admissible]]:
         """The layouts of each version that the budget admits while everyone else gets the least."""
         # Of each resource the least over the versions: at most what anybody really takes.
-        lowest = np.stack([np.min([each.takes[0] for each in own], axis=0) for own in self.rows.values()])
-        room = dict(zip(self.rows, self.layout.allowance(lowest), strict=True))
-        return {name: [kept for each in own if (kept := each.within(room[name]))] for name, own in self.rows.items()}
+        lowest = np.stack([np.min([row.takes[0] for row in rows], axis=0) for rows in self.rows.values()])
+        room = dict(zip(self.rows, self.machine.allowance(lowest), strict=True))
+        return {name: [kept for row in rows if (kept := row.within(room[name]))] for name, rows in self.rows.items()}
 
     def require_budget(self) -> None:
         """Refuse a budget below what everyone needs at least."""
-        best: tuple[int, tuple[Admissible, ...]] | None = None
+        able: list[tuple[int, tuple[Admissible, ...]]] = []
         for chosen in product(*self.rows.values()):
-            uses = np.stack([each.takes[0] for each in chosen])
-            if self.layout.fits(uses):
+            uses = np.stack([row.takes[0] for row in chosen])
+            if self.machine.fits(uses):
                 return
-            needed = self.machine.budget_for(self.layout.total(uses))
-            if needed is not None and (best is None or needed < best[0]):
-                best = needed, chosen
-        if best is None:
-            least = [np.stack([each.takes[0] for each in own]) for own in self.rows.values()]
+            if (needed := self.machine.budget_for(self.machine.total(uses))) is not None:
+                able.append((needed, chosen))
+        if not able:
+            least = [np.stack([row.takes[0] for row in rows]) for rows in self.rows.values()]
             raise InfeasibleError(f"{self.machine.want(least)} or let a participant choose a version without")
-        needed, chosen = best
-        minima = ", ".join(f"{each.name} {each.counts[0]}{_reasons(each, self.machine)}" for each in chosen)
+        needed, chosen = min(able, key=lambda entry: entry[0])
+        minima = ", ".join(f"{row.name} {row.counts[0]}{_reasons(row, self.machine)}" for row in chosen)
         unit = self.machine.unit
         raise InfeasibleError(
             f"expected a budget of at least {needed} {unit} for {len(chosen)} participants (minima: {minima}), "
@@ -221,44 +214,34 @@ def limits_of(
 ) -> Limits:
     """Bound the splits of participants, with the versions of each if any; of some so many times are known."""
     versions = names if isinstance(names, Mapping) else dict.fromkeys(names, ("",))
-    constraints.require_names(versions)
-    constraints = _bounded(constraints, versions, minimum, maximum or {})
-    machine = Resources(constraints, budget, [(name, version) for name in versions for version in versions[name]])
+    # Numbers are checked as those of constraints are.
+    asked = Constraints(minimum=minimum, maximum=maximum or {})
+    for one in (asked, constraints):
+        one.require_names(versions)
+    every = [(name, version) for name in versions for version in versions[name]]
+    low, high = (
+        {
+            key_of(*one): best(counts)
+            for one in every
+            if (counts := [count for bounds in (asked, constraints) if (count := bounds.of(key, *one)) is not None])
+        }
+        for key, best in (("minimum", max), ("maximum", min))
+    )
+    constraints = replace(constraints, minimum=low, maximum=high)
+    machine = Resources(constraints, budget, versions)
     rows: dict[str, list[Admissible]] = {}
-    for name in versions:
+    for name, own in versions.items():
         problems, rows[name] = [], []
-        for version in versions[name]:
+        for version in own:
             try:
                 rows[name].append(_admissible(machine, name, version, (lengths or {}).get((name, version))))
             except InfeasibleError as problem:
                 problems.append(problem)
         if not rows[name]:
             raise problems[0]
-    limits = Limits(machine, Layout(list(versions), constraints.shared, machine.capacity), rows)
+    limits = Limits(machine, rows)
     limits.require_budget()
     return limits
-
-
-def _bounded(
-    constraints: Constraints,
-    versions: Mapping[str, Collection[str]],
-    minimum: int | Mapping[str, int],
-    maximum: Mapping[str, int],
-) -> Constraints:
-    """Join what callers bound ranks by with what the constraints say."""
-    bounds = minimum if isinstance(minimum, Mapping) else dict.fromkeys(versions, minimum)
-    if unknown := [name for name in [*bounds, *maximum] if name not in versions]:
-        raise InfeasibleError(f"expected bounds of {', '.join(versions)}, found one of {unknown[0]!r}")
-    least = {name: whole_number(count, f"minimum ranks of {name}", 1) for name, count in bounds.items()}
-    most = {name: whole_number(count, f"maximum ranks of {name}", 1) for name, count in maximum.items()}
-    low, high = {}, {}
-    for name in versions:
-        for version in versions[name]:
-            key, known = key_of(name, version), constraints.of("maximum", name, version)
-            low[key] = max(least.get(name, 1), int(constraints.of("minimum", name, version) or 1))
-            if high_of := [count for count in (most.get(name), known) if count is not None]:
-                high[key] = min(high_of)
-    return replace(constraints, minimum=low, maximum=high)
 
 
 def _reasons(least: Admissible, machine: Resources) -> str:
@@ -267,3 +250,29 @@ def _reasons(least: Admissible, machine: Resources) -> str:
     if nodes := machine.whole_nodes_of(least.takes[0], least.name, least.version):
         reasons.append(plural(nodes, "whole node"))
     return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def grid_text(grid: Sequence[float]) -> str:
+    """Write a grid: 720 x 360, or its number of axes."""
+    return " x ".join(map(str, grid)) if isinstance(grid[0], int) else f"{len(grid)} axes"
+
+
+@functools.lru_cache(maxsize=64)
+def good_counts(grid: tuple[float, ...], most: int) -> Integers:
+    """Find the counts up to ``most`` whose largest part, a layer of neighbours included, is smaller than of any fewer.
+
+    Of each count the best of its factorisations into as many numbers as the grid has axes counts. 215 ranks on a grid
+    of 720 x 360 can only be 43 x 5, with parts of 17 x 72 points; 210 ranks have 48 x 26, and less to exchange.
+    """
+    most = min(most, MOST)
+    smallest = np.where(np.arange(most + 1) == 1, 1.0, np.inf)
+    for points in grid:
+        longest = points / np.maximum(np.arange(most + 1), 1)
+        extent = (np.ceil(longest) if isinstance(points, int) else longest) + 2
+        before, smallest = smallest, np.full(most + 1, np.inf)
+        for first in range(1, math.isqrt(most) + 1):
+            other = np.arange(first, most // first + 1)
+            parts = np.minimum(extent[first] * before[other], extent[other] * before[first])
+            smallest[first * other] = np.minimum(smallest[first * other], parts)
+    fewer = np.minimum.accumulate(smallest)[:-1]
+    return np.asarray(np.flatnonzero(smallest[1:] < fewer) + 1, dtype=np.int64)

@@ -9,9 +9,8 @@ import numpy as np
 
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import ModelError
-from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling
-from precice_lb.split.problem import Problem, Times, problems_of, ranks_of, without_excluded
+from precice_lb.split.problem import Problem, Times, parts_of, ranks_of
 from precice_lb.split.solve import Solver
 
 
@@ -39,7 +38,7 @@ class SplitResult:
         The chosen version of each participant that has several.
     used
         What the split occupies: ``ranks``, ``cores`` (as charged: those of whole nodes where the budget counts nodes),
-        and ``nodes`` and ``gpus`` where they matter.
+        and ``nodes`` where they matter.
     limits
         Scalability limits: ranks from which on a participant gets no faster by any more that the budget admits, where
         there is such a number.
@@ -62,7 +61,6 @@ def optimize_split(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    schedule: Schedule | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
@@ -85,8 +83,6 @@ def optimize_split(
         Ranks to give out in all, or cores or nodes where the constraints say so.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
-    schedule
-        Earlier name of ``coupling``.
     minimum_ranks
         Ranks that a participant gets at least, one number for all or one for each.
     maximum_ranks
@@ -109,14 +105,12 @@ def optimize_split(
     ConfigurationError, ScheduleError
         If the coupling cannot be read, or has no schedule.
     """
-    parts = without_excluded(
-        problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-    )
+    parts = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
     solved = [(*_solved(part), whole) for whole, part in parts]
     seconds, _, ranks, _, proof, best = min(solved, key=lambda entry: entry[:2])
     bound = min(entry[3] for entry in solved)
     if len(parts) > 1:
-        apart = ", without those excluded," if parts[0][0].constraints.excluded else ""
+        apart = ", without those excluded," if parts[0][0].machine.constraints.excluded else ""
         proof += f"; {len(parts)} sets of splits{apart} were solved one by one"
     # Less is rounding.
     gap = seconds / bound - 1.0 if seconds > bound * (1 + 1e-12) else 0.0
@@ -139,8 +133,9 @@ def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float
     places = {name: int(np.searchsorted(options[name].ranks, ranks)) for name, ranks in counts.items()}
     costs = {name: float(options[name].seconds[0, index]) for name, index in places.items()}
     fastest = {name: int(np.argmin(option.seconds[0])) for name, option in options.items()}
-    total = problem.layout.total(np.stack([options[name].uses[index] for name, index in places.items()]))
-    layouts = {name: problem.constraints.of("layouts", name, option.version) for name, option in options.items()}
+    machine = problem.machine
+    total = machine.total(np.stack([options[name].uses[index] for name, index in places.items()]))
+    layouts = {name: machine.constraints.of("layouts", name, option.version) for name, option in options.items()}
     ranks = sum(count if layouts[name] is None else layouts[name].of(count).ranks for name, count in counts.items())
     return SplitResult(
         split=counts,
@@ -151,7 +146,7 @@ def result_of(problem: Problem, split: Sequence[int], seconds: float, gap: float
         gap=gap,
         bound=proof,
         versions=problem.versions,
-        used={"ranks": ranks, **problem.machine.used(total)},
+        used={"ranks": ranks, **machine.used(total)},
         limits={n: int(o.ranks[fastest[n]]) for n, o in options.items() if fastest[n] + 1 < len(o.ranks)},
     )
 
@@ -161,7 +156,6 @@ def near_optimal_splits(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    schedule: Schedule | None = None,
     within: float = 0.05,
     count: int = 10,
     minimum_ranks: int | Mapping[str, int] = 1,
@@ -175,7 +169,7 @@ def near_optimal_splits(
 
     Parameters
     ----------
-    times, budget, coupling, schedule, minimum_ranks, maximum_ranks, constraints
+    times, budget, coupling, minimum_ranks, maximum_ranks, constraints
         As for `optimize_split`.
     within
         By what share the window may be longer than the best one: 0.05 is 5 %.
@@ -195,9 +189,7 @@ def near_optimal_splits(
     """
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
-    parts = without_excluded(
-        problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-    )
+    parts = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
     solvers = [(whole, Solver(part), part.curves()) for whole, part in parts]
     best = [solver.solve(curves) for _, solver, curves in solvers]
     least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)

@@ -27,7 +27,7 @@ from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
 from precice_lb.split.admissible import limits_of
-from precice_lb.split.resources import Layout, Resources, require_turns
+from precice_lb.split.resources import Resources, require_turns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -98,28 +98,31 @@ class Problem:
     """A schedule, a machine, and the options of one version of each participant."""
 
     schedule: Schedule
-    constraints: Constraints
     machine: Resources
-    layout: Layout
     # By participant, in the schedule's order.
     options: dict[str, Options]
     # How many curves there are of each participant.
     samples: int
 
     @property
+    def least(self) -> Integers:
+        """Resources that the least of everyone takes, shape (participants, kinds)."""
+        return np.stack([option.uses[0] for option in self.options.values()])
+
+    @property
     def is_feasible(self) -> bool:
         """Whether the machine holds the least of everyone."""
-        return bool(self.layout.fits(np.stack([option.uses[0] for option in self.options.values()])))
+        return bool(self.machine.fits(self.least))
 
     @property
     def versions(self) -> dict[str, str]:
-        """Which version of option participant that has any it is about."""
+        """Which version of each participant that has any it is about."""
         return {name: option.version for name, option in self.options.items() if option.version}
 
     @property
     def smallest_budget(self) -> int:
         """Smallest budget that suffices for the least of everyone."""
-        return self.machine.budget_for(self.layout.total(np.stack([o.uses[0] for o in self.options.values()]))) or 0
+        return self.machine.budget_for(self.machine.total(self.least)) or 0
 
     def curves(self, sample: int | None = None) -> list[Curve]:
         """Take the running minima of one sample, or of the mean over all."""
@@ -139,28 +142,28 @@ def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
     return np.stack([option.uses[indices[:, i]] for i, option in enumerate(own)], axis=1)
 
 
-def within(curves: Sequence[Curve], layout: Layout, indices: Integers) -> Integers:
-    """Last count that option participant may have while the others keep theirs, as indices; -1 where it has none."""
-    room = layout.allowance(uses_at(curves, indices))
+def within(curves: Sequence[Curve], machine: Resources, indices: Integers) -> Integers:
+    """Last count that each participant may have while the others keep theirs, as indices; -1 where it has none."""
+    room = machine.allowance(uses_at(curves, indices))
     return np.stack([curve.index_within(room[:, i]) for i, curve in enumerate(curves)], axis=1)
 
 
-def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], filled: Integers) -> Integers:
-    """Keep of splits given as indices those that fit, and add some in option of which one takes what is left."""
+def fitting(curves: Sequence[Curve], machine: Resources, tried: Sequence[Integers], filled: Integers) -> Integers:
+    """Keep of splits given as indices those that fit, and add some in each of which one takes what is left."""
     size = len(curves)
-    takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, layout, filled), filled)
+    takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, machine, filled), filled)
     splits = np.unique(np.vstack([*tried, takers.reshape(-1, size)]), axis=0)
     splits = splits[((splits >= 0) & (splits < [len(curve.ranks) for curve in curves])).all(axis=1)]
-    return splits[layout.fits(uses_at(curves, splits))]
+    return splits[machine.fits(uses_at(curves, splits))]
 
 
 def costs_at(curves: Sequence[Curve], indices: Integers) -> Floats:
-    """Seconds of option participant of splits given as indices, both of shape (splits, participants)."""
+    """Seconds of each participant of splits given as indices, both of shape (splits, participants)."""
     return np.stack([curve.seconds[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
 
 
 def ranks_of(curves: Sequence[Curve], choice: Sequence[int]) -> list[int]:
-    """Give the ranks of option participant."""
+    """Give the ranks of each participant."""
     return [int(curve.ranks[index]) for curve, index in zip(curves, choice, strict=True)]
 
 
@@ -180,8 +183,7 @@ def problems_of(
     names = schedule.participants
     if set(times) != set(names):
         raise ModelError(
-            f"expected times of {', '.join(names)}, the participants of the coupling, "
-            f"found {', '.join(times) or 'none'}"
+            f"expected times of {', '.join(names)}, as the coupling says, found {', '.join(times) or 'none'}"
         )
     if isinstance(budget, bool) or not float(budget).is_integer():
         raise InfeasibleError(f"expected a whole number as budget, found {budget!r}")
@@ -191,80 +193,72 @@ def problems_of(
     if constraints.cores is not None or constraints.nodes is not None:
         unit = "cores" if constraints.nodes is None else "nodes"
         raise InfeasibleError(
-            f"expected the budget once, found {budget} and {unit} in the constraints; say "
-            f'unit="{unit}" instead of these'
+            f'expected the budget once, found {budget} and {unit} in the constraints; say unit="{unit}" instead'
         )
     versions: dict[str, dict[str, Times]] = {
         name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
     }
+    every = [(name, version, values) for name, own in versions.items() for version, values in own.items()]
     lengths = {
-        (name, version): int(np.shape(values)[-1])
-        for name, values_of in versions.items()
-        for version, values in values_of.items()
-        if not callable(values) and np.ndim(values)
+        (name, v): int(np.shape(values)[-1]) for name, v, values in every if not callable(values) and np.ndim(values)
     }
     limits = limits_of(versions, int(budget), minimum_ranks, maximum_ranks, constraints, lengths)
     require_turns(constraints, schedule)
-    options: dict[str, tuple[Options, ...]] = {}
-    for name, own in limits.admitted.items():
-        for one in own:
-            if falls := np.flatnonzero((np.diff(one.takes, axis=0) < 0).any(axis=1)).tolist():
-                raise InfeasibleError(
-                    f"expected pairs of {name} that never take fewer nodes or GPUs with more cores, found such with "
-                    f"{one.counts[falls[0]]} and {one.counts[falls[0] + 1]} cores; leave one out"
-                )
-        options[name] = tuple(
-            Options(one.version, one.counts, one.takes,
-                    _seconds(name, versions[name][one.version], one.counts) * (1.0 + constraints.overhead(name)))
-            for one in own
-        )  # fmt: skip
-    samples = {len(o.seconds) for own in options.values() for o in own} - {1}
+    options: dict[str, list[Options]] = {name: [] for name in names}
+    for one in (row for rows in limits.admitted.values() for row in rows):
+        if falls := np.flatnonzero((np.diff(one.takes, axis=0) < 0).any(axis=1)).tolist():
+            raise InfeasibleError(
+                f"expected pairs of {one.name} that never take fewer nodes with more cores, found such with "
+                f"{one.counts[falls[0]]} and {one.counts[falls[0] + 1]} cores; leave one out"
+            )
+        seconds = _seconds(one.name, versions[one.name][one.version], one.counts)
+        slower = 1.0 + constraints.overhead(one.name)
+        options[one.name].append(Options(one.version, one.counts, one.takes, seconds * slower))
+    samples = {len(option.seconds) for own in options.values() for option in own} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
-    most = max(samples, default=1)
-    combined = (dict(zip(options, options_of, strict=True)) for options_of in product(*options.values()))
-    problems = [
-        Problem(schedule, constraints, limits.machine, limits.layout, options_of, most) for options_of in combined
-    ]
+    combined = (dict(zip(options, chosen, strict=True)) for chosen in product(*options.values()))
+    problems = [Problem(schedule, limits.machine, chosen, max(samples, default=1)) for chosen in combined]
     return [problem for problem in problems if problem.is_feasible]
 
 
 def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
-    if callable(values):
-        seconds = np.asarray(values(ranks), dtype=np.float64)
-    else:
-        known = np.asarray(values, dtype=np.float64)
-        seconds = known[..., ranks - 1] if known.ndim else known
+    seconds = np.asarray(values(ranks) if callable(values) else values, dtype=np.float64)
+    if not callable(values) and seconds.ndim:
+        seconds = seconds[..., ranks - 1]
     if seconds.ndim not in (1, 2) or seconds.shape[-1:] != ranks.shape or not seconds.size:
         raise ModelError(
             f'expected one time for each number of ranks from {ranks[0]} for "{name}", found an array of shape '
             f"{np.shape(seconds)}"
         )
     rows = np.atleast_2d(seconds)
-    wrong = ~(np.isfinite(rows) & (rows > 0)).all(axis=0)
+    wrong = ~(np.isfinite(rows) & (rows > 0))
     if wrong.any():
-        first = int(np.argmax(wrong))
-        bad = rows[:, first][~(np.isfinite(rows[:, first]) & (rows[:, first] > 0))][0]
+        at, sample = np.argwhere(wrong.T)[0]
         raise ModelError(
-            f'expected positive, finite seconds per window of "{name}", found {bad} at {ranks[first]} '
+            f'expected positive, finite seconds per window of "{name}", found {rows[sample, at]} at {ranks[at]} '
             "ranks; bound the ranks or use another model"
         )
     return rows
 
 
-def without_excluded(problems: Sequence[Problem]) -> list[tuple[Problem, Problem]]:
-    """Divide problems of one curve each into such that have no excluded split and every other one once: whole, part."""
-    whole = problems[0]
-    if whole.samples > 1:
+def parts_of(*arguments: Any) -> list[tuple[Problem, Problem]]:
+    """Divide problems of one curve each into such that have no excluded split and every other one once: whole, part.
+
+    Arguments as of `problems_of`.
+    """
+    problems = problems_of(*arguments)
+    excluded = problems[0].machine.constraints.excluded
+    if problems[0].samples > 1:
         raise ModelError(
-            f"expected one time for each number of ranks, found {whole.samples} samples; give their means, or the "
-            "measurements to recommend_split, which draws curves itself"
+            f"expected one time for each number of ranks, found {problems[0].samples} samples; give their means, or "
+            "the measurements to recommend_split, which draws curves itself"
         )
     parts = [(problem, problem) for problem in problems]
-    for split in whole.constraints.excluded:
+    for split in excluded:
         parts = [(problem, rest) for problem, part in parts for rest in _without(part, split)]
     if not parts:
-        splits = "; ".join(map(counts_text, whole.constraints.excluded))
+        splits = "; ".join(map(counts_text, excluded))
         raise InfeasibleError(
             f"expected a split beside those that must not be chosen ({splits}), found none within the bounds and the "
             "budget; give more ranks or wider bounds"

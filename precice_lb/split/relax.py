@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 from precice_lb.schedule import Schedule
 from precice_lb.split.problem import Choice, Curve, costs_at, within
-from precice_lb.split.resources import Layout
+from precice_lb.split.resources import Resources
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -153,9 +153,9 @@ class Boxes:
     """Boxes of splits that may hold one of interest."""
 
     def __init__(
-        self, curves: Sequence[Curve], layout: Layout, cuts: Cuts, best: Best, multipliers: Multipliers | None
+        self, curves: Sequence[Curve], machine: Resources, cuts: Cuts, best: Best, multipliers: Multipliers | None
     ) -> None:
-        self._curves, self._layout = curves, layout
+        self._curves, self._machine = curves, machine
         self._cuts, self._best, self._multipliers = cuts, best, multipliers
         count = len(curves)
         self._last = int(np.argmax([len(curve.ranks) for curve in curves])) if best.count == 1 else -1
@@ -192,7 +192,7 @@ class Boxes:
 
     def _shrink(self) -> None:
         """Cut off what does not fit, take the fewest of each box in as a split, and drop the boxes of no interest."""
-        most = within(self._curves, self._layout, self.low)
+        most = within(self._curves, self._machine, self.low)
         fits = (most >= self.low).all(axis=1)
         self.low, self.high = self.low[fits], np.minimum(self.high, most)[fits]
         bounds = self._bounds()
@@ -252,7 +252,7 @@ class Relaxation:
         return [np.flatnonzero(values <= values.min() + slack) for values in reduced]
 
 
-def relax(curves: Sequence[Curve], layout: Layout, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
+def relax(curves: Sequence[Curve], machine: Resources, cuts: Cuts, scale: float, tolerance: float = 0.0) -> Relaxation:
     """Solve the linear program in which everyone mixes its counts; the scale is a window time of the right size."""
     # Participant and index on its curve.
     columns = {
@@ -261,11 +261,11 @@ def relax(curves: Sequence[Curve], layout: Layout, cuts: Cuts, scale: float, tol
         for j in np.geomspace(1, len(curve.ranks), min(_FIRST, len(curve.ranks))).round() - 1
     }
     # To begin with, any cut is a bound.
-    use = np.zeros((len(curves), len(layout.capacity)))
+    use = np.zeros((len(curves), len(machine.capacity)))
     multipliers = Multipliers(cuts.matrix[0], use, 0.0)
     bound = sum(float(multipliers.reduced(i, curve).min()) for i, curve in enumerate(curves))
     for _ in range(_ROUNDS):
-        solved = _solved(curves, sorted(columns), layout, cuts.matrix, scale)
+        solved = _solved(curves, sorted(columns), machine, cuts.matrix, scale)
         if solved is None:
             break
         value, prices, costs, use = solved
@@ -283,25 +283,25 @@ def relax(curves: Sequence[Curve], layout: Layout, cuts: Cuts, scale: float, tol
 
 
 def _solved(
-    curves: Sequence[Curve], columns: Sequence[tuple[int, int]], layout: Layout, cuts: Floats, scale: float
+    curves: Sequence[Curve], columns: Sequence[tuple[int, int]], machine: Resources, cuts: Floats, scale: float
 ) -> tuple[float, Multipliers, Floats, Floats] | None:
     """Solve it over some columns, in units of the scale and of the machine.
 
-    Give value, multipliers, and the mean seconds and uses of owned participant; None where HiGHS cannot.
+    Give value, multipliers, and the mean seconds and uses of each participant; None where HiGHS cannot.
     """
     # A resource of which there is none needs no unit either.
-    unit = np.maximum(layout.capacity, 1).astype(np.float64)
+    unit = np.maximum(machine.capacity, 1).astype(np.float64)
     owner = np.array([i for i, _ in columns])
     seconds = np.array([curves[i].seconds[j] for i, j in columns]) / scale
     uses = np.stack([curves[i].uses[j] for i, j in columns]) / unit
-    # Who stands beside whom, in owned combination of turns: what all of them take at most is what is occupied.
-    beside = np.array([np.isin(range(len(curves)), np.concatenate(turns)) for turns in product(*layout.groups)])
-    capacity = np.tile(layout.capacity / unit, len(beside))
-    # Variables: the share of owned column, and the window time.
+    # Who stands beside whom, in each combination of turns: what all of them take at most is what is occupied.
+    beside = np.array([np.isin(range(len(curves)), np.concatenate(turns)) for turns in product(*machine.groups)])
+    capacity = np.tile(machine.capacity / unit, len(beside))
+    # Variables: the share of each column, and the window time.
     work = np.hstack([cuts[:, owner] * seconds, np.full((len(cuts), 1), -1.0)])
-    machine = (beside[:, None, owner] * uses.T).reshape(len(capacity), -1)
+    taken = (beside[:, None, owner] * uses.T).reshape(len(capacity), -1)
     owned = np.arange(len(curves))[:, None] == owner
-    lines = np.vstack([work, np.pad(machine, ((0, 0), (0, 1)))])
+    lines = np.vstack([work, np.pad(taken, ((0, 0), (0, 1)))])
     right = np.concatenate((np.zeros(len(cuts)), capacity))
     cost = np.append(np.zeros(len(columns)), 1.0)
     whole = np.pad(owned.astype(np.float64), ((0, 0), (0, 1)))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from precice_lb.split.problem import Choice, Curve, Problem, costs_at, fitting, uses_of
 from precice_lb.split.relax import MAXIMUM_BOXES, Best, Boxes, Cuts, relax
-from precice_lb.split.resources import Layout
+from precice_lb.split.resources import Resources
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ _AVERAGED = 1e-5
 
 
 def minimax_split(
-    curves: Sequence[Curve], layout: Layout, only_slowest: bool = False
+    curves: Sequence[Curve], machine: Resources, only_slowest: bool = False
 ) -> tuple[Choice, Integers | None]:
     """Minimise the slowest participant's seconds, then the next slowest's; give what any shorter makespan takes.
 
@@ -46,7 +46,7 @@ def minimax_split(
     settled: dict[int, int] = {}
     proof: Integers | None = None
     while True:
-        makespan, choice, shorter = _shortest(curves, layout, settled)
+        makespan, choice, shorter = _shortest(curves, machine, settled)
         if not settled:
             proof = shorter
         if only_slowest:
@@ -66,7 +66,7 @@ def _next_step(curve: Curve, index: int) -> float:
 
 
 def _shortest(
-    curves: Sequence[Curve], layout: Layout, settled: Mapping[int, int]
+    curves: Sequence[Curve], machine: Resources, settled: Mapping[int, int]
 ) -> tuple[float, Choice, Integers | None]:
     """Give the shortest makespan of the others that fits, its counts, and what the next shorter one takes, if any."""
 
@@ -76,20 +76,20 @@ def _shortest(
     unsettled = [i for i in range(len(curves)) if i not in settled]
     # Nobody can be faster than at the end of its curve.
     low = max(float(curves[i].seconds[-1]) for i in unsettled)
-    if layout.fits(uses_of(curves, choice := needs(low))):
+    if machine.fits(uses_of(curves, choice := needs(low))):
         return low, choice, None
     high = max(float(curves[i].seconds[0]) for i in unsettled)
     while low < (middle := 0.5 * (low + high)) < high:
-        if layout.fits(uses_of(curves, choice := needs(middle))):
+        if machine.fits(uses_of(curves, choice := needs(middle))):
             # Always a time on one of the curves.
             high = max(float(curves[i].seconds[choice[i]]) for i in unsettled)
         else:
             low = middle
-    return high, needs(high), layout.total(uses_of(curves, needs(low)))
+    return high, needs(high), machine.total(uses_of(curves, needs(low)))
 
 
 def descend(
-    curves: Sequence[Curve], layout: Layout, objective: Callable[[Integers], Floats], start: Integers, part: int = 8
+    curves: Sequence[Curve], machine: Resources, objective: Callable[[Integers], Floats], start: Integers, part: int = 8
 ) -> tuple[Integers, float]:
     """Descend from a split, given as indices on the curves; give its indices and objective."""
     sizes = np.array([len(curve.ranks) for curve in curves])
@@ -101,7 +101,7 @@ def descend(
     step = 1 << max(int(sizes.max()) // part, 1).bit_length() - 1
     while step:
         moved = np.clip(best + step * alone, 0, sizes - 1)
-        splits = fitting(curves, layout, [best + step * moves, moved], moved)
+        splits = fitting(curves, machine, [best + step * moves, moved], moved)
         seconds = objective(splits)
         at = int(np.argmin(seconds))
         if seconds[at] < least * (1 - 1e-9):
@@ -129,19 +129,19 @@ class Solver:
 
     def __init__(self, problem: Problem, budget: int | None = None, quick: bool = False) -> None:
         self.problem = problem
-        layout, machine = problem.layout, problem.machine
-        self._layout = layout if budget is None else layout.with_capacity(machine.capacity_of(budget))
+        self._machine = problem.machine if budget is None else problem.machine.with_budget(budget)
         self._cuts = Cuts(problem.schedule)
         self._boxes = MAXIMUM_BOXES * (_QUICK if quick else 1)
 
     def solve(self, curves: Sequence[Curve]) -> Solution:
         """Find the split with the shortest window."""
-        machine, is_maximum = self.problem.machine, self.problem.schedule.is_maximum
-        choice, needed = minimax_split(self.weighted(curves), self._layout, only_slowest=not is_maximum)
+        is_maximum = self.problem.schedule.is_maximum
+        choice, needed = minimax_split(self.weighted(curves), self._machine, only_slowest=not is_maximum)
         seconds = self.seconds(curves, choice)
         if is_maximum:
-            budget = None if needed is None else machine.budget_for(needed)
-            proof = f"a shorter window needs {budget} {machine.unit}" if budget else "the slowest is as fast as it gets"
+            budget = None if needed is None else self._machine.budget_for(needed)
+            shorter = f"a shorter window needs {budget} {self._machine.unit}"
+            proof = shorter if budget else "the slowest is as fast as it gets"
             return Solution(choice, seconds, seconds, proof)
         best = Best()
         best.add(seconds, choice)
@@ -153,10 +153,10 @@ class Solver:
         """Find a split that is nearly as short as a bound, which is enough where many are only averaged."""
         if self.problem.schedule.is_maximum or _count(curves) <= DIRECT_SPLITS:
             return self.solve(curves)
-        choice, _ = minimax_split(self.weighted(curves), self._layout, only_slowest=True)
-        relaxation = relax(curves, self._layout, self._cuts, self.seconds(curves, choice), _AVERAGED)
+        choice, _ = minimax_split(self.weighted(curves), self._machine, only_slowest=True)
+        relaxation = relax(curves, self._machine, self._cuts, self.seconds(curves, choice), _AVERAGED)
         start = relaxation.start(curves)
-        choice = start if self._layout.fits(uses_of(curves, start)) else choice
+        choice = start if self._machine.fits(uses_of(curves, start)) else choice
         return Solution(choice, self.seconds(curves, choice), relaxation.bound, "by a linear relaxation")
 
     def several(self, curves: Sequence[Curve], count: int, within: float) -> tuple[list[tuple[float, Choice]], bool]:
@@ -182,7 +182,7 @@ class Solver:
         if self.problem.schedule.is_maximum:
             return choice
         rest = [curve.take(slice(i, None)) for curve, i in zip(curves, choice, strict=True)]
-        more, _ = minimax_split(self.weighted(rest), self._layout)
+        more, _ = minimax_split(self.weighted(rest), self._machine)
         return tuple(i + further for i, further in zip(choice, more, strict=True))
 
     def _search(self, curves: Sequence[Curve], best: Best) -> tuple[float, str]:
@@ -191,7 +191,7 @@ class Solver:
         relaxation = None
         if _count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
-            relaxation = relax(curves, self._layout, self._cuts, scale)
+            relaxation = relax(curves, self._machine, self._cuts, scale)
             self._improve(curves, relaxation.start(curves), best)
             kept = relaxation.useful(curves, best.limit)
         shorter = Best(best.count, best.limit)
@@ -200,7 +200,7 @@ class Solver:
             useful = [curve.take(indices) for curve, indices in zip(curves, kept, strict=True)]
             multipliers = relaxation.multipliers if relaxation else None
             most = int(self._boxes * (_LISTED if best.count > 1 else 1))
-            boxes, bound = Boxes(useful, self._layout, self._cuts, shorter, multipliers).search(most)
+            boxes, bound = Boxes(useful, self._machine, self._cuts, shorter, multipliers).search(most)
         for seconds, choice in shorter.splits:
             best.add(seconds, tuple(int(indices_of[i]) for indices_of, i in zip(kept, choice, strict=True)))
         if bound >= shorter.limit:
@@ -217,10 +217,10 @@ class Solver:
     def _improve(self, curves: Sequence[Curve], start: Choice, best: Best) -> None:
         """Descend from the best split known, and from another one if it fits."""
         starts = [choice for _, choice in best.splits[:1]]
-        if self._layout.fits(uses_of(curves, start)):
+        if self._machine.fits(uses_of(curves, start)):
             starts.append(start)
         for choice in starts:
-            indices, seconds = descend(curves, self._layout, partial(_seconds, self._cuts, curves), np.array(choice))
+            indices, seconds = descend(curves, self._machine, partial(_seconds, self._cuts, curves), np.array(choice))
             best.add(seconds, tuple(indices.tolist()))
 
 

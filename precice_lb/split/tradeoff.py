@@ -11,18 +11,16 @@ import numpy as np
 
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling
 from precice_lb.split.problem import (
     Choice,
     Curve,
     Problem,
     Times,
-    problems_of,
+    parts_of,
     ranks_of,
     uses_at,
     uses_of,
-    without_excluded,
 )
 from precice_lb.split.solve import Solver
 
@@ -132,7 +130,6 @@ def tradeoff_curve(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    schedule: Schedule | None = None,
     budgets: Sequence[int] | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
@@ -142,7 +139,7 @@ def tradeoff_curve(
 
     Parameters
     ----------
-    times, coupling, schedule, minimum_ranks, maximum_ranks, constraints
+    times, coupling, minimum_ranks, maximum_ranks, constraints
         As for `optimize_split`.
     budget
         The largest budget.
@@ -159,12 +156,7 @@ def tradeoff_curve(
     InfeasibleError, ModelError
         As `optimize_split`.
     """
-    parts = [
-        part
-        for _, part in without_excluded(
-            problems_of(times, budget, schedule or coupling, minimum_ranks, maximum_ranks, constraints)
-        )
-    ]
+    parts = [part for _, part in parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)]
     smallest = min(part.smallest_budget for part in parts)
     if budgets is not None:
         wrong = [b for b in budgets if not smallest <= b <= budget]
@@ -199,9 +191,9 @@ def _sweep(problem: Problem) -> list[TradeoffPoint]:
     spans = np.unique(np.concatenate([curve.seconds for curve in weighted]))
     spans = spans[spans >= max(curve.seconds[-1] for curve in weighted)]
     indices = np.stack([np.searchsorted(-curve.seconds, -spans) for curve in weighted], axis=1)
-    totals = problem.layout.total(uses_at(curves, indices))[:, 0]
+    totals = problem.machine.total(uses_at(curves, indices))[:, 0]
     # Of makespans that need the same the shortest; the longest first.
-    fits = np.flatnonzero(totals <= problem.layout.capacity[0])
+    fits = np.flatnonzero(totals <= problem.machine.capacity[0])
     _, first = np.unique(totals[fits], return_index=True)
     choices = [tuple(indices[index].tolist()) for index in fits[first]]
     return [_point(problem, curves, choice, solver.seconds(curves, choice)) for choice in choices]
@@ -222,7 +214,7 @@ def _fastest(every: Sequence[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
 def _point(
     problem: Problem, curves: Sequence[Curve], choice: Choice, seconds: float, gap: float = 0.0
 ) -> TradeoffPoint:
-    total = problem.layout.total(uses_of(curves, choice))
+    total = problem.machine.total(uses_of(curves, choice))
     cores = problem.machine.cores(total)
     return TradeoffPoint(
         budget=problem.machine.budget_for(total) or 0,

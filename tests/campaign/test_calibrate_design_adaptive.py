@@ -48,7 +48,7 @@ def campaign(
 def regret(design: CalibrationDesign, budget: int) -> float:
     split = design.recommendation().split
     ranks = np.arange(1, budget + 1)
-    best = optimize_split({n: LAWS[n].seconds(ranks) for n in design.names}, budget, schedule=design.schedule)
+    best = optimize_split({n: LAWS[n].seconds(ranks) for n in design.names}, budget, coupling=design.schedule)
     true = {name: float(LAWS[name].seconds(p)) for name, p in split.items()}
     return float(design.schedule.window_seconds(true)) / best.window_seconds - 1
 

@@ -146,7 +146,7 @@ def test_a_report_names_the_bound(tmp_path: Path) -> None:
     [
         (["--present", "Flow=4,Shell=1"], "--present: expected at least 2 ranks of Shell, found 1, with "),
         (["--set", "participants.Shell.maximum_ranks=1"],
-         "expected at least 2 ranks, needed for two-level initialisation of Flow"),
+         "1 at most (maximum); change one of them, or switch use-two-level-initialization off there"),
         (["--set", "participants.Shell.ranks=[1]"], "2 at least (two-level initialisation of Flow and Shell"),
         (["--ranks", "3"], "expected a budget of at least 4 ranks"),
     ],

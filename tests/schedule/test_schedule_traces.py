@@ -114,7 +114,7 @@ def test_a_point_before_the_cycle_has_begun_is_refused() -> None:
 def test_a_split_is_found_for_a_traced_coupling() -> None:
     times = {name: work / np.arange(1, 40) for name, work in (("A", 160.0), ("B", 240.0), ("C", 240.0))}
     schedule = AutomaticPredictor(THREE).schedule
-    found = optimize_split(times, 30, schedule=schedule)
+    found = optimize_split(times, 30, coupling=schedule)
     counts = np.array([(a, b, 30 - a - b) for a in range(1, 29) for b in range(1, 30 - a)])
     seconds = schedule.window_seconds({n: times[n][counts[:, i] - 1] for i, n in enumerate("ABC")})
     assert found.window_seconds == pytest.approx(float(seconds.min()))

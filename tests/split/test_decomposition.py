@@ -13,7 +13,7 @@ from precice_lb.cli import main
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.split import Constraints, optimize_split
-from precice_lb.split.decomposition import good_counts
+from precice_lb.split.admissible import good_counts
 
 TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
 

@@ -64,7 +64,7 @@ def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, in
 @given(instances())
 def test_no_split_is_better_by_brute_force(instance: tuple[Schedule, dict[str, np.ndarray], int, int]) -> None:
     schedule, times, budget, minimum = instance
-    result = optimize_split(times, budget, schedule=schedule, minimum_ranks=minimum)
+    result = optimize_split(times, budget, coupling=schedule, minimum_ranks=minimum)
     assert sum(result.split.values()) <= budget
     assert min(result.split.values()) >= minimum
     assert list(result.split) == list(schedule.participants)
@@ -87,7 +87,7 @@ def test_the_named_number_of_ranks_is_what_a_shorter_window_needs(
 ) -> None:
     _, times, budget, minimum = instance
     schedule = Schedule.parallel(list(times))
-    result = optimize_split(times, budget, schedule=schedule, minimum_ranks=minimum)
+    result = optimize_split(times, budget, coupling=schedule, minimum_ranks=minimum)
     reachable = {
         n: [p for p, t in enumerate(v, 1) if p >= minimum and t < result.window_seconds] for n, v in times.items()
     }
@@ -104,7 +104,7 @@ def test_the_slowest_are_made_as_fast_as_possible_one_after_the_other() -> None:
         "B": 12.0 / np.arange(1, 21),
         "C": 6.0 / np.arange(1, 21),
     }
-    result = optimize_split(times, 10, schedule=Schedule.parallel("ABC"))
+    result = optimize_split(times, 10, coupling=Schedule.parallel("ABC"))
     # A gains nothing; B and C share the other nine ranks as if they were alone.
     assert result.split == {"A": 1, "B": 6, "C": 3}
     assert result.window_seconds == 8.0
@@ -116,7 +116,7 @@ def test_falling_curves_use_the_whole_budget() -> None:
     ranks = np.arange(1, 561)
     times = {"Inner": 2.0 + 900 / ranks, "Outer": 1.0 + 300 / ranks}
     for budget in (2, 3, 17, 560):
-        result = optimize_split(times, budget, schedule=Schedule.parallel(["Inner", "Outer"]))
+        result = optimize_split(times, budget, coupling=Schedule.parallel(["Inner", "Outer"]))
         assert sum(result.split.values()) == budget
         slower = np.maximum(times["Inner"][: budget - 1], times["Outer"][budget - 2 :: -1])
         assert result.split["Inner"] == 1 + int(np.argmin(slower))
@@ -128,7 +128,7 @@ def test_sums_at_many_ranks_have_the_analytic_optimum() -> None:
     budget = 60_000
     weights = {"A": 900.0, "B": 400.0, "C": 100.0}
     result = optimize_split(
-        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()}, budget, schedule=Schedule.serial("ABC")
+        {name: (lambda p, w=weight: w / p) for name, weight in weights.items()}, budget, coupling=Schedule.serial("ABC")
     )
     assert result.split == {"A": 30_000, "B": 20_000, "C": 10_000}
     assert result.window_seconds == pytest.approx(0.03 + 0.02 + 0.01)
@@ -142,7 +142,7 @@ def test_many_participants_and_ranks() -> None:
     result = optimize_split(
         {name: (lambda p, w=weight: w / p) for name, weight in weights.items()},
         budget,
-        schedule=Schedule.parallel(list(weights)),
+        coupling=Schedule.parallel(list(weights)),
     )
     assert sum(result.split.values()) == budget
     assert result.window_seconds == pytest.approx(36 / budget, rel=1e-3)
@@ -152,10 +152,10 @@ def test_many_participants_and_ranks() -> None:
 def test_bounds_and_array_lengths_are_kept() -> None:
     times = {"A": 8.0 / np.arange(1, 5), "B": lambda ranks: 8.0 / ranks}
     schedule = Schedule.parallel("AB")
-    assert optimize_split(times, 20, schedule=schedule).split == {"A": 4, "B": 16}
-    bounded = optimize_split(times, 20, schedule=schedule, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
+    assert optimize_split(times, 20, coupling=schedule).split == {"A": 4, "B": 16}
+    bounded = optimize_split(times, 20, coupling=schedule, minimum_ranks={"B": 3}, maximum_ranks={"A": 2, "B": 9})
     assert bounded.split == {"A": 2, "B": 9}
-    only = optimize_split({"A": times["A"]}, 3, schedule=Schedule.parallel("A"))
+    only = optimize_split({"A": times["A"]}, 3, coupling=Schedule.parallel("A"))
     assert only.split == {"A": 3}
 
 
@@ -163,39 +163,41 @@ def test_infeasible_problems_are_refused() -> None:
     times = {"A": np.ones(9), "B": np.ones(9)}
     schedule = Schedule.parallel("AB")
     with pytest.raises(InfeasibleError, match="at least 2 ranks for 2 participants"):
-        optimize_split(times, 1, schedule=schedule)
+        optimize_split(times, 1, coupling=schedule)
     with pytest.raises(InfeasibleError, match="at least 7 ranks"):
-        optimize_split(times, 6, schedule=schedule, minimum_ranks={"A": 6})
-    with pytest.raises(InfeasibleError, match='as maximum of "B", found 2'):
-        optimize_split(times, 9, schedule=schedule, minimum_ranks=3, maximum_ranks={"B": 2})
+        optimize_split(times, 6, coupling=schedule, minimum_ranks={"A": 6})
+    with pytest.raises(
+        InfeasibleError, match=r'of ranks of "B" .*: 3 at least \(minimum\); 2 at most \(maximum\); change one of them$'
+    ):
+        optimize_split(times, 9, coupling=schedule, minimum_ranks=3, maximum_ranks={"B": 2})
     for bounds in ({"minimum_ranks": {"C": 2}}, {"maximum_ranks": {"C": 2}}):
-        with pytest.raises(InfeasibleError, match="bounds of A, B, found one of 'C'"):
-            optimize_split(times, 9, schedule=schedule, **bounds)
+        with pytest.raises(InfeasibleError, match="imum of A, B, found one of 'C', not in the coupling"):
+            optimize_split(times, 9, coupling=schedule, **bounds)
     for budget in (9.5, float("nan"), True):
         with pytest.raises(InfeasibleError, match="whole number as budget"):
-            optimize_split(times, budget, schedule=schedule)
-    assert optimize_split(times, np.int64(9), schedule=schedule, minimum_ranks=np.int64(4)).split["A"] == 4
-    with pytest.raises(InfeasibleError, match="minimum ranks of A as a whole number of at least 1"):
-        optimize_split(times, 9, schedule=schedule, minimum_ranks=0)
+            optimize_split(times, budget, coupling=schedule)
+    assert optimize_split(times, np.int64(9), coupling=schedule, minimum_ranks=np.int64(4)).split["A"] == 4
+    with pytest.raises(InfeasibleError, match="minimum: expected greater than or equal to 1, found 0"):
+        optimize_split(times, 9, coupling=schedule, minimum_ranks=0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])
 def test_unusable_times_are_refused(bad: float) -> None:
     times = {"A": np.array([1.0, 2.0, bad, 1.0]), "B": np.ones(9)}
     with pytest.raises(ModelError, match=r'of "A", found .* at 3 ranks'):
-        optimize_split(times, 6, schedule=Schedule.parallel("AB"))
+        optimize_split(times, 6, coupling=Schedule.parallel("AB"))
     # Times that no split can use do not matter.
-    assert optimize_split(times, 3, schedule=Schedule.parallel("AB")).window_seconds == 1.0
+    assert optimize_split(times, 3, coupling=Schedule.parallel("AB")).window_seconds == 1.0
 
 
 def test_missing_times_are_refused() -> None:
     schedule = Schedule.parallel("AB")
     with pytest.raises(ModelError, match="expected times of A, B"):
-        optimize_split({"A": np.ones(3)}, 4, schedule=schedule)
-    with pytest.raises(InfeasibleError, match=r'1 rank, the minimum, as maximum of "B", found 0 \(times known\)'):
-        optimize_split({"A": np.ones(3), "B": np.ones(0)}, 4, schedule=schedule)
+        optimize_split({"A": np.ones(3)}, 4, coupling=schedule)
+    with pytest.raises(InfeasibleError, match=r"1 at least \(minimum\); 0 at most \(times known\)"):
+        optimize_split({"A": np.ones(3), "B": np.ones(0)}, 4, coupling=schedule)
     with pytest.raises(ModelError, match=r"shape \(\)"):
-        optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4, schedule=schedule)
+        optimize_split({"A": np.ones(3), "B": lambda ranks: np.float64(1.0)}, 4, coupling=schedule)
 
 
 def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,10 +205,10 @@ def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     generator = np.random.default_rng(1)
     times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
-    result = optimize_split(times, 100, schedule=Schedule.serial("ABC"))
+    result = optimize_split(times, 100, coupling=Schedule.serial("ABC"))
     assert "by a linear relaxation" in result.bound
     monkeypatch.undo()
-    best = optimize_split(times, 100, schedule=Schedule.serial("ABC"))
+    best = optimize_split(times, 100, coupling=Schedule.serial("ABC"))
     assert best.gap == 0
     assert 0 < result.gap < 0.05
     # The best split may be shorter by the gap and no more.
@@ -217,10 +219,10 @@ def test_with_too_many_boxes_the_gap_is_stated(monkeypatch: pytest.MonkeyPatch) 
 def test_a_relaxation_that_fails_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(2)
     times = {name: 100.0 / np.arange(1, 101) * generator.uniform(1.0, 1.5, 100) for name in "ABC"}
-    expected = optimize_split(times, 60, schedule=Schedule.serial("ABC"))
+    expected = optimize_split(times, 60, coupling=Schedule.serial("ABC"))
     monkeypatch.setattr(solve, "DIRECT_SPLITS", 0)
     monkeypatch.setattr(relax, "linprog", lambda *_, **__: SimpleNamespace(status=4))
-    assert optimize_split(times, 60, schedule=Schedule.serial("ABC")).window_seconds == expected.window_seconds
+    assert optimize_split(times, 60, coupling=Schedule.serial("ABC")).window_seconds == expected.window_seconds
 
 
 def test_numbers_of_very_different_size_are_no_trouble() -> None:
@@ -230,7 +232,7 @@ def test_numbers_of_very_different_size_are_no_trouble() -> None:
         times = {n: factor * s / np.arange(1, 61) ** 2 * generator.uniform(1, 2, 60) for n, s in scales.items()}
         for schedule in (Schedule.serial("ABC"), SCHEDULES["serial chain"]):
             best = best_by_brute_force(times, 60, schedule, 1, 58)
-            assert optimize_split(times, 60, schedule=schedule).window_seconds == pytest.approx(best, rel=1e-9, abs=0)
+            assert optimize_split(times, 60, coupling=schedule).window_seconds == pytest.approx(best, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])
@@ -240,7 +242,7 @@ def test_a_coupling_is_a_name_a_path_or_a_schedule(tmp_path: Path, kind: str) ->
     path = tmp_path / "precice-config.xml"
     path.write_text(configuration("AB", [scheme(f"{kind}-explicit", "AB", [("A", "B"), ("B", "A")])]))
     for door in (optimize_split, near_optimal_splits, tradeoff_curve):
-        expected = door(times, 8, schedule=schedule)
+        expected = door(times, 8, coupling=schedule)
         assert door(times, 8, coupling=schedule) == door(times, 8, coupling=kind) == expected
         assert door(times, 8, coupling=path) == door(times, 8, coupling=str(path)) == expected
     assert (optimize_split(times, 8) == optimize_split(times, 8, coupling=kind)) == (kind == "parallel")

@@ -21,7 +21,7 @@ IN_TURNS = Schedule.serial("AB")
 def split_of(
     budget: int, schedule: Schedule = BOTH, times: dict[str, Any] = TIMES, **constraints: Any
 ) -> dict[str, int]:
-    return optimize_split(times, budget, schedule=schedule, constraints=Constraints(**constraints)).split
+    return optimize_split(times, budget, coupling=schedule, constraints=Constraints(**constraints)).split
 
 
 def test_whole_nodes_and_shared_nodes() -> None:
@@ -33,7 +33,7 @@ def test_whole_nodes_and_shared_nodes() -> None:
     layouts = {"A": Layouts(None, 20)}
     assert split_of(10, **machine, whole_nodes=True, layouts=layouts, maximum={"B": 48}) == {"A": 360, "B": 48}
     assert split_of(480, unit="cores", cores_per_node=48, whole_nodes=["B"]) == {"A": 336, "B": 144}
-    result = optimize_split(TIMES, 10, schedule=BOTH, constraints=Constraints(**machine, maximum={"A": 100, "B": 20}))
+    result = optimize_split(TIMES, 10, coupling=BOTH, constraints=Constraints(**machine, maximum={"A": 100, "B": 20}))
     assert result.used == {"ranks": 120, "cores": 144, "nodes": 3}
 
 
@@ -48,32 +48,32 @@ def test_bounds_of_all_kinds() -> None:
 
 def test_scalability_limits_are_told() -> None:
     times = {"A": 900.0 / RANKS + 0.1 * RANKS, "B": 300.0 / RANKS}
-    result = optimize_split(times, 500, schedule=BOTH)
+    result = optimize_split(times, 500, coupling=BOTH)
     # 900/p + p/10 is least at the root of 9000.
     assert result.limits == {"A": 95}
     assert result.split["A"] == 95
-    assert optimize_split(times, 60, schedule=BOTH).limits == {}
+    assert optimize_split(times, 60, coupling=BOTH).limits == {}
 
 
 def test_versions_choose_their_resource() -> None:
     times = {"A": {"cpu": 900.0 / RANKS, "gpu": 60.0 / RANKS}, "B": 300.0 / RANKS}
     machine = {"unit": "nodes", "cores_per_node": 48, "gpus_per_node": 4, "gpus_per_rank": {"A:gpu": 1}}
     machine["whole_nodes"] = ["A"]
-    result = optimize_split(times, 10, schedule=BOTH, constraints=Constraints(**machine))
+    result = optimize_split(times, 10, coupling=BOTH, constraints=Constraints(**machine))
     # Seven nodes of it have 28 GPUs, for 60/28 = 2.1 s, or 336 cores, for 2.7 s; three are left to B, for 2.1 s.
     assert result.versions == {"A": "gpu"}
     assert result.split == {"A": 28, "B": 144}
-    without = optimize_split(times, 10, schedule=BOTH, constraints=Constraints(**machine | {"gpus_per_node": 0}))
+    without = optimize_split(times, 10, coupling=BOTH, constraints=Constraints(**machine | {"gpus_per_node": 0}))
     assert without.versions == {"A": "cpu"}
     few = optimize_split(
-        times, 480, schedule=BOTH, constraints=Constraints(gpus_per_node=8, gpus_per_rank={"A:gpu": 1})
+        times, 480, coupling=BOTH, constraints=Constraints(gpus_per_node=8, gpus_per_rank={"A:gpu": 1})
     )
     assert few.versions == {"A": "cpu"}
 
 
 def test_cores_in_turns() -> None:
     shared = [SharedCores((("A",), ("B",)), overhead=0.1)]
-    result = optimize_split(TIMES, 100, schedule=IN_TURNS, constraints=Constraints(shared=shared))
+    result = optimize_split(TIMES, 100, coupling=IN_TURNS, constraints=Constraints(shared=shared))
     assert result.split == {"A": 100, "B": 100}
     assert result.window_seconds == pytest.approx(12.0 * 1.1)
     assert result.used == {"ranks": 200, "cores": 100}
@@ -92,7 +92,7 @@ def test_cores_in_turns() -> None:
         (99, {"minimum": {"A": 10}, "allow": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
         (99, {"multiple": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
         (99, {"allow": {"A": [6]}, "multiple": 4}, "multiples of 4; one of 6"),
-        (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "needed for memory, .* 64"),
+        (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "1000 at least .*; 64 at most"),
         (99, {"gpus_per_rank": {"A": 4}}, "needs 4 GPUs and a node has 0; change gpus_per_rank, gpus_per_node"),
         (99, {"gpus_per_node": 4, "gpus_per_rank": {"A": 4}}, 'budget in nodes for "A", .* found one in ranks'),
         (9, {"unit": "nodes", "cores_per_node": 8, "gpus_per_node": 1, "gpus_per_rank": {"A": 1}},

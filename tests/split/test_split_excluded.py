@@ -56,7 +56,7 @@ def instances(draw: st.DrawFn) -> tuple[Schedule, dict[str, np.ndarray], int, Ex
 @given(instances())
 def test_the_best_of_all_others_is_found(instance: tuple[Schedule, dict[str, np.ndarray], int, Excluded]) -> None:
     schedule, times, budget, excluded = instance
-    words = {"schedule": schedule, "constraints": Constraints(excluded=excluded)}
+    words = {"coupling": schedule, "constraints": Constraints(excluded=excluded)}
     splits = allowed(schedule, budget, excluded)
     if not splits:
         for door in (optimize_split, near_optimal_splits, tradeoff_curve):
@@ -86,7 +86,7 @@ def test_the_best_splits_are_taken_out_one_after_the_other() -> None:
     schedule, excluded, last = CHAIN, [], 0.0
     order = np.sort(windows(schedule, times, allowed(schedule, 12, [])))
     for rank in range(25):
-        found = optimize_split(times, 12, schedule=schedule, constraints=Constraints(excluded=excluded))
+        found = optimize_split(times, 12, coupling=schedule, constraints=Constraints(excluded=excluded))
         assert found.gap == 0.0
         assert found.window_seconds == pytest.approx(order[rank], rel=1e-12)
         assert found.window_seconds >= last
@@ -97,9 +97,9 @@ def test_the_best_splits_are_taken_out_one_after_the_other() -> None:
 def test_a_hundred_thousand_ranks_without_some() -> None:
     ranks = np.arange(1, 100_001)
     times = {"A": 9e5 / ranks, "B": 3e5 / ranks}
-    best = optimize_split(times, 100_000, schedule=Schedule.serial("AB")).split
+    best = optimize_split(times, 100_000, coupling=Schedule.serial("AB")).split
     excluded = [best, {"A": best["A"] - 1}]
-    found = optimize_split(times, 100_000, schedule=Schedule.serial("AB"), constraints=Constraints(excluded=excluded))
+    found = optimize_split(times, 100_000, coupling=Schedule.serial("AB"), constraints=Constraints(excluded=excluded))
     first = np.arange(1, 100_000)
     seconds = times["A"][first - 1] + times["B"][100_000 - first - 1]
     free = (first != best["A"]) & (first != best["A"] - 1)
@@ -115,4 +115,4 @@ def test_a_hundred_thousand_ranks_without_some() -> None:
 def test_nonsense_is_refused(excluded: dict[str, int], expected: str) -> None:
     times = {"A": np.ones(4), "B": np.ones(4)}
     with pytest.raises(InfeasibleError, match=expected):
-        optimize_split(times, 4, schedule=SCHEDULES[0], constraints=Constraints(excluded=[excluded]))
+        optimize_split(times, 4, coupling=SCHEDULES[0], constraints=Constraints(excluded=[excluded]))

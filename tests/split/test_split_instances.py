@@ -200,7 +200,7 @@ def all_splits(instance: Instance, budget: int) -> list[tuple[float, tuple[tuple
 def check(instance: Instance, *, exact: bool) -> str:
     """Compare the answer with the enumeration, to its gap where it cannot be exact; what kind of answer it was."""
     arguments = {
-        "schedule": instance.schedule,
+        "coupling": instance.schedule,
         "minimum_ranks": instance.minimum,
         "maximum_ranks": instance.maximum,
         "constraints": instance.constraints,

@@ -65,7 +65,7 @@ def test_cime_example_gives_its_published_split() -> None:
     for name, (tasks, seconds) in cime_measurements().items():
         times[name] = cime_line(np.array(tasks, float), np.array(seconds))
     schedule = cime_schedule()
-    result = optimize_split(times, 1024, schedule=schedule, constraints=CIME_LAYOUT)
+    result = optimize_split(times, 1024, coupling=schedule, constraints=CIME_LAYOUT)
     assert round(result.window_seconds, 6) == 23.943355
     assert result.split["ATM"] == 992
     assert result.split["OCN"] == 32
@@ -84,12 +84,12 @@ def test_cime_example_with_the_default_learner() -> None:
     lines = {name: cime_line(*table) for name, table in tables.items()}
     smooth = {n: make_learner(DEFAULT_LEARNER).fit(*t).predict(ranks) for n, t in tables.items()}
     schedule = cime_schedule()
-    free = optimize_split(smooth, 1024, schedule=schedule, constraints=CIME_LAYOUT)
+    free = optimize_split(smooth, 1024, coupling=schedule, constraints=CIME_LAYOUT)
     assert free.gap == 0.0
     # Below its first point, 32 tasks, OCN goes on scaling, where CIME's straight line rises to 504 s.
     assert (free.split["ATM"], free.split["OCN"]) == (1000, 24)
     least = {name: int(tasks[0]) for name, (tasks, _) in tables.items()}
-    within = optimize_split(smooth, 1024, schedule=schedule, minimum_ranks=least, constraints=CIME_LAYOUT)
+    within = optimize_split(smooth, 1024, coupling=schedule, minimum_ranks=least, constraints=CIME_LAYOUT)
     assert (within.split["ATM"], within.split["OCN"]) == (992, 32)
     by_lines = float(schedule.window_seconds({n: lines[n][p - 1] for n, p in within.split.items()}))
     assert by_lines == pytest.approx(23.943355, rel=0.01)
@@ -100,7 +100,7 @@ def _fitting(problems: list[Problem]) -> int:
     (problem,) = problems
     counts = np.meshgrid(*(np.arange(len(o.ranks)) for o in problem.options.values()))
     indices = np.stack([each.ravel() for each in counts], axis=1)
-    return int(problem.layout.fits(uses_at([*problem.options.values()], indices)).sum())
+    return int(problem.machine.fits(uses_at([*problem.options.values()], indices)).sum())
 
 
 @pytest.mark.parametrize(("budget", "count"), [(4, 3), (7, 2), (9, 4), (12, 3), (20, 2)])
@@ -136,7 +136,7 @@ def test_totounferoush_pulse_at_11520_ranks() -> None:
         return 4.8e3 * p**-1.25 * np.log(p) ** 2 + 1.3e5 * p**-1.5 * np.log(p) ** -1
 
     budget, schedule = 11_520, Schedule.parallel(["inner", "outer"])
-    result = optimize_split({"inner": inner, "outer": outer}, budget, schedule=schedule, minimum_ranks=16)
+    result = optimize_split({"inner": inner, "outer": outer}, budget, coupling=schedule, minimum_ranks=16)
     assert result.split["inner"] == pytest.approx(4019, rel=0.01)
     assert result.split["outer"] == pytest.approx(7501, rel=0.01)
     assert sum(result.split.values()) == budget

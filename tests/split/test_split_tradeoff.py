@@ -31,7 +31,7 @@ def windows(times: dict[str, np.ndarray], budget: int, schedule: Schedule) -> di
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_list_is_that_of_all_splits(schedule: Schedule, seed: int) -> None:
     times = jagged(seed, 20)
-    found = near_optimal_splits(times, 20, schedule=schedule, within=0.08, count=12)
+    found = near_optimal_splits(times, 20, coupling=schedule, within=0.08, count=12)
     # Counts that are faster than all fewer ones.
     fast = {n: {p for p in range(1, 21) if t[p - 1] < min([np.inf, *t[: p - 1]])} for n, t in times.items()}
     every = {
@@ -52,7 +52,7 @@ def test_the_list_is_that_of_all_splits(schedule: Schedule, seed: int) -> None:
 def test_a_list_on_whole_nodes() -> None:
     times = {"A": 900.0 / np.arange(1, 577), "B": 300.0 / np.arange(1, 577)}
     constraints = Constraints(unit="nodes", cores_per_node=48, whole_nodes=True)
-    found = near_optimal_splits(times, 12, schedule=Schedule.parallel("AB"), within=0.4, constraints=constraints)
+    found = near_optimal_splits(times, 12, coupling=Schedule.parallel("AB"), within=0.4, constraints=constraints)
     nodes = [(r.split["A"] // 48, r.split["B"] // 48) for r in found]
     assert nodes[0] == (9, 3)
     assert set(nodes[1:3]) == {(8, 3), (8, 4)}
@@ -65,13 +65,13 @@ def test_lists_of_nonsense_are_refused() -> None:
     times = jagged(1, 9)
     for arguments in ({"within": -0.1}, {"within": float("nan")}, {"count": 0}):
         with pytest.raises(ModelError, match="within of at least 0"):
-            near_optimal_splits(times, 9, schedule=SCHEDULES[0], **arguments)
+            near_optimal_splits(times, 9, coupling=SCHEDULES[0], **arguments)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule.description)
 def test_the_curve_is_the_best_of_every_budget(schedule: Schedule) -> None:
     times = jagged(5, 22)
-    curve = tradeoff_curve(times, 22, schedule=schedule)
+    curve = tradeoff_curve(times, 22, coupling=schedule)
     every = windows(times, 22, schedule)
     for budget in range(3, 23):
         best = min(w for s, w in every.items() if sum(s) <= budget)
@@ -88,7 +88,7 @@ def test_choosing_between_time_and_cost() -> None:
     ranks = np.arange(1, 401)
     # Amdahl: from some point on cores buy little.
     times = {"A": 1.0 + 100.0 / ranks, "B": 0.5 + 50.0 / ranks}
-    curve = tradeoff_curve(times, 400, schedule=Schedule.parallel("AB"))
+    curve = tradeoff_curve(times, 400, coupling=Schedule.parallel("AB"))
     fast, cheap = curve.choose("time"), curve.choose("cost")
     assert fast == curve.choose(1.0) == curve.points[-1]
     assert cheap == curve.choose(0.0) == min(curve.points, key=lambda point: point.core_hours)
@@ -104,32 +104,32 @@ def test_choosing_between_time_and_cost() -> None:
 
 
 def test_perfect_scaling_has_no_knee() -> None:
-    curve = tradeoff_curve({"A": 64.0 / np.arange(1, 65)}, 64, schedule=Schedule.parallel("A"))
+    curve = tradeoff_curve({"A": 64.0 / np.arange(1, 65)}, 64, coupling=Schedule.parallel("A"))
     assert curve.knee == curve.points[-1]
     assert all(point.efficiency == pytest.approx(1.0) for point in curve.points)
     # Nor have the dents that whole ranks make in it.
     both = {"A": 1000.0 / np.arange(1, 400), "B": 2000.0 / np.arange(1, 400)}
-    dented = tradeoff_curve(both, 300, schedule=Schedule.parallel("AB"))
+    dented = tradeoff_curve(both, 300, coupling=Schedule.parallel("AB"))
     assert dented.knee == dented.points[-1]
     assert dented.points[0].efficiency == pytest.approx(0.75)
 
 
 def test_budgets_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {name: 1e5 / np.arange(1, 5001) for name in "AB"}
-    curve = tradeoff_curve(times, 5000, schedule=Schedule.parallel("AB"), budgets=[200, 5000])
+    curve = tradeoff_curve(times, 5000, coupling=Schedule.parallel("AB"), budgets=[200, 5000])
     assert [point.budget for point in curve.points] == [200, 5000]
     # Too many to look at all of them.
     monkeypatch.setattr(tradeoff, "BUDGETS", 8)
-    ladder = tradeoff_curve(times, 5000, schedule=Schedule.serial("AB")).points
+    ladder = tradeoff_curve(times, 5000, coupling=Schedule.serial("AB")).points
     assert len(ladder) == 8
     assert (ladder[0].budget, ladder[-1].budget) == (2, 5000)
     with pytest.raises(InfeasibleError, match="budgets from 2 to 5000, found"):
-        tradeoff_curve(times, 5000, schedule=Schedule.parallel("AB"), budgets=[1])
+        tradeoff_curve(times, 5000, coupling=Schedule.parallel("AB"), budgets=[1])
 
 
 def test_nodes_are_charged_whole() -> None:
     times = {"A": 900.0 / np.arange(1, 577), "B": 100.0 / np.arange(1, 577)}
     constraints = Constraints(unit="nodes", cores_per_node=48)
-    curve = tradeoff_curve(times, 12, schedule=Schedule.serial("AB"), constraints=constraints)
+    curve = tradeoff_curve(times, 12, coupling=Schedule.serial("AB"), constraints=constraints)
     assert [point.budget for point in curve.points] == list(range(1, 13))
     assert [point.cores for point in curve.points] == [48 * nodes for nodes in range(1, 13)]

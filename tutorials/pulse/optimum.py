@@ -29,7 +29,7 @@ def best_split(case: Path, recommendation: Mapping[str, Any]) -> tuple[dict[str,
     schedule = Schedule.from_config(case / "precice-config.xml")
     counts = np.arange(1, recommendation["total_ranks"] + 1)
     seconds = {name: law.seconds(counts) for name, law in read_laws(case / "law.json").items()}
-    best = optimize_split(seconds, len(counts), schedule=schedule)
+    best = optimize_split(seconds, len(counts), coupling=schedule)
     recommended = {name: seconds[name][ranks - 1] for name, ranks in recommendation["split"].items()}
     return (
         dict(best.split),
