@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -129,9 +128,8 @@ def recommend_case(
     from precice_lb.case.earlier import at_present, tables_in
     from precice_lb.case.read import overlaid, tables_from
     from precice_lb.cli.recommend import split_values
-    from precice_lb.recommend import recommend
+    from precice_lb.recommend import recommend_split
     from precice_lb.recommend.sources import measured_under
-    from precice_lb.recommend.versions import without_unmeasured
 
     measurements, of_study = measured.measurements, measured.asked
     names = list(measurements.samples)
@@ -152,40 +150,23 @@ def recommend_case(
             f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
         )
     tables = case_from(overlaid(before, given))
-    measurements = dataclasses.replace(
-        measurements, degrees_of_freedom=measurements.degrees_of_freedom | tables.degrees_of_freedom
-    )
-    demands = without_unmeasured(tables.demands(), measurements)
     total = case.ranks
-    if total is None and tables.total is None and not demands.nodes:
+    if total is None and tables.total is None and not tables.machine.nodes:
         total = ranks
-    learner = tables.runs.learner
-    parameters_of_learner = {**learner} if isinstance(learner, dict) else {}
-    words = {
-        "present": split_values(case.present, names, option="--present") if case.present else None,
-        "minimum_ranks": tables.minimum_ranks(),
-        "maximum_ranks": tables.maximum_ranks(),
-        "parameters": {key: None if value == "any" else value for key, value in tables.case.parameter.items()}
-        or parameters,
-        "prefer": preference(case.prefer) if case.prefer else None,
-        "learner": parameters_of_learner.pop("name", "bayes") if isinstance(learner, dict) else learner,
-        "learner_parameters": parameters_of_learner,
-        **tables.runs.model_dump(include={"level", "within", "accept_missing_ranks"}),
-    }
-    words = {key: value for key, value in words.items() if value not in (None, {})}
-    count, constraints = demands.constraints(total)
     schedule = coupling_from(measurements, case.coupling, measured.runs)
     if case.coupling not in (None, "traces"):
         measurements = measured_under(measurements, schedule)
     with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
-        recommendation = recommend(
+        recommendation = recommend_split(
             measurements,
-            count,
-            schedule=schedule,
-            constraints=constraints,
+            total,
+            coupling=schedule,
+            case=tables,
             failed=measured.failed,
-            random_state=case.seed,
-            **words,
+            seed=case.seed,
+            present=split_values(case.present, names, option="--present") if case.present else None,
+            prefer=preference(case.prefer) if case.prefer else None,
+            parameter=parameters,
         )
     return recommendation, schedule
 

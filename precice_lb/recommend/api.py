@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from precice_lb.case import AcceptedRanks
+from precice_lb.case.case import Case
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import load_imbalance
@@ -21,15 +22,15 @@ from precice_lb.dataset.samples import without_stragglers
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
-from precice_lb.recommend.case import case_of, learner_name
 from precice_lb.recommend.compare import compared, in_turns, rank_intervals, reference_splits
 from precice_lb.recommend.limits import known_bounds, with_accepted, with_measured
 from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of, tradeoff_of
 from precice_lb.recommend.posterior import geometric_mean, problem_of
-from precice_lb.recommend.remarks import accepted, beyond_failed, caveats, crowded, grids, turns
+from precice_lb.recommend.remarks import remarks
 from precice_lb.recommend.result import Recommendation
+from precice_lb.recommend.selection import learner_name, selected
 from precice_lb.recommend.sources import alike_names, check_participants, measured_under, measurements_given
-from precice_lb.recommend.versions import best_version
+from precice_lb.recommend.versions import best_version, without_unmeasured
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine
@@ -50,6 +51,7 @@ def recommend_split(
     budget: int | None = None,
     *,
     coupling: str | Path | Schedule = "parallel",
+    case: Case | None = None,
     machine: Machine | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
@@ -78,6 +80,10 @@ def recommend_split(
         Ranks to give out in all; or the machine has ``cores`` or ``nodes`` for that; or its ``unit`` counts others.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
+    case : Case, optional
+        What a study's tables say of machine, bounds, parameters, learner and degrees of freedom, such as
+        ``case_from({"machine": {"nodes": 4, "cores_per_node": 48}})`` of `precice_lb.case.case`, in place of
+        ``machine``.
     machine : Machine, optional
         What the machine has and demands. The fields of `Machine` may also be given directly, as words of their own.
     minimum_ranks, maximum_ranks : int or mapping from participant to int; mapping
@@ -146,18 +152,35 @@ def recommend_split(
     them; the interval of a participant's ranks is one of the splits that are best for each set of curves.
     """
     before = {now: words.pop(name) for name, now in _BEFORE.items() if name in words}
-    unknown = [word for word in words if word not in _OF_MACHINE]
-    if unknown:
+    if unknown := [word for word in words if word not in _OF_MACHINE]:
         raise TypeError(
             f"recommend_split() got an unexpected keyword argument {unknown[0]!r}; beside its own arguments it takes "
             f"words of the machine ({', '.join(_OF_MACHINE)})"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
-    if words and machine is not None:
+    said = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
+    if len(several := [name for name, value in said.items() if value is not None]) > 1:
         raise InfeasibleError(
-            f"expected the machine as a whole or in words, found both: machine and {', '.join(words)}; name one"
+            f"expected the machine as a whole or in words, found {' and '.join(several)}; name one of them"
         )
-    measurements = without_stragglers(measurements_given(before.get("data", data)))
+    measurements, parameter = measurements_given(before.get("data", data)), before.get("parameter", parameter)
+    machine = machine or Machine(**words)
+    if case is not None:
+        runs, known = case.runs, measurements.degrees_of_freedom | case.degrees_of_freedom
+        measurements = dataclasses.replace(measurements, degrees_of_freedom=known)
+        machine = without_unmeasured(case.demands(), measurements)
+        minimum_ranks, maximum_ranks = case.minimum_ranks(), case.maximum_ranks()
+        stated = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
+        parameter, level, within = stated or parameter, runs.level or level, runs.within if within is None else within
+        accept_missing_ranks |= bool(runs.accept_missing_ranks)
+        if isinstance(runs.learner, dict):
+            learner_parameters = {**runs.learner}
+            learner = learner_parameters.pop("name", None)
+        elif runs.learner is not None:
+            learner = runs.learner
+    # Beside what the machine says of them.
+    bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
+    measurements = without_stragglers(measurements)
     if measurements.incomplete and not accept_missing_ranks:
         raise DataError(
             f"expected records of all ranks, found that {measurements.incomplete}: the slowest may be missing; "
@@ -168,10 +191,8 @@ def recommend_split(
     one = partial(
         _recommended, budget=before.get("budget", budget), coupling=coupling,
         prototype=new_learner(learner, learner_parameters), seed=whole_number(before.get("seed", seed), "seed", 0),
-        level=float(level), present=present, parameter=before.get("parameter", parameter), prefer=prefer, within=within,
+        level=float(level), present=present, parameter=parameter, prefer=prefer, within=within,
     )  # fmt: skip
-    bounds: dict[str, Any] = {"minimum": minimum_ranks, "maximum": maximum_ranks}
-    machine = machine or Machine(**words)
     # With more threads, many small matrices take longer, on busy cores several times as long.
     with threadpool_limits(1):
         if measurements.versions:
@@ -190,18 +211,18 @@ def _recommended(
     schedule = schedule_of(coupling, tuple(measurements.samples))
     if isinstance(coupling, (str, Path)):
         measurements = measured_under(measurements, schedule)
-    told = tuple(split for split in failed if isinstance(split, FailedSplit))
-    unwanted = [split.ranks if isinstance(split, FailedSplit) else split for split in failed]
-    if unwanted:
-        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *unwanted))
     names = schedule.participants
+    failures = tuple(split for split in failed if isinstance(split, FailedSplit))
+    excluded = [split.ranks if isinstance(split, FailedSplit) else split for split in failed]
+    if excluded:
+        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *excluded))
     constraints = with_measured(constraints, measurements.layouts, check_participants(measurements, names))
     constraints = with_accepted(constraints, schedule, measurements.configuration)
     in_use = _present(present, names, constraints)
     limits = limits_of(names, total, minimum, maximum, constraints)
-    case = case_of(measurements, names, parameter, prototype)
-    limits = known_bounds(unwanted, check_participants(case.measurements, names), limits)
-    problem = problem_of(schedule, case, limits, prototype, seed)
+    rows = selected(measurements, names, parameter, prototype)
+    limits = known_bounds(excluded, check_participants(rows.measurements, names), limits)
+    problem = problem_of(schedule, rows, limits, prototype, seed)
     curve = None if within is None and prefer is None else tradeoff_of(problem)
     chosen = None if curve is None else curve.choose("time" if prefer is None else prefer)
     # Preferring time means all of the budget, whatever the few budgets on the curve are.
@@ -226,9 +247,10 @@ def _recommended(
             f"The participants' work needs {100 * (excess - 1):.0f} % more than the windows that were measured: they "
             "share cores, and waiting looks like work; pin the ranks of each to cores of their own."
         )
-    gone = [kind for kind, (other, _) in others.items() if any(e.ranks.items() <= other.items() for e in told)]
-    doubts += [f"The {kind} split is not compared: its runs failed." for kind in gone]
-    others = {kind: other for kind, other in others.items() if kind not in gone}
+    for kind, (other, _) in [*others.items()]:
+        if any(failure.ranks.items() <= other.items() for failure in failures):
+            del others[kind]
+            doubts.append(f"The {kind} split is not compared: its runs failed.")
     others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     plan = None
     if curve is not None and chosen is not None:
@@ -247,10 +269,10 @@ def _recommended(
         schedule=schedule.description,
         learner=learner_name(problem.models[names[0]]),
         models=problem.models,
-        measurements=case.measurements,
+        measurements=rows.measurements,
         expected=expected,
-        parameters=case.values,
-        modelled=case.columns,
+        parameters=rows.values,
+        modelled=rows.columns,
         alternatives=compared(problem, windows, others),
         warnings=(),
         critical=explain(schedule, compute_seconds),
@@ -261,13 +283,10 @@ def _recommended(
         plan=plan,
         limits=limits,
         comparisons=expected.comparisons,
-        failed_splits=told,
+        failed_splits=failures,
     )
-    remarks = (
-        *measurements.remarks, *alike_names(names), *case.warnings, *crowded(found), *caveats(found), *doubts,
-        *beyond_failed(found), *accepted(found), *grids(found), *turns(found),
-    )  # fmt: skip
-    return dataclasses.replace(found, warnings=remarks)
+    before = (*measurements.remarks, *alike_names(names), *rows.warnings)
+    return dataclasses.replace(found, warnings=(*before, *remarks(found, doubts)))
 
 
 def _interval(windows: NDArray[np.float64], level: float) -> tuple[float, float]:

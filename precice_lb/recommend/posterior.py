@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
-from precice_lb.recommend.case import Case, fit_model, rows_at
 from precice_lb.recommend.measured import Correction, compared_with_measured
+from precice_lb.recommend.selection import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
@@ -295,17 +295,16 @@ class SplitProblem:
             return None
 
 
-def problem_of(schedule: Schedule, case: Case, limits: Limits, prototype: Any, seed: int) -> SplitProblem:
+def problem_of(schedule: Schedule, selection: Selection, limits: Limits, prototype: Any, seed: int) -> SplitProblem:
     """Fit a model for each participant and draw its curves; each is asked as far as its counts go."""
-    names = schedule.participants
-    models = {name: fit_model(case, name, prototype, node_ranks(case.measurements, name, limits)) for name in names}
+    names, measured = schedule.participants, selection.measurements
+    models = {name: fit_model(selection, name, prototype, node_ranks(measured, name, limits)) for name in names}
     if all(isinstance(model, BayesRegressor) for model in models.values()):
         share_noise([*models.values()])
-    curves = {name: curves_of(models[name], [seed, at], case.columns[name]) for at, name in enumerate(names)}
+    curves = {name: curves_of(models[name], [seed, at], selection.columns[name]) for at, name in enumerate(names)}
     means = {name: _mean(curves[name], limits.highest[name]) for name in names}
     times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
-    measured = case.measurements
     expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
     return SplitProblem(models, times, spread, expected, limits)
 

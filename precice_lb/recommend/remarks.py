@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,15 +16,26 @@ from precice_lb.split.admissible import grid_text
 WORTH_IT = 0.98
 
 
-def crowded(found: Recommendation) -> Iterator[str]:
-    """Say which runs had more ranks than cores for them."""
-    runs = {run.crowding: split_text(run.split, found.layouts) for run in found.measurements.runs if run.crowding}
-    for how, split in runs.items():
-        yield f"{split}: {how}; such times say little of cores of their own."
+def remarks(found: Recommendation, doubts: Sequence[str]) -> Iterator[str]:
+    """Say what is to be said of measurements, then doubts, then what is to be said of the split."""
+    for how, split in {run.crowding: run.split for run in found.measurements.runs if run.crowding}.items():
+        yield f"{split_text(split, found.layouts)}: {how}; such times say little of cores of their own."
+    yield from _of_measurements(found)
+    yield from doubts
+    yield from _of_failures(found)
+    yield from _of_counts(found)
+    window, other = found.window_seconds, found.alternatives.get("in-turns")
+    if other is not None and other.window_seconds <= WORTH_IT * window:
+        yield (
+            f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
+            f"({split_text(other.split, found.layouts)}) a window should take {other.window_seconds:.4g} s, "
+            f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each "
+            "node, and an MPI whose ranks leave their core while they wait; "
+            f"--set machine.shared={'/'.join(other.split)} recommends for it, and in a study launch starts it so."
+        )
 
 
-def caveats(found: Recommendation) -> Iterator[str]:
-    """Find reasons for doubt in what was measured."""
+def _of_measurements(found: Recommendation) -> Iterator[str]:
     beyond = []
     for name, count in found.split.items():
         ranks = np.unique(found.measurements.samples[name][:, 0]).astype(int)
@@ -50,7 +61,7 @@ def caveats(found: Recommendation) -> Iterator[str]:
         )
 
 
-def beyond_failed(found: Recommendation) -> Iterator[str]:
+def _of_failures(found: Recommendation) -> Iterator[str]:
     """Say where the split gives a participant more (or fewer) ranks than failed, and no run with as many ended well."""
     worked = {name: rows[:, 0].astype(int) for name, rows in found.measurements.samples.items()}
     runs: dict[tuple[str, int], set[str]] = {}
@@ -62,25 +73,21 @@ def beyond_failed(found: Recommendation) -> Iterator[str]:
         chosen = found.split[name]
         more = chosen > ranks > worked[name].max()
         if more or chosen < ranks < worked[name].min():
-            times = {1: "its only run", 2: "both runs"}.get(len(names), f"all {plural(len(names), 'run')}")
             yield (
-                f"{name} failed with {count_text(name, ranks, found.layouts)} in {times}: nothing is known about "
-                f"{'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is used."
+                f"{name} failed with {count_text(name, ranks, found.layouts)} in {plural(len(names), 'run')}: nothing "
+                f"is known about {'more' if more else 'fewer'}, and this split has {chosen}; measure it before it is "
+                "used."
             )
 
 
-def accepted(found: Recommendation) -> Iterator[str]:
-    """Say which ranks of the split preCICE bounds, and how to lift that."""
+def _of_counts(found: Recommendation) -> Iterator[str]:
+    """Say which ranks of the split preCICE bounds, and which counts near to the split's cut grids evenly, too."""
     for name, bounds in found.limits.constraints.accepted_ranks.items():
         ranks = found.layouts.get(name, Layouts()).of(found.split[name]).ranks
         for side, bound in (("fewest", bounds.least), ("most", bounds.most)):
             if ranks == bound.ranks and bound.why:
-                count = plural(ranks, "rank")
-                yield f"{name}: {count}, the {side} that preCICE accepts ({bound.why}); else {bound.remedy}."
-
-
-def grids(found: Recommendation) -> Iterator[str]:
-    """Say which counts near to the split's cut grids evenly, too."""
+                text = f"{plural(ranks, 'rank')}, the {side} that preCICE accepts ({bound.why})"
+                yield f"{name}: {text}; else {bound.remedy}."
     for name, count in found.split.items():
         grid, counts = found.limits.constraints.of("grid", name), found.limits.counts[name]
         if grid is not None and len(counts) > 1:
@@ -88,20 +95,6 @@ def grids(found: Recommendation) -> Iterator[str]:
             near = ", ".join(str(other) for other in counts[max(at - 2, 0) : at + 3] if other != count)
             text = count_text(name, count, found.layouts)
             yield f"{name}: {text} cut its grid of {grid_text(grid)} evenly; so do {near}."
-
-
-def turns(found: Recommendation) -> Iterator[str]:
-    """Say what it takes to work in turns on the same cores, where that is worth it."""
-    window = found.window_seconds
-    other = found.alternatives.get("in-turns")
-    if other is not None and other.window_seconds <= WORTH_IT * window:
-        yield (
-            f"{' and '.join(other.split)} never work at the same time: in turns on the same cores "
-            f"({split_text(other.split, found.layouts)}) a window should take {other.window_seconds:.4g} s, "
-            f"{100 * (1 - other.window_seconds / window):.0f} % less. That needs memory for the ranks of all on each "
-            "node, and an MPI whose ranks leave their core while they wait; "
-            f"--set machine.shared={'/'.join(other.split)} recommends for it, and in a study launch starts it so."
-        )
 
 
 def outside(ranks: int, measured: Iterable[float]) -> tuple[int, int] | None:

@@ -14,10 +14,10 @@ from precice_lb.dataset import Measurements
 from precice_lb.layout import Layout, Layouts
 from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
-from precice_lb.recommend.case import measured_rows, rows_at
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.selection import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 
 #: Version of what `Recommendation.to_dict` gives.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.layout import count_text
-from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.posterior import NEVER, geometric_mean
+from precice_lb.recommend.selection import rows_at
 from precice_lb.report import style
 from precice_lb.report.blocks import Chart
 from precice_lb.report.recommendation import label, other_versions, ranks_word, split_text, versioned

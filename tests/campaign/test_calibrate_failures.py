@@ -16,7 +16,7 @@ from precice_lb.campaign.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.recommend import recommend
 from precice_lb.recommend.plan import FailedSplit
-from precice_lb.recommend.remarks import beyond_failed
+from precice_lb.recommend.remarks import remarks
 from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.recommendation import screen_blocks
@@ -71,13 +71,13 @@ def test_a_later_success_smaller_meshes_and_old_studies_leave_no_failure() -> No
 @pytest.mark.parametrize(
     ("failed", "worked", "expected"),
     [
-        ({"B": 2}, {"A": {1, 2}, "B": {1}}, ["B failed with 2 ranks in both runs: nothing is known about more"]),
+        ({"B": 2}, {"A": {1, 2}, "B": {1}}, ["B failed with 2 ranks in 2 runs: nothing is known about more"]),
         ({"B": 2}, {"A": {1, 2}, "B": {1, 4}}, []),
-        ({"B": 4}, {"A": {1, 2}, "B": {8}}, ["B failed with 4 ranks in both runs: nothing is known about fewer"]),
+        ({"B": 4}, {"A": {1, 2}, "B": {8}}, ["B failed with 4 ranks in 2 runs: nothing is known about fewer"]),
         (
             {"A": 1, "B": 2},
             {"A": {1, 2}, "B": {1}},
-            ["B failed with 2 ranks in both runs: nothing is known about more"],
+            ["B failed with 2 ranks in 2 runs: nothing is known about more"],
         ),
         ({"A": 2, "B": 1}, {"A": {1, 2}, "B": {1}}, []),
     ],
@@ -88,8 +88,8 @@ def test_what_lies_beyond_a_failure_is_said(
     samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in worked.items()}
     found = recommend(measurements_from_arrays(samples), 8)
     split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
-    said = beyond_failed(dataclasses.replace(found, **split))
-    assert [text.partition(",")[0] for text in said] == expected
+    texts = remarks(dataclasses.replace(found, **split), [])
+    assert [text.partition(",")[0] for text in texts if " failed with " in text] == expected
 
 
 # As measured with two solvers on two cores: both runs with the second on two ranks failed.
@@ -105,9 +105,11 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
     found = recommend(measured, 4, schedule=schedule, failed=[failed])
     # Not 1 + 3 either: nothing is known about more than 2 of Solid.
     assert found.split == {"Fluid": 3, "Solid": 1}
-    beyond = "Solid failed with 2 ranks in both runs: nothing is known about more, and this split has 3; measure it"
+    beyond = "Solid failed with 2 ranks in 2 runs: nothing is known about more, and this split has 3; measure it"
     assert not any(warning.startswith(beyond) for warning in found.warnings)
-    assert next(beyond_failed(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}))).startswith(beyond)
+    assert any(
+        text.startswith(beyond) for text in remarks(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}), [])
+    )
     assert free.split == free.alternatives["equal"].split
     # The equal split failed: what is compared is the nearest to it that may be.
     assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}

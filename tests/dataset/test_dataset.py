@@ -21,7 +21,7 @@ from precice_lb.dataset.runs import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
-from precice_lb.recommend.case import case_of, fit_model
+from precice_lb.recommend.selection import fit_model, selected
 from precice_lb.store.columns import ADVANCES
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
@@ -351,7 +351,7 @@ def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() 
     swapped[2:4] = swapped[[3, 2]]
     for errors in (frame.standard_error, swapped):
         given = dataclasses.replace(table, frames={"A": dataclasses.replace(frame, standard_error=errors)})
-        model = fit_model(case_of(given, ("A",), None, None), "A", None)
+        model = fit_model(selected(given, ("A",), None, None), "A", None)
         gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
     assert gaps[0] < 0.7 * gaps[1]
 

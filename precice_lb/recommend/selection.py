@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Case:
+class Selection:
     """Measurements to learn from, and where their parameters are to be evaluated."""
 
     # The rows that count.
@@ -37,28 +37,28 @@ def learner_name(model: Any) -> str:
     return str(getattr(model, "learner_name", type(model).__name__))
 
 
-def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Case:
+def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Selection:
     """Choose rows and columns for a case."""
-    given = dict(wanted or {})
+    asked = dict(wanted or {})
     frames = measurements.frames
     known = {column for name in names for column in frames[name].parameters}
-    for column in given:
-        if column not in known:
-            raise DataError(
-                f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {column!r}"
-            )
-    columns: dict[str, dict[str, float]] = {}
+    if unknown := [column for column in asked if column not in known]:
+        raise DataError(
+            f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {unknown[0]!r}"
+        )
+    columns: dict[str, dict[str, float]] = {name: {} for name in names}
     kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}
     warnings: list[str] = []
     for name in names:
-        modelled: dict[str, float] = {}
         for column, values in frames[name].parameters.items():
-            varies = len(np.unique(values)) > 1
-            if column not in given:
-                if varies:
-                    raise DataError(_missing(name, column, values))
-                continue
-            value = given[column]
+            varies, value = len(np.unique(values)) > 1, asked.get(column)
+            if column not in asked and varies:
+                example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
+                raise DataError(
+                    f"{name}: expected a value of {column} to recommend for, as it varies between measurements "
+                    f"({_range(values)}), found none; say --set case.parameter.{column}={example} (in Python "
+                    f"parameters={{{column!r}: ...}}), or {column}=any (None) where it makes no difference"
+                )
             if value is None:
                 if varies:
                     warnings.append(
@@ -66,39 +66,28 @@ def case_of(measurements: Measurements, names: tuple[str, ...], wanted: Values |
                         "as was asked for."
                     )
             elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
-                modelled[column] = _number(name, column, value)
-                low, high = float(values.min()), float(values.max())
-                if not low <= modelled[column] <= high:
+                number = columns[name][column] = _number(name, column, value)
+                if not (low := float(values.min())) <= number <= (high := float(values.max())):
                     warnings.append(
-                        f"{name}: {column} = {modelled[column]:g} is outside of the measured range of {low:g} to "
-                        f"{high:g}; the prediction is an extrapolation."
+                        f"{name}: {column} = {number:g} is outside of the measured range of {low:g} to {high:g}; the "
+                        "prediction is an extrapolation."
                     )
             else:
                 kept[name] &= _equal(name, column, values, value)
         if not kept[name].any():
-            raise DataError(f"expected measurements of {name} with all of {_said(given)} at once, found none")
-        columns[name] = modelled
-    runs = tuple(run for run in measurements.runs if _is_of_case(run, given))
-    said = {column: value for column, value in given.items() if value is not None}
-    return Case(dataclasses.replace(measurements.rows(kept), runs=runs), columns, said, tuple(warnings))
+            texts = ", ".join(f"{column}={value}" for column, value in asked.items() if value is not None)
+            raise DataError(f"expected measurements of {name} with all of {texts} at once, found none")
+    stated = {column: value for column, value in asked.items() if value is not None}
+    runs = tuple(run for run in measurements.runs if _is_of_case(run, stated))
+    return Selection(dataclasses.replace(measurements.rows(kept), runs=runs), columns, stated, tuple(warnings))
 
 
-def _is_of_case(run: MeasuredRun, given: Values) -> bool:
+def _is_of_case(run: MeasuredRun, stated: Mapping[str, float | str]) -> bool:
     """Whether a run states no other value of a parameter than the wanted one."""
     return all(
-        stated[column] == value
-        for stated in run.parameters.values()
-        for column, value in given.items()
-        if value is not None and column in stated
-    )
-
-
-def _missing(name: str, column: str, values: NDArray[Any]) -> str:
-    example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
-    return (
-        f"{name}: expected a value of {column} to recommend for, as it varies between measurements ({_range(values)}), "
-        f"found none; say --set case.parameter.{column}={example} (in Python parameters={{{column!r}: ...}}), or "
-        f"{column}=any (None) where it makes no difference"
+        of_participant.get(column, value) == value
+        for of_participant in run.parameters.values()
+        for column, value in stated.items()
     )
 
 
@@ -117,8 +106,7 @@ def _equal(name: str, column: str, values: NDArray[Any], value: Any) -> NDArray[
     if np.issubdtype(values.dtype, np.number):
         same = values == _number(name, column, value)
     else:
-        text = f"{value:g}" if isinstance(value, float) else str(value)
-        same = values == text
+        same = values == (f"{value:g}" if isinstance(value, float) else str(value))
     if same.any():
         return np.asarray(same)
     raise DataError(
@@ -133,16 +121,12 @@ def _is_numeric(values: NDArray[Any]) -> bool:
 
 
 def _range(values: NDArray[Any]) -> str:
-    different = np.unique(values)
-    if np.issubdtype(values.dtype, np.number):
-        shown = [f"{value:g}" for value in different]
-        return shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}" if len(shown) > 4 else ", ".join(shown)
-    texts = [str(value) for value in different[:4]]
-    return ", ".join([*texts, "…"] if len(different) > 4 else texts)
-
-
-def _said(given: Values) -> str:
-    return ", ".join(f"{column}={value}" for column, value in given.items() if value is not None)
+    """Write the different values, at most four of them, or the ends of many numbers."""
+    different, is_number = np.unique(values), np.issubdtype(values.dtype, np.number)
+    texts = [f"{value:g}" if is_number else str(value) for value in different]
+    if len(texts) <= 4:
+        return ", ".join(texts)
+    return f"{texts[0]} to {texts[-1]}" if is_number else ", ".join([*texts[:4], "…"])
 
 
 def rows_at(ranks: ArrayLike, columns: Mapping[str, float]) -> Array:
@@ -151,19 +135,18 @@ def rows_at(ranks: ArrayLike, columns: Mapping[str, float]) -> Array:
     return np.hstack([values, np.tile(list(columns.values()), (len(values), 1))])
 
 
-def fit_model(case: Case, name: str, learner: Any, cores: float | None = None) -> Any:
+def fit_model(selection: Selection, name: str, learner: Any, cores: float | None = None) -> Any:
     """Fit a model for a participant, of ranks and the parameters of the case; a full node may have so many ranks."""
-    columns, frame = case.columns[name], case.measurements.frames[name]
+    columns, frame = selection.columns[name], selection.measurements.frames[name]
     # Sorted, so that the order of rows never matters.
     frame = frame[np.lexsort((frame.seconds, frame.cores))]
-    rows, spread = measured_rows(frame, columns), frame.standard_error
-    if not columns:
-        spread = widened_errors(frame.cores, frame.seconds, spread)
+    spread = frame.standard_error if columns else widened_errors(frame.cores, frame.seconds, frame.standard_error)
     model = new_learner(learner)
     known = {"standard_error": spread, "communication": frame.communication, "cores": cores}
     try:
         takes = inspect.signature(model.fit).parameters
-        return model.fit(rows, frame.seconds, **{word: values for word, values in known.items() if word in takes})
+        words = {word: values for word, values in known.items() if word in takes}
+        return model.fit(measured_rows(frame, columns), frame.seconds, **words)
     except PreciceLBError as error:
         raise type(error)(f"model of {name}: {error}") from error
     except ValueError as error:
