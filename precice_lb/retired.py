@@ -10,8 +10,6 @@ from typing import Any
 from precice_lb.exceptions import DataError
 from precice_lb.names import say
 
-__all__ = ["CAMPAIGN_KEYS", "REFUSED_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
-
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
 _COMMANDS: dict[str, str] = {
@@ -32,51 +30,46 @@ _OPTIONS: dict[str, str] = {
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }
-_SET = "say --set"
 _INSIDE = "precice-lb inside STORES --mesh MESH -o DIR writes DIR/samples.csv, which recommend takes as a source"
-_OF_BOTH = {
-    "--config": "say --coupling",
-    "--dofs": f"{_SET} participants.NAME.degrees_of_freedom=…",
-    "--share": f"{_SET} machine.shared=…",
-    "--spent": "the core-hours that measuring took stand in the JSON",
-    "--spent-core-hours": "the core-hours that measuring took stand in the JSON",
-    "--verify": "the line optimum says what is proven of the split",
-    **{
-        f"--{key}": f"{_SET} runs.learner={{name='…', {key}=…}}"
-        for key in ("ridge", "folds", "loss", "constant", "n-terms", "no-constant")
-    },
-    **{
-        f"--{key}": f"{_SET} machine.{key.replace('-', '_')}=…"
-        for key in ("gpus-per-node", "whole-nodes", "memory-per-rank", "shared", "kinds")
-    },
-    "--gpus": f"{_SET} machine.gpus_per_node=…",
-    "--threads": f"{_SET} participants.NAME.threads=…",
-    "--layouts": f"{_SET} participants.NAME.threads=…, or ranks=…",
-    "--shared-overhead": f"{_SET} machine.shared=[{{turns=…, overhead=…}}]",
-    "--allow": f"{_SET} participants.NAME.ranks=[…]",
-    "--fixed": f"{_SET} participants.NAME.ranks=[…]",
-    "--elements": f"{_SET} participants.NAME.memory=…",
-    "--elements-per-rank": f"{_SET} machine.memory_per_rank=…",
-    **{
-        f"--{key}": f"{_SET} participants.NAME.{key.replace('-', '_')}=…"
-        for key in (
-            "minimum-ranks", "maximum-ranks", "degrees-of-freedom", "gpus-per-rank", "multiple", "memory", "kind",
-            "ranks-per-node",
-        )
-    },
-    "--parameter": f"{_SET} case.parameter.NAME=…",
-    "--learner-parameters": f"{_SET} runs.learner={{name='…', …}}",
-    **{
-        f"--{key}": f"{_SET} runs.{key.replace('-', '_')}=…"
-        for key in ("within", "level", "learner", "accept-missing-ranks")
-    },
-    "--inside": _INSIDE,
-    "--unit": "times have the unit that suits each",
-    "-u": "times have the unit that suits each",
+_SPENT = "the core-hours that measuring took stand in the JSON"
+_UNIT = "times have the unit that suits each"
+# Options of recommend and report that are keys of a study, by their table.
+_OF_TABLES = {
+    "machine": ("gpus-per-node", "whole-nodes", "memory-per-rank", "shared", "kinds"),
+    "participants.NAME": (
+        "minimum-ranks", "maximum-ranks", "degrees-of-freedom", "gpus-per-rank", "multiple", "memory", "kind",
+        "ranks-per-node", "threads",
+    ),
+    "runs": ("within", "level", "learner", "accept-missing-ranks"),
 }  # fmt: skip
+_OF_LEARNERS = ("ridge", "folds", "loss", "constant", "n-terms", "no-constant")
+_OF_BOTH = {
+    **{f"--{key}": f"{table}.{key.replace('-', '_')}=…" for table, keys in _OF_TABLES.items() for key in keys},
+    **{f"--{key}": f"runs.learner={{name='…', {key}=…}}" for key in _OF_LEARNERS},
+    "--learner-parameters": "runs.learner={name='…', …}",
+    "--dofs": "participants.NAME.degrees_of_freedom=…",
+    "--share": "machine.shared=…",
+    "--shared-overhead": "machine.shared=[{turns=…, overhead=…}]",
+    "--gpus": "machine.gpus_per_node=…",
+    "--layouts": "participants.NAME.threads=…, or ranks=…",
+    "--allow": "participants.NAME.ranks=[…]",
+    "--fixed": "participants.NAME.ranks=[…]",
+    "--elements": "participants.NAME.memory=…",
+    "--elements-per-rank": "machine.memory_per_rank=…",
+    "--parameter": "case.parameter.NAME=…",
+}
+_OF_BOTH = {option: f"say --set {key}" for option, key in _OF_BOTH.items()} | {
+    "--config": "say --coupling",
+    "--spent": _SPENT,
+    "--spent-core-hours": _SPENT,
+    "--verify": "the line optimum says what is proven of the split",
+    "--inside": _INSIDE,
+    "recommend.inside": _INSIDE,
+    "--unit": _UNIT,
+    "-u": _UNIT,
+}
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
-_OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
 # Keys of a study that would change what it means, with what to use instead.
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
@@ -86,13 +79,10 @@ STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "emulation", "recommend.inside"
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
-    "settings.learner=shape",
-    "settings.learner=gaussian-process",
-    "runs.energy",
-    "settings.recommend.inside",
+    "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure")),
-)
+)  # fmt: skip
 
 
 def refuse_retired(tokens: Sequence[str]) -> None:

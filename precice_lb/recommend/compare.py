@@ -29,21 +29,19 @@ def reference_splits(
     limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
 ) -> tuple[dict[str, Reference], list[str]]:
     """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
-    weights = {"equal": dict.fromkeys(names, 1.0)}
+    kinds = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
-        weights["degrees-of-freedom"] = {name: unknowns[name] for name in names}
+        kinds["degrees-of-freedom"] = {name: unknowns[name] for name in names}
     others: dict[str, Reference] = {}
     warnings = []
-    for kind, each in weights.items():
-        if limits.constraints.shared:
-            warnings.append(f"The {kind} split is not compared: where participants share cores there is no such split.")
-            continue
+    for kind, weights in kinds.items():
         try:
-            meant, possible = in_proportion(limits, each)
+            if limits.constraints.shared:
+                raise InfeasibleError("where participants share cores there is no such split")
+            meant, possible = in_proportion(limits, weights)
+            others[kind] = (possible, meant if meant != possible else {})
         except InfeasibleError as error:
             warnings.append(f"The {kind} split is not compared: {error}.")
-            continue
-        others[kind] = (possible, meant if meant != possible else {})
     return others | ({"present": (present, {})} if present else {}), warnings
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.layout import Layout, Layouts
+from precice_lb.layout import Layouts
 from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
 from precice_lb.recommend.measured import Comparison
@@ -192,30 +192,26 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (times in seconds; null where something is not known)."""
+        measured = self.measurements
         found: dict[str, Any] = plain(
             {
                 "format": "precice-lb-recommendation",
                 "format_version": FORMAT_VERSION,
                 "total_ranks": self.total_ranks,
                 "split": self.split,
-                **({"versions": self.versions} if self.choices else {}),
-                **({"choices": [each.to_dict() for each in self.choices]} if self.choices else {}),
-                **({"layouts": self._layouts()} if self.layouts else {}),
+                **({"versions": self.versions, "choices": [c.to_dict() for c in self.choices]} if self.choices else {}),
+                **({"layouts": {n: own.of(self.split[n]) for n, own in self.layouts.items()}} if self.layouts else {}),
                 "parameters": self.parameters,
                 "window_seconds": self.window_seconds,
                 "interval": {"low": self.interval[0], "high": self.interval[1], "level": self.level},
-                "rank_intervals": {
-                    name: {"low": low, "high": high} for name, (low, high) in self.rank_intervals.items()
-                },
+                "rank_intervals": {n: {"low": low, "high": high} for n, (low, high) in self.rank_intervals.items()},
                 "own_seconds": self.compute_seconds,
                 "wait_seconds": self.waits,
                 **{key: getattr(self, key) for key in ("imbalance", "schedule", "learner")},
                 "models": {name: _describe(model) for name, model in self.models.items()},
                 "alternatives": {
-                    name: {
-                        **{key: getattr(other, key) for key in ("split", "window_seconds", "gain", "probability")},
-                        "meant": other.meant or None,
-                    }
+                    name: {key: value for key, value in vars(other).items() if key not in ("meant", "used")}
+                    | {"meant": other.meant or None}
                     for name, other in self.alternatives.items()
                 },
                 "warnings": self.warnings,
@@ -226,18 +222,15 @@ class Recommendation:
                 "measured_splits": self.comparisons,
                 "failed_splits": self.failed_splits,
                 "measurements": {
-                    **{
-                        key: getattr(self.measurements, key)
-                        for key in ("sources", "degrees_of_freedom", "iterations", "core_hours")
-                    },
-                    "samples": {name: self._samples(name) for name in self.measurements.samples},
+                    "sources": measured.sources,
+                    "degrees_of_freedom": measured.degrees_of_freedom,
+                    "iterations": measured.iterations,
+                    "core_hours": measured.core_hours,
+                    "samples": {name: self._samples(name) for name in measured.samples},
                 },
             }
         )
         return found
-
-    def _layouts(self) -> dict[str, Layout]:
-        return {name: each.of(self.split[name]) for name, each in self.layouts.items() if name in self.split}
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
         frame, columns = self.measurements.frames[name], self.measurements.parameters[name]

@@ -79,28 +79,20 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     """Make measurements of a mapping from participant to an array of shape (n, 2), ranks and seconds."""
     if not isinstance(samples, Mapping):
         raise DataError(
-            "expected measurements as a mapping from participant to an array of ranks and seconds, "
-            f"found {type(samples).__name__}"
+            "expected data as a path, a mapping from participant to an array of ranks and seconds, measurements or a "
+            f"DataFrame, found {'none' if samples is None else type(samples).__name__}"
         )
     return Measurements({name: Samples(*rows.T) for name, rows in check_samples(samples).items()})
 
 
 def measurements_given(given: Any) -> Measurements:
     """Read what `recommend_split` was given."""
-    if given is None:
-        raise DataError(
-            "expected data: a path, a mapping from participant to an array of ranks and seconds, measurements or a "
-            "DataFrame, found none"
-        )
     if isinstance(given, str | Path):
-        found = load_sources([given])
-    elif isinstance(given, Measurements):
-        found = given
-    elif hasattr(given, "columns") and hasattr(given, "itertuples"):
-        found = read_frame(given)
-    else:
-        found = measurements_from_arrays(given)
-    return _with_nodes(found)
+        return _with_nodes(load_sources([given]))
+    if isinstance(given, Measurements):
+        return _with_nodes(given)
+    is_frame = hasattr(given, "columns") and hasattr(given, "itertuples")
+    return _with_nodes(read_frame(given) if is_frame else measurements_from_arrays(given))
 
 
 def _with_nodes(measurements: Measurements) -> Measurements:
@@ -159,19 +151,12 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
                 f'measurements of "{name}": expected at least one row of ranks and seconds, found shape {values.shape}'
             )
         ranks, seconds = values.T
-        bad = ~(np.isfinite(ranks) & (ranks >= 1) & (ranks == np.floor(ranks)))
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise DataError(
-                f'measurements of "{name}", row {row + 1}: expected a whole number of ranks from 1, '
-                f"found {ranks[row]:g}"
-            )
-        bad = ~(np.isfinite(seconds) & (seconds > 0))
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise DataError(
-                f'measurements of "{name}", row {row + 1}: expected seconds per time window above 0, '
-                f"found {seconds[row]:g}"
-            )
+        for column, good, expected in (
+            (ranks, (ranks >= 1) & (ranks == np.floor(ranks)), "a whole number of ranks from 1"),
+            (seconds, seconds > 0, "seconds per time window above 0"),
+        ):
+            if len(bad := np.flatnonzero(~(np.isfinite(column) & good))):
+                found = f"found {column[bad[0]]:g}"
+                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {found}')
         checked[str(name)] = values
     return checked

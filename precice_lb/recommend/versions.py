@@ -42,31 +42,27 @@ def best_version(
     for name, count in (present or {}).items():
         if isinstance(count, str) and name in measurements.versions:
             raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
-    choices: list[VersionChoice] = []
+    able: list[VersionChoice] = []
+    unable: list[VersionChoice] = []
     problems: list[Exception] = []
     for versions in measurements.combinations:
-        own = {
+        of_these = {
             key: for_versions(value, versions) if isinstance(value, Mapping) else value for key, value in bounds.items()
         }
-        speaking = [each for each in failed if not isinstance(each, FailedSplit) or each.is_of(versions)]
+        failures = [split for split in failed if not isinstance(split, FailedSplit) or split.is_of(versions)]
         try:
-            found = recommend(measurements.of_versions(versions), machine.of_versions(versions), speaking, **own)
-            choices.append(VersionChoice(versions, found))
+            rows, demands = measurements.of_versions(versions), machine.of_versions(versions)
+            able.append(VersionChoice(versions, recommend(rows, demands, failures, **of_these)))
         except (DataError, InfeasibleError, ModelError) as problem:
             problems.append(problem)
-            choices.append(VersionChoice(versions, None, problem=str(problem)))
-    able = [choice for choice in choices if choice.recommendation is not None]
+            unable.append(VersionChoice(versions, None, problem=str(problem)))
     if not able:
         raise problems[0]
-    return _decided(sorted(able, key=lambda choice: _price(choice, prefer)), choices, bool(measurements.runs))
-
-
-def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ran: bool) -> Recommendation:
-    """Take the first choice, unless it is not sure to be faster than the first one that was measured there."""
+    able.sort(key=lambda choice: _price(choice, prefer))
     first, doubts = able[0], []
-    sure = next((each for each in able if not _extrapolates(each)), first)
+    sure = next((choice for choice in able if not _extrapolates(choice)), first)
     windows = first.found.expected.window(first.found.split)
-    if ran and sure is not first and np.mean(windows < sure.found.window_seconds) < SURE:
+    if measurements.runs and sure is not first and np.mean(windows < sure.found.window_seconds) < SURE:
         doubts.append(
             f"{versions_text(first.versions)} is predicted at {first.found.window_seconds:.4g} s per window, beyond "
             f"the ranks that were measured and not surely less than the {sure.found.window_seconds:.4g} s with "
@@ -74,24 +70,19 @@ def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ra
         )
         first = sure
     best = first.found
-    others = [
+    doubts += [f"{versions_text(choice.versions)} is not compared: {choice.problem}." for choice in unable]
+    compared = [
         dataclasses.replace(
-            each,
-            gain=each.found.window_seconds / best.window_seconds - 1,
-            probability=math.nan if each is first else _faster(best, each.found),
+            choice,
+            gain=choice.found.window_seconds / best.window_seconds - 1,
+            probability=math.nan if choice is first else _faster(best, choice.found),
         )
-        for each in able
-    ]
-    others.sort(key=lambda each: each.versions != first.versions)
-    doubts += [
-        f"{versions_text(each.versions)} is not compared: {each.problem}."
-        for each in choices
-        if each.recommendation is None
+        for choice in (first, *(choice for choice in able if choice is not first))
     ]
     return dataclasses.replace(
         best,
         versions=dict(first.versions),
-        choices=(*others, *(each for each in choices if each.recommendation is None)),
+        choices=(*compared, *unable),
         warnings=(*best.warnings, *doubts),
     )
 
@@ -111,16 +102,16 @@ def _extrapolates(choice: VersionChoice) -> bool:
 
 def _faster(best: Recommendation, other: Recommendation) -> float:
     """Probability that the best one is faster, over the same draws; NaN where there are none."""
-    own, theirs = (each.expected.window(each.split) for each in (best, other))
-    return float(np.mean(own < theirs)) if len(own) == len(theirs) > 1 else math.nan
+    fast, slow = (found.expected.window(found.split) for found in (best, other))
+    return float(np.mean(fast < slow)) if len(fast) == len(slow) > 1 else math.nan
 
 
 def without_unmeasured(demands: Machine, measurements: Measurements) -> Machine:
     """Leave out what a study says of versions that were not measured."""
     known = {key_of(name, version) for name, rows in measurements.versions.items() for version in rows}
-    changed: dict[str, Any] = {}
-    for field in dataclasses.fields(demands):
-        value = getattr(demands, field.name)
-        if isinstance(value, Mapping):
-            changed[field.name] = {key: entry for key, entry in value.items() if ":" not in key or key in known}
+    mappings = {key: value for key, value in vars(demands).items() if isinstance(value, Mapping)}
+    changed: dict[str, Any] = {
+        key: {who: entry for who, entry in value.items() if ":" not in who or who in known}
+        for key, value in mappings.items()
+    }
     return dataclasses.replace(demands, **changed)

@@ -485,7 +485,7 @@ def test_bounds_are_kept_or_refused() -> None:
     found = recommend(measurements(CASE), 64, schedule=schedule, maximum_ranks={"Fluid": 20})
     assert found.split["Fluid"] == 20
     assert not any("is valid" in warning for warning in found.warnings)
-    with pytest.raises(InfeasibleError, match='of ranks of "Fluid" .*: 30 at least .*; 20 at most'):
+    with pytest.raises(InfeasibleError, match=r'of ranks of "Fluid" .*: 30 at least .*; 20 at most'):
         recommend(measurements(CASE), 64, schedule=schedule, minimum_ranks={"Fluid": 30}, maximum_ranks={"Fluid": 20})
 
 
