@@ -24,14 +24,13 @@ from precice_lb.campaign.worth import next_runs
 from precice_lb.case.case import Case
 from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
-from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset import load_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.published.neural import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.report.at_end import write_at_end
 from precice_lb.report.charts import CHARTS
 from precice_lb.schedule import Schedule
-from precice_lb.watch.snapshot import rebalance
 
 # One that draws curves from a posterior, and one that does not.
 every_learner = pytest.mark.parametrize("learner", LEARNERS if FULL_COUNTS else ["bayes", "pmnf"])
@@ -181,18 +180,6 @@ def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tm
     assert "less than the 50.0 % below which" in page
 
 
-@every_learner
-def test_watch_splits_anew(learner: str, campaign: Path) -> None:
-    measurements = measurements_from_runs(load_runs([campaign / "stores"]))
-    names = list(measurements.samples)
-    found = rebalance(
-        (campaign / "case" / "precice-config.xml").read_text(), dict.fromkeys(names, 4),
-        {name: 1.1 * seconds(name, 4) for name in names}, {}, measurements=measurements, learner=learner,
-    )  # fmt: skip
-    assert sum(found.split.values()) <= 4 * len(names)
-    assert 0 < found.window_seconds <= found.present_seconds * (1 + 1e-9)
-
-
 def test_the_end_of_a_run_recommends(campaign: Path) -> None:
     written = write_at_end(campaign, campaign / "stores", "F")
     assert [path.name for path in written][:2] == ["recommendation.json", "scaling.svg"]
@@ -256,20 +243,6 @@ def test_calibrate_has_written_its_result_before_it_draws(
     calibrate(campaign, tmp_path, monkeypatch)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
     assert (tmp_path / "launch" / "split.json").is_file()
-
-
-def test_an_estimator_with_a_formula_of_its_own_kind_is_named_only() -> None:
-    from sklearn.linear_model import LinearRegression
-
-    class Odd(LinearRegression):  # type: ignore[misc]
-        formula_ = "y ~ x"
-
-        def predict(self, X: np.ndarray) -> np.ndarray:
-            # As it was measured, so that nothing speaks against the model.
-            return np.array([seconds("F", int(ranks)) for ranks in np.ravel(X)])
-
-    found = _recommended(Odd())
-    assert found.to_dict()["models"]["F"] == {"estimator": "Odd"}
 
 
 def _recommended(learner: object, **options: object) -> Recommendation:

@@ -20,7 +20,6 @@ from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, make_learner
 from precice_lb.models.published.formula import formula_of
 from precice_lb.plain import plain
-from precice_lb.recommend import recommend_split
 
 Array = NDArray[np.float64]
 
@@ -96,14 +95,6 @@ def test_the_intervals_of_the_posterior_are_ordered() -> None:
 
 
 @every_learner
-def test_the_same_measurements_give_the_same_model(name: str) -> None:
-    first, second = fitted(name), fitted(name)
-    np.testing.assert_array_equal(first.predict(WIDE), second.predict(WIDE))
-    if name == "bayes":
-        np.testing.assert_array_equal(first.predict_interval(WIDE), second.predict_interval(WIDE))
-
-
-@every_learner
 def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
     model = fitted(name)
     formula = formula_of(model)
@@ -131,20 +122,6 @@ def test_who_is_positive_is_so_for_whatever_was_measured(name: str, seed: int, s
     assert (np.isfinite(seconds) & (seconds > 0)).all()
 
 
-@every_learner
-@pytest.mark.parametrize("seed", range(2))
-def test_every_learner_can_be_recommended_with(name: str, seed: int) -> None:
-    measurements = {
-        participant: np.column_stack([RANKS, noisy(solver(RANKS, work), [seed, int(work)])])
-        for participant, work in (("Fluid", 4e5), ("Solid", 1e5))
-    }
-    found = recommend_split(measurements, 256, learner=name, minimum_ranks=2)
-    assert sum(found.split.values()) <= 256
-    for seconds in (found.window_seconds, *found.compute_seconds.values()):
-        assert 0 < seconds < math.inf
-    json.dumps(found.to_dict(), allow_nan=False)
-
-
 @pytest.mark.parametrize("name", POSITIVE)
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_learners_that_are_always_positive_take_few_measurements(name: str, count: int) -> None:
@@ -154,13 +131,6 @@ def test_learners_that_are_always_positive_take_few_measurements(name: str, coun
     if name == "bayes":
         low, high = model.predict_interval(WIDE)
         assert ((low > 0) & (low <= high) & np.isfinite(high)).all()
-
-
-@every_learner
-def test_repeated_measurements_are_taken(name: str) -> None:
-    p = np.repeat(RANKS, 3)
-    model = make_learner(name).fit(p, noisy(solver(p), 4, 0.02))
-    np.testing.assert_allclose(model.predict(RANKS), solver(RANKS), rtol=0.15)
 
 
 @every_learner
@@ -214,12 +184,6 @@ def test_bad_measurements_are_refused(name: str, X: Any, y: Any, words: str) -> 
     with pytest.raises(ModelError, match=re.escape(words)) as caught:
         make_learner(name).fit(X, y)
     assert "\n" not in str(caught.value)
-
-
-@every_learner
-def test_predictions_below_one_rank_are_refused(name: str) -> None:
-    with pytest.raises(ModelError, match="ranks of at least 1"):
-        fitted(name).predict([0])
 
 
 def test_recommending_by_the_default_learner_loads_no_scikit_learn() -> None:

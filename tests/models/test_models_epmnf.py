@@ -17,8 +17,6 @@ from precice_lb.models.published.normal_form import (
     NEIGHBOURS,
     EPMNFRegressor,
     golden_section,
-    project,
-    slope_order,
 )
 
 Array = NDArray[np.float64]
@@ -87,13 +85,6 @@ def test_exhaustive_search_finds_leading_terms_and_optimal_models() -> None:
     assert optimal >= 0.95 * count
 
 
-def test_both_searches_find_the_same_terms() -> None:
-    y = 5 + 0.3 * GRID[:, 0] * GRID[:, 1] ** 1.5 + 2 * np.log2(GRID[:, 0])
-    models = [EPMNFRegressor(**RISING, search=search).fit(GRID, y) for search in ("hierarchical", "exhaustive")]
-    for model in models:
-        assert set(found_terms(model)) == {((1.0, 0.0), (1.5, 0.0)), ((0.0, 1.0), NONE)}
-
-
 def test_planted_functions_of_three_parameters_are_found_again_despite_noise() -> None:
     rng = np.random.default_rng(3)
     x = np.array(list(itertools.product([8.0, 16, 32, 64, 128], [1.0, 2, 4, 8, 16], [10.0, 20, 40, 80, 160])))
@@ -103,14 +94,6 @@ def test_planted_functions_of_three_parameters_are_found_again_despite_noise() -
     assert {((-1.0, 0.0), (1.5, 0.0))} == set(found_terms(model))
     far = np.array([[256.0, 32.0, 320.0]])
     assert model.predict(far)[0] == pytest.approx(0.1 + 40 * 32**1.5 / 256 * np.log2(320), rel=0.1)
-
-
-def test_falling_and_rising_parts_of_one_parameter_are_combined() -> None:
-    x = np.array(list(itertools.product(2.0 ** np.arange(1, 8), [1.0, 2, 3, 4])))
-    y = 2 + 100 * x[:, 1] ** 2 / x[:, 0] + 0.05 * x[:, 0]
-    model = EPMNFRegressor(n_terms=2).fit(x, y)
-    np.testing.assert_allclose(model.predict(x), y, rtol=1e-6)
-    assert model.loss_ < 1e-6
 
 
 def test_noise_does_not_make_terms() -> None:
@@ -159,12 +142,6 @@ def test_terms_that_are_infinite_at_a_level_of_zero_are_left_out() -> None:
     np.testing.assert_allclose(model.predict([[100.0, 0.0]]), 3.0)
 
 
-def test_projection_takes_the_mean_over_the_grid() -> None:
-    values, means = project(GRID, GRID[:, 0] * GRID[:, 1], 0)
-    np.testing.assert_array_equal(values, VALUES)
-    np.testing.assert_allclose(means, VALUES * VALUES.mean())
-
-
 @given(st.integers(1, 60), st.integers(0, 59), st.integers(0, 1000))
 def test_golden_section_finds_the_minimum_of_what_falls_then_rises(count: int, least: int, seed: int) -> None:
     least %= count
@@ -173,8 +150,3 @@ def test_golden_section_finds_the_minimum_of_what_falls_then_rises(count: int, l
     found, seen = golden_section(lambda index: float(heights[index]), count)
     assert found == least
     assert len(seen) <= 2 * NEIGHBOURS + 2 * np.log(count + 1) / np.log(1.618) + 4
-
-
-def test_terms_are_sorted_by_their_slope() -> None:
-    pairs = np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    assert slope_order(pairs, 64.0).tolist() == [1, 4, 3, 0, 2]

@@ -39,13 +39,6 @@ def test_small_meshes_tell_about_a_mesh_thirty_times_larger() -> None:
     assert np.mean(errors) < 0.15
 
 
-def test_coefficients_that_vary_are_learned() -> None:
-    y = solver(GRID) * GRID[:, 0] ** 0.1
-    constant, varying = (FactorizedRegressor(slope_scale=s).fit(GRID, y) for s in (0.0, 0.2))
-    misses = [np.abs(np.log(model.predict(GRID) / y)).max() for model in (constant, varying)]
-    assert misses[1] < 0.3 * misses[0]
-
-
 def test_further_parameters_become_factors() -> None:
     order = np.array([1.0, 2, 4])
     rows = np.array([(p, n, o) for (p, n), o in itertools.product(GRID, order)])
@@ -74,15 +67,6 @@ def test_a_level_of_refinement_is_as_good_as_the_number_of_elements() -> None:
         np.testing.assert_allclose(by_level.formula_(finer), by_level.predict(finer), rtol=1e-9)
         np.testing.assert_allclose(by_level.predict(finer), solver(more, dimensions=dimensions), rtol=0.25)
         assert f"({2**dimensions}^x1)^" in by_level.formula_.text()
-
-
-def test_small_whole_numbers_that_are_no_levels_stay_sizes() -> None:
-    rows = GRID * [1.0, 1e-4]
-    y = solver(GRID)
-    model = FactorizedRegressor().fit(rows, y)
-    assert not model.level_
-    np.testing.assert_allclose(model.predict(rows), y, rtol=0.02)
-    assert FactorizedRegressor(size_is_level=True).fit(rows, y).level_
 
 
 @pytest.mark.parametrize(

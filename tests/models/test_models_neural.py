@@ -29,19 +29,6 @@ def test_the_logarithm_of_time_lets_networks_reach_an_unseen_level() -> None:
     assert smape(solver(unseen), model.predict(unseen)) < 40
 
 
-def test_seeds_decide() -> None:
-    y = 100 / RANKS
-    first, again, other = (NeuralRegressor(random_state=seed).fit(RANKS, y).predict([40]) for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-
-
-def test_adam_and_other_sizes_train_too() -> None:
-    y = 100 / RANKS
-    model = NeuralRegressor(solver="adam", hidden_layers=(10, 10, 10), members=2, max_iter=2000).fit(RANKS, y)
-    np.testing.assert_allclose(model.predict(RANKS), y, rtol=0.4)
-
-
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [

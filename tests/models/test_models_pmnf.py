@@ -16,8 +16,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from precice_lb.exceptions import ModelError
 from precice_lb.models import make_learner
-from precice_lb.models.published.formula import term_values
-from precice_lb.models.published.normal_form import EQ_5_1_I, LOSSES, Hypotheses, PMNFRegressor
+from precice_lb.models.published.normal_form import LOSSES, PMNFRegressor
 
 Array = NDArray[np.float64]
 DATA = Path(__file__).parents[1] / "data"
@@ -166,34 +165,6 @@ def test_unknown_learners_and_parameters_are_refused() -> None:
         make_learner("magic")
     with pytest.raises(ModelError, match=r"parameter of bayes out of .* found 'ridge'"):
         make_learner("bayes", ridge=1.0)
-
-
-@pytest.mark.parametrize("n_terms", [1, 2, 3])
-@pytest.mark.parametrize("points", [7, 9])
-@pytest.mark.parametrize("noise", [0.0, 0.05])
-@pytest.mark.parametrize("folds", [None, 3])
-def test_the_search_finds_the_first_of_the_least_losses_of_all_hypotheses(
-    n_terms: int, points: int, noise: float, folds: int | None
-) -> None:
-    rng = np.random.default_rng([n_terms, points, int(100 * noise)])
-    for loss, ridge, constant in itertools.product(("smape", "mape", "mse"), (0.0, 1e-3), (True, False)):
-        p = np.sort(rng.choice(np.arange(2.0, 400), points, replace=False))
-        y = (10 ** rng.uniform(-2, 2) + 10 ** rng.uniform(1, 4) / p) * np.exp(noise * rng.standard_normal(points))
-        pairs = rng.permutation(list(itertools.product(EQ_5_1_I[::2], (-1.0, 0.0, 1.0))))
-        features = term_values(p[:, None], pairs[:, None])
-        tests = None if folds is None else np.array_split(np.arange(points), folds)
-        hypotheses = Hypotheses(y, tests, loss, ridge, np.ones(points) if constant else None)
-        sets = np.array(list(itertools.combinations(range(len(features)), n_terms)))
-        losses = hypotheses.losses(features[sets.T].transpose(0, 2, 1))
-        found = hypotheses.best(features, n_terms)
-        if not np.isfinite(losses).any():
-            assert found is None
-            continue
-        assert found is not None
-        terms, least = found
-        assert least == pytest.approx(losses.min(), rel=1e-9, abs=1e-10)
-        if losses.min() > 1e-6:
-            np.testing.assert_array_equal(terms, sets[losses.argmin()])
 
 
 def test_searches_too_large_to_end_are_refused() -> None:

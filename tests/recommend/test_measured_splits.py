@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from coupled_runs import coupled_run
 
 from precice_lb.campaign import CalibrationDesign
 from precice_lb.campaign.worth import next_runs
-from precice_lb.dataset import CoupledRun, Samples, measurements_from_runs
+from precice_lb.dataset import CoupledRun, measurements_from_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.schedule import Schedule
 
@@ -97,21 +96,6 @@ def test_the_level_of_the_interval_never_changes_the_split() -> None:
         assert len({tuple(each.split.items()) for each in found}) == 1
         assert len({each.window_seconds for each in found}) == 1
         assert found[0].interval != found[-1].interval
-
-
-@pytest.mark.parametrize("level", [0.01, 0.8, 0.999])
-def test_nor_does_it_change_the_version(level: float) -> None:
-    """One version that was measured far from where it would be used, beside one that ran there."""
-    runs = [ran("a", 24, 1.0), ran("b", 32, 1.0)]
-    data = measurements_from_runs(runs)
-    far = Samples(np.array([2.0, 3.0]), np.array([26.0, 17.5]), version="far")
-    near = dataclasses.replace(data.frames["A"], version="near")
-    data = dataclasses.replace(
-        data,
-        frames={**data.frames, "A": Samples.concat([near, far])}, recorded=(), recorded_versions=(),
-        runs=tuple(dataclasses.replace(run, versions={"A": "near"}) for run in data.runs),
-    )  # fmt: skip
-    assert recommend_split(data, BUDGET, level=level).versions == recommend_split(data, BUDGET).versions
 
 
 def test_no_run_is_advised_where_the_design_stopped_as_the_answer_is_stable() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import math
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.models.published.normal_form import PMNFRegressor
 from precice_lb.recommend import Recommendation, load_sources, recommend
-from precice_lb.recommend.posterior import DRAWS, ExpectedWindowTime, curves_of, geometric_mean
+from precice_lb.recommend.posterior import DRAWS, geometric_mean
 from precice_lb.schedule import Schedule
 from precice_lb.split import optimize_split
 
@@ -118,22 +117,6 @@ def test_no_split_within_bounds_is_better_than_the_recommended_one() -> None:
             assert wait == pytest.approx(found.window_seconds - mean[name], rel=0.01, abs=0.01 * found.window_seconds)
 
 
-def test_three_participants_and_a_rise_leave_ranks_unused_that_help_nobody() -> None:
-    p = np.array([1.0, 2, 4, 8, 16, 32, 64])
-    samples = {name: np.column_stack([p, w / p + 0.2 * p]) for name, w in (("A", 20.0), ("B", 40.0), ("C", 5.0))}
-    names = list(samples)
-    found = recommend(measurements(samples), 200, schedule=Schedule.parallel(names))
-    assert sum(found.split.values()) < 60
-    expected = ExpectedWindowTime(
-        Schedule.parallel(names), {name: curves_of(found.models[name], [0, k]) for k, name in enumerate(names)}
-    )
-    near = [range(max(1, found.split[name] - 3), found.split[name] + 4) for name in names]
-    counts = np.array(list(itertools.product(*near)))
-    assert found.window_seconds == pytest.approx(
-        float(geometric_mean(expected.windows(counts, replay=False)).min()), rel=1e-6
-    )
-
-
 def test_alternatives_state_what_is_gained() -> None:
     table = measurements(CASE, degrees_of_freedom={"Fluid": 1e6, "Solid": 3e6})
     found = recommend(table, 64, schedule=Schedule.parallel(["Fluid", "Solid"]))
@@ -199,30 +182,11 @@ def test_the_interval_of_ranks_is_that_of_the_best_splits_of_drawn_curves(coupli
     assert found.rank_intervals["Solid"] == pytest.approx((96 - high, 96 - low), abs=2)
 
 
-def test_three_participants_get_intervals_of_ranks_too() -> None:
-    p = np.array([2.0, 4, 8, 16, 32])
-    rng = np.random.default_rng(4)
-    work = {"A": 2, "B": 4, "C": 1}
-    samples = {name: np.column_stack([p, w / p * (1 + 0.03 * rng.standard_normal(5))]) for name, w in work.items()}
-    found = recommend_split(samples, 70, learner="bayes")
-    for name, (low, high) in found.rank_intervals.items():
-        assert low <= found.split[name] <= high
-        assert found.split[name] == pytest.approx({"A": 20, "B": 40, "C": 10}[name], rel=0.15)
-        assert high - low < 0.4 * found.split[name]
-
-
 def test_budgets_without_a_choice_are_no_trouble() -> None:
     for total in (2, 3):
         found = recommend_split(CASE, total)
         assert found.split == {"Fluid": total - 1, "Solid": 1}
         assert found.rank_intervals["Solid"] == (1, 1)
-
-
-def test_a_huge_budget_is_no_trouble() -> None:
-    found = recommend_split(CASE, 100_000, learner="bayes")
-    assert sum(found.split.values()) <= 100_000
-    assert found.alternatives["equal"].gain > 0
-    assert all("extrapolation" in warning or "cores a node has" in warning for warning in found.warnings)
 
 
 def test_runs_on_small_meshes_count_for_the_mesh_that_is_asked_for() -> None:
@@ -346,26 +310,6 @@ def test_a_parameter_without_a_choice_needs_no_value() -> None:
         recommend(gaps, 100, schedule=schedule)
 
 
-def test_files_and_measurements_are_split_too(tmp_path: Path) -> None:
-    path = DATA / "schroeder2019.csv"
-    found = recommend_split(path, 448)
-    assert found.split == recommend_split(load_sources([path]), 448).split == recommend_split(str(path), 448).split
-    with pytest.raises(DataError, match="nothing at"):
-        recommend_split(tmp_path / "gone.csv", 448)
-
-
-def test_a_present_split_beyond_the_budget_is_compared_with() -> None:
-    found = recommend_split(CASE, 64, present={"Fluid": 400, "Solid": 400})
-    assert found.alternatives["present"].gain < 0
-    certain = recommend_split(CASE, 64, learner="pmnf", present={"Fluid": 400, "Solid": 400})
-    assert certain.alternatives["present"].gain < 0
-
-
-def test_a_network_is_named_only() -> None:
-    data = recommend_split(CASE, 100, learner="neural").to_dict()
-    assert data["models"]["Fluid"] == {"estimator": "NeuralRegressor"}
-
-
 def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> None:
     first = recommend_split(CASE, 100, random_state=4)
     again = recommend_split({name: rows[::-1] for name, rows in CASE.items()}, 100, random_state=4)
@@ -373,18 +317,6 @@ def test_the_result_depends_on_the_seed_alone_and_not_on_the_order_of_rows() -> 
     assert first.window_seconds == again.window_seconds
     assert first.interval == again.interval
     assert recommend_split(CASE, 100, random_state=5).interval != first.interval
-
-
-def test_to_dict_is_plain_json() -> None:
-    found = recommend_split(CASE, 100)
-    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert data == found.to_dict()
-    assert data["format"] == "precice-lb-recommendation"
-    assert data["format_version"] == 1
-    assert data["split"] == found.split
-    assert data["interval"] == {"low": found.interval[0], "high": found.interval[1], "level": 0.8}
-    assert [row["ranks"] for row in data["measurements"]["samples"]["Fluid"]] == RANKS.tolist()
-    assert data["models"]["Fluid"] == {"estimator": "BayesRegressor"}
 
 
 def test_warnings_say_what_is_not_known() -> None:
@@ -478,15 +410,6 @@ def test_bad_input_is_refused_with_one_clear_error(
     with pytest.raises(kind, match=words) as caught:
         recommend_split(arguments.pop("measurements"), arguments.pop("total_ranks"), **arguments)
     assert "\n" not in str(caught.value)
-
-
-def test_bounds_are_kept_or_refused() -> None:
-    schedule = Schedule.parallel(["Fluid", "Solid"])
-    found = recommend(measurements(CASE), 64, schedule=schedule, maximum_ranks={"Fluid": 20})
-    assert found.split["Fluid"] == 20
-    assert not any("is valid" in warning for warning in found.warnings)
-    with pytest.raises(InfeasibleError, match=r'of ranks of "Fluid" .*: 30 at least .*; 20 at most'):
-        recommend(measurements(CASE), 64, schedule=schedule, minimum_ranks={"Fluid": 30}, maximum_ranks={"Fluid": 20})
 
 
 def test_sources_are_joined_and_missing_ones_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_helpers import configuration, precice_lb
+from report_helpers import precice_lb
 from store_helpers import row, write_store
 
 from precice_lb.dataset import load_measurements
@@ -17,9 +17,7 @@ from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.layout import Layout, Layouts
 from precice_lb.recommend import Machine, load_sources, recommend_split
 from precice_lb.report.recommendation import answer, facts, split_table
-from precice_lb.watch.snapshot import rebalance
 
-ONE = {"Inner": 1.0, "Outer": 1.0}
 NAMES = {"Fluid": "Fluid", "Solid": "Solid"}
 
 
@@ -51,13 +49,6 @@ def test_a_table_with_threads_is_read_and_written_again(threaded: Path, tmp_path
     # Without threads nothing is written of them.
     write_csv(read_csv(table(tmp_path / "plain.csv", [(1, 1), (2, 1)], threads=False)), tmp_path / "plain2.csv")
     assert (tmp_path / "plain2.csv").read_text().startswith("participant,ranks,seconds\n")
-
-
-def test_rows_of_two_tables_keep_their_threads(tmp_path: Path) -> None:
-    one = table(tmp_path / "one.csv", [(1, 2), (2, 4)])
-    other = table(tmp_path / "other.csv", [(3, 4), (1, 2)])
-    pairs = (Layout(1, 2), Layout(2, 4), Layout(3, 4))
-    assert load_sources([one, other]).layouts == {"Fluid": Layouts(), "Solid": Layouts(None, None, pairs)}
 
 
 @pytest.mark.parametrize(
@@ -189,12 +180,3 @@ def test_options_that_say_no_layout_are_refused(threaded: Path, layouts: str, ca
 
     assert main(["recommend", str(threaded), "--ranks", "24", "--set", f"participants.{layouts}"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_running_split_is_compared_in_cores() -> None:
-    found = rebalance(
-        configuration(), {"Inner": 8, "Outer": 8}, {"Inner": 4.0, "Outer": 1.0}, ONE, layouts={"Outer": Layout(1, 8)}
-    )
-    assert found.layouts == {"Outer": Layouts(1, None)}
-    assert sum(found.split.values()) <= 16
-    assert found.split["Inner"] > 8

@@ -17,7 +17,6 @@ from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import InfeasibleError, ModelError, PreciceLBError
 from precice_lb.recommend import Machine, recommend, recommend_split
 from precice_lb.recommend.posterior import ExpectedWindowTime, curves_of, geometric_mean
-from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import plan_facts
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, SharedCores
@@ -198,18 +197,6 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return done.stdout, output
 
 
-def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
-    text, _ = printed
-    flat = " ".join(text.split())
-    assert max(len(line) for line in text.splitlines() if not line.startswith(("wrote ", "all results: "))) <= 80
-    for needed in (
-        "Best splits within 3 % of the recommended one", "Time against cost", "core-h/1000 windows", "efficiency",
-        "knee", "recommended", "optimum: ",
-        "critical: Inner → Outer → Inner", "nodes for ",
-    ):  # fmt: skip
-        assert needed in flat
-
-
 def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     _, output = printed
     names = {path.name for path in output.iterdir()}
@@ -222,16 +209,6 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     assert (plan["within"], plan["prefer"]) == (0.03, 0.9)
     assert plan["chosen"]["split"] == values["split"]
     assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
-
-
-def test_the_figure_of_the_budget_has_every_mark() -> None:
-    found = recommend_split(CASE, 300, within=0.05, present={"Fluid": 100, "Solid": 200})
-    left, right = (CHARTS[name](found).figure.axes[0] for name in ("budget", "cost"))
-    assert (left.get_xlabel(), right.get_xlabel()) == ("cores (count)", "core-hours per 1000 windows")
-    labels = {text.get_text() for text in left.get_legend().get_texts()}
-    assert {"knee", "recommended", "equal split", "present split", "best split of each budget"} <= labels
-    stars = [line for line in left.get_lines() if line.get_marker() == "*"]
-    assert [tuple(line.get_xydata()[0]) for line in stars] == [(300, pytest.approx(found.window_seconds))]
 
 
 def test_a_curve_without_a_knee_has_none() -> None:

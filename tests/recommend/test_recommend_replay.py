@@ -11,8 +11,7 @@ from precice_xml_helpers import coupling
 from test_one_posterior import Reciprocal
 
 from precice_lb.dataset import CoupledRun, Measurements, ParticipantRun, Samples, measurements_from_runs
-from precice_lb.dataset.samples import recorded_windows
-from precice_lb.recommend import recommend, recommend_split
+from precice_lb.recommend import recommend
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.schedule import Schedule
 
@@ -45,17 +44,6 @@ def test_an_alternating_load_counts_in_the_window_time_and_in_the_split() -> Non
     for name, wait in found.waits.items():
         assert wait == pytest.approx(found.window_seconds - found.compute_seconds[name], rel=0.01)
     assert all(other.window_seconds >= found.window_seconds for other in found.alternatives.values())
-
-
-def test_demands_of_a_machine_do_not_keep_from_searching_by_replay() -> None:
-    schedule = Schedule.parallel(NAMES)
-    free = recommend(measured(ALTERNATING), 32, schedule=schedule)
-    found = recommend_split(measured(ALTERNATING), cores=32, multiple={"Fluid": 1}, coupling=schedule)
-    assert found.split == free.split
-    assert found.window_seconds == free.window_seconds
-    failed = recommend(measured(ALTERNATING), 32, schedule=schedule, failed=[free.split])
-    assert failed.split != free.split
-    assert failed.window_seconds < 1.03 * free.window_seconds
 
 
 def test_a_learner_without_curves_searches_by_replay_too() -> None:
@@ -122,9 +110,3 @@ def test_measurements_keep_the_recorded_windows() -> None:
     np.testing.assert_allclose(recorded["B"], np.array([5, 6, 8]) / 6)
     # The rank that receives spends 0.1 s in `advance` without mapping, of 7/3 and 6.5 s.
     assert table.overhead == pytest.approx({"A": 0.1 / (7 / 3), "B": 0.1 / 6.5})
-
-
-def test_windows_of_different_size_are_kept_whole() -> None:
-    mixed = run({"A": [9.0, 1, 2, 3, 4], "B": [9.0, 5, 6]})
-    assert {name: len(series) for name, series in recorded_windows(mixed).items()} == {"A": 4, "B": 2}
-    assert recorded_windows(run({"A": [9.0, 1, math.nan, 3, 4], "B": [9.0, 5, 6]})) == {}

@@ -68,13 +68,6 @@ def test_versions_are_as_each_recommended_alone() -> None:
         assert len(choice.found.measurements.samples["Fluid"]) == len(RANKS)
 
 
-def test_a_case_without_versions_is_as_before() -> None:
-    data = planted({"Fluid": {"": LAWS["Fluid"]["cpu"]}, "Solid": LAWS["Solid"]})
-    found = recommend_split(data, 20)
-    assert not found.choices
-    assert {"versions", "choices"}.isdisjoint(found.to_dict())
-
-
 def test_all_combinations_of_several_participants_are_compared() -> None:
     laws = {
         "Fluid": {"cpu": lambda p: 90.0 / p, "gpu": lambda p: 8.0 / p},

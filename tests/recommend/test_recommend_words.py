@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 
 from precice_lb.exceptions import DataError, InfeasibleError
-from precice_lb.recommend import Machine, load_sources, recommend, recommend_split
+from precice_lb.recommend import Machine, load_sources, recommend_split
 from precice_lb.split import Constraints
 
 DATA = {
@@ -75,15 +74,10 @@ def test_the_machine_is_a_whole_or_words_or_constraints() -> None:
     assert found[0].unit == "nodes"
     assert found[0].split["Fluid"] % 4 == 0
     assert found[0].split == found[1].split == found[2].split
-    with pytest.raises(InfeasibleError, match="found both: machine and nodes"):
+    with pytest.raises(InfeasibleError, match="found machine and nodes; name one of them"):
         recommend_split(DATA, machine=Machine(nodes=4, cores_per_node=16), nodes=4)
     with pytest.raises(InfeasibleError, match=r"budget as one of ranks, cores or nodes .*, found none of them"):
         recommend_split(DATA, machine=constraints)
-
-
-def test_memory_bounds_ranks_from_below() -> None:
-    found = recommend_split(DATA, 96, learner="bayes", memory={"Solid": 640.0}, memory_per_rank=10.0)
-    assert found.split["Solid"] >= 64
 
 
 def test_the_names_of_before_still_do() -> None:
@@ -94,13 +88,3 @@ def test_the_names_of_before_still_do() -> None:
     assert now.interval == before.interval
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'multiples'.*multiple"):
         recommend_split(DATA, 96, multiples=4)
-
-
-def test_every_option_can_be_reached() -> None:
-    words = {"measurements": "data", "total_ranks": "budget", "schedule": "coupling", "constraints": "machine"}
-    words |= {"random_state": "seed", "parameters": "parameter"}
-    options = {words.get(name, name) for name in inspect.signature(recommend).parameters}
-    assert options <= set(inspect.signature(recommend_split).parameters)
-    found = recommend_split(DATA, 96, learner="bayes", maximum_ranks={"Fluid": 40}, level=0.5, failed=[{"Solid": 20}])
-    assert found.split["Fluid"] <= 40
-    assert found.level == 0.5

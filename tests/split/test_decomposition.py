@@ -32,14 +32,6 @@ def test_each_count_has_smaller_parts_than_any_fewer(grid: tuple[int, ...]) -> N
     assert good_counts(grid, 120).tolist() == wanted
 
 
-def test_a_prime_number_of_many_ranks_is_none_of_them() -> None:
-    # What cost an ocean model 18.7 % in place of 216.
-    assert not {215, 211, 223} & set(good_counts((720, 360), 300).tolist())
-    assert {208, 216, 220} <= set(good_counts((720, 360), 300).tolist())
-    # However large the grid is, cubes are best.
-    assert {8, 27, 64, 125} <= set(good_counts(Constraints(grid={"A": 3}).grid["A"], 130).tolist())
-
-
 def test_the_optimiser_takes_no_others() -> None:
     constraints = Constraints(grid={"A": (720, 360)})
     for budget in range(200, 260, 7):

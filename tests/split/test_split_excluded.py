@@ -80,20 +80,6 @@ def test_the_best_of_all_others_is_found(instance: tuple[Schedule, dict[str, np.
     assert points[-1].window_seconds == pytest.approx(seconds.min(), rel=1e-9)
 
 
-def test_the_best_splits_are_taken_out_one_after_the_other() -> None:
-    ranks = np.arange(1, 13)
-    times = {"A": 30.0 / ranks + 0.3 * ranks, "B": 12.0 / ranks + 0.1 * ranks, "C": 7.0 / ranks}
-    schedule, excluded, last = CHAIN, [], 0.0
-    order = np.sort(windows(schedule, times, allowed(schedule, 12, [])))
-    for rank in range(25):
-        found = optimize_split(times, 12, coupling=schedule, constraints=Constraints(excluded=excluded))
-        assert found.gap == 0.0
-        assert found.window_seconds == pytest.approx(order[rank], rel=1e-12)
-        assert found.window_seconds >= last
-        excluded.append(found.split)
-        last = found.window_seconds
-
-
 def test_a_hundred_thousand_ranks_without_some() -> None:
     ranks = np.arange(1, 100_001)
     times = {"A": 9e5 / ranks, "B": 3e5 / ranks}

@@ -8,7 +8,7 @@ from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split import Constraints, near_optimal_splits, tradeoff, tradeoff_curve
+from precice_lb.split import near_optimal_splits, tradeoff, tradeoff_curve
 
 CHAIN = coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC"))
 SCHEDULES = [Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN]
@@ -47,18 +47,6 @@ def test_the_list_is_that_of_all_splits(schedule: Schedule, seed: int) -> None:
         assert every[tuple(result.split.values())] == pytest.approx(result.window_seconds, rel=1e-9)
         assert result.gap == pytest.approx(result.window_seconds / best - 1, abs=1e-9)
         assert result.bound == "all better ones are listed"
-
-
-def test_a_list_on_whole_nodes() -> None:
-    times = {"A": 900.0 / np.arange(1, 577), "B": 300.0 / np.arange(1, 577)}
-    constraints = Constraints(unit="nodes", cores_per_node=48, whole_nodes=True)
-    found = near_optimal_splits(times, 12, coupling=Schedule.parallel("AB"), within=0.4, constraints=constraints)
-    nodes = [(r.split["A"] // 48, r.split["B"] // 48) for r in found]
-    assert nodes[0] == (9, 3)
-    assert set(nodes[1:3]) == {(8, 3), (8, 4)}
-    assert all(sum(pair) <= 12 for pair in nodes)
-    assert found[0].split == {"A": 432, "B": 144}
-    assert found[0].used == {"ranks": 576, "cores": 576, "nodes": 12}
 
 
 def test_lists_of_nonsense_are_refused() -> None:
@@ -103,17 +91,6 @@ def test_choosing_between_time_and_cost() -> None:
             curve.choose(prefer)  # type: ignore[arg-type]
 
 
-def test_perfect_scaling_has_no_knee() -> None:
-    curve = tradeoff_curve({"A": 64.0 / np.arange(1, 65)}, 64, coupling=Schedule.parallel("A"))
-    assert curve.knee == curve.points[-1]
-    assert all(point.efficiency == pytest.approx(1.0) for point in curve.points)
-    # Nor have the dents that whole ranks make in it.
-    both = {"A": 1000.0 / np.arange(1, 400), "B": 2000.0 / np.arange(1, 400)}
-    dented = tradeoff_curve(both, 300, coupling=Schedule.parallel("AB"))
-    assert dented.knee == dented.points[-1]
-    assert dented.points[0].efficiency == pytest.approx(0.75)
-
-
 def test_budgets_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {name: 1e5 / np.arange(1, 5001) for name in "AB"}
     curve = tradeoff_curve(times, 5000, coupling=Schedule.parallel("AB"), budgets=[200, 5000])
@@ -125,11 +102,3 @@ def test_budgets_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ladder[0].budget, ladder[-1].budget) == (2, 5000)
     with pytest.raises(InfeasibleError, match="budgets from 2 to 5000, found"):
         tradeoff_curve(times, 5000, coupling=Schedule.parallel("AB"), budgets=[1])
-
-
-def test_nodes_are_charged_whole() -> None:
-    times = {"A": 900.0 / np.arange(1, 577), "B": 100.0 / np.arange(1, 577)}
-    constraints = Constraints(unit="nodes", cores_per_node=48)
-    curve = tradeoff_curve(times, 12, coupling=Schedule.serial("AB"), constraints=constraints)
-    assert [point.budget for point in curve.points] == list(range(1, 13))
-    assert [point.cores for point in curve.points] == [48 * nodes for nodes in range(1, 13)]
