@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CalibrationDesign as CalibrationDesign
+    from precice_lb.campaign import calibrate as calibrate
     from precice_lb.export import export_csv as export_csv
     from precice_lb.export import export_trace as export_trace
     from precice_lb.export import to_dataframe as to_dataframe
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _OWN = {
     "CalibrationDesign": "precice_lb.campaign",
+    "calibrate": "precice_lb.campaign",
     "export_csv": "precice_lb.export",
     "export_trace": "precice_lb.export",
     "recommend_split": "precice_lb.recommend",

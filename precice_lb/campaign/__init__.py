@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.campaign.campaign import Event, run_campaign
+from precice_lb.campaign.campaign import Event, calibrate, run_campaign
 from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task
@@ -20,6 +20,7 @@ __all__ = [
     "Scheduler",
     "Study",
     "Task",
+    "calibrate",
     "load_campaign",
     "read_study",
     "run_campaign",

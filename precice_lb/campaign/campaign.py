@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +17,7 @@ from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
 from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
+from precice_lb.campaign.read import read_study
 from precice_lb.campaign.result import CampaignResult
 from precice_lb.campaign.runs import CampaignRuns
 from precice_lb.campaign.state import CampaignState, RunRecord, campaign_lock, core_hours_of
@@ -35,7 +36,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
     recorded with what its logs say of it, tried again as often as the study says, and then the campaign goes on with
-    the next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
+    the next split. Every event also stands in ``campaign.log``, with its time.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     ------
     CalibrationError
         When the directory holds runs of another study or is in use, the launcher is missing, the largest run has more
-        ranks than there are cores, every run failed, or one did and the study says to stop then.
+        ranks than there are cores, or every run failed.
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
@@ -90,6 +91,26 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     if not state.finished and failed:
         raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
     return CampaignResult(directory, tuple(state.runs), state.asked)
+
+
+def calibrate(study: str | Path, settings: Sequence[str] = (), *, report: Report | None = None) -> CampaignResult:
+    """Run, or go on with, the campaign of a study file where that says; see `read_study` and `run_campaign`.
+
+    Parameters
+    ----------
+    study
+        A TOML file.
+    settings
+        Keys that are to differ, such as ``machine.ranks=8``.
+    report
+        Called with each event.
+
+    Returns
+    -------
+    CampaignResult
+    """
+    one = read_study(study, settings)
+    return run_campaign(one, one.campaign_directory, report=report)
 
 
 def _designed(runs: CampaignRuns) -> StudyDesign:

@@ -18,6 +18,7 @@ import pytest
 from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, write_case, write_study
 from conftest import FULL_COUNTS
 
+import precice_lb
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.campaign.campaign import campaign_started, print_event, run_finished
 from precice_lb.campaign.design import split_key
@@ -155,8 +156,9 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
 
 def test_a_campaign_directory_inside_the_case_is_not_copied_into_itself(tmp_path: Path) -> None:
     case = write_case(tmp_path)
-    result = run_campaign(read_study(write_study(tmp_path, runs=TWO_SPLITS)), case / "campaign", report=quiet)
-    assert len(result.finished) == 2
+    path = write_study(tmp_path, runs=f'{TWO_SPLITS}\ndirectory = "case/campaign"')
+    result = precice_lb.calibrate(path, report=quiet)
+    assert (result.directory, len(result.finished)) == (case / "campaign", 2)
     assert not (case / "campaign" / result.runs[1].directory / "case" / "campaign").exists()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from precice_lb.case.case import case_from
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.recommend import Machine, load_sources, recommend_split
 from precice_lb.split import Constraints
@@ -88,3 +89,23 @@ def test_the_names_of_before_still_do() -> None:
     assert now.interval == before.interval
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'multiples'.*multiple"):
         recommend_split(DATA, 96, multiples=4)
+
+
+def test_a_case_says_what_a_study_does() -> None:
+    case = case_from(
+        {
+            "machine": {"nodes": 4, "cores_per_node": 16},
+            "participants": {"Fluid": {"multiple": 4, "maximum_ranks": 40}, "Solid": {"degrees_of_freedom": 10.0}},
+            "runs": {"level": 0.5, "learner": {"name": "pmnf", "n_terms": 1}},
+        }
+    )
+    found = recommend_split(DATA, case=case)
+    words = {"nodes": 4, "cores_per_node": 16, "multiple": {"Fluid": 4}, "maximum_ranks": {"Fluid": 40}, "within": 0.05}
+    same = recommend_split(DATA, **words, level=0.5, learner="pmnf", learner_parameters={"n_terms": 1})
+    assert found.measurements.degrees_of_freedom == {"Solid": 10.0}
+    values, expected = found.to_dict(), same.to_dict()
+    for one in (values, expected):
+        one["measurements"].pop("degrees_of_freedom")
+    assert values == expected
+    with pytest.raises(InfeasibleError, match="found a case and nodes; name one of them"):
+        recommend_split(DATA, case=case, nodes=4)
