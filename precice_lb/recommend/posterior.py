@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import MeasuredRun, Measurements
-from precice_lb.exceptions import InfeasibleError
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.recommend.selection import Selection, fit_model, rows_at
@@ -275,24 +274,18 @@ class SplitProblem:
         return dict(zip(self.expected.names, counts(found[None])[0].tolist(), strict=True))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
-        """Count the ranks, cores and nodes that a split occupies."""
-        free = dataclasses.replace(self.limits.constraints, allow={}, excluded=())
-        found = self._only(split, self.limits.budget, free)
-        return dict.fromkeys(("ranks", "cores"), sum(split.values())) if found is None else dict(found.used)
+        """Count the ranks, cores and nodes that a split within the limits occupies."""
+        layouts, uses = self.limits.layouts, self.limits.uses(split)
+        assert uses is not None
+        ranks = sum(layouts[name].of(count).ranks if name in layouts else count for name, count in split.items())
+        return {"ranks": ranks, **self.limits.machine.used(self.limits.machine.total(uses))}
 
     def fits(self, split: Mapping[str, int], budget: int) -> bool:
         """Whether a split is within a budget and all that the machine demands."""
-        return self._only(split, budget, self.limits.constraints) is not None
-
-    def _only(self, split: Mapping[str, int], budget: int, constraints: Constraints) -> SplitResult | None:
-        """Let the optimiser say what one split takes; None where it does not fit the machine."""
-        times = {name: np.ones(count) for name, count in split.items()}
-        try:
-            return optimize_split(
-                times, budget, coupling=self.expected.schedule, minimum_ranks=split, constraints=constraints
-            )
-        except InfeasibleError:
-            return None
+        uses, counts = self.limits.uses(split), self.expected.counts([split])
+        if uses is None or excluded_splits(counts, self.expected.names, self.limits.constraints).any():
+            return False
+        return bool(self.limits.machine.with_budget(budget).fits(uses))
 
 
 def problem_of(schedule: Schedule, selection: Selection, limits: Limits, prototype: Any, seed: int) -> SplitProblem:

@@ -183,6 +183,14 @@ class Limits:
         room = dict(zip(self.rows, self.machine.allowance(lowest), strict=True))
         return {name: [kept for row in rows if (kept := row.within(room[name]))] for name, rows in self.rows.items()}
 
+    def uses(self, split: Mapping[str, int]) -> Integers | None:
+        """Resources that a split of one version each takes, shape (participants, kinds); None where it may not be."""
+        rows = {name: rows[0] for name, rows in self.rows.items()}
+        places = {name: int(np.searchsorted(row.counts, split[name])) for name, row in rows.items()}
+        if any(row.counts[places[name] : places[name] + 1].tolist() != [split[name]] for name, row in rows.items()):
+            return None
+        return np.stack([row.takes[places[name]] for name, row in rows.items()])
+
     def require_budget(self) -> None:
         """Refuse a budget below what everyone needs at least."""
         able: list[tuple[int, tuple[Admissible, ...]]] = []
