@@ -22,22 +22,11 @@ _MOVED = {
     "parameter": "case.parameter",
     "parameters": "case.parameter",
     "meshes": "runs.meshes",
-    "recommend.level": "runs.level",
-    "recommend.within": "runs.within",
-    "recommend.accept_missing_ranks": "runs.accept_missing_ranks",
+    **{f"recommend.{key}": f"runs.{key}" for key in ("level", "within", "accept_missing_ranks", "learner")},
 }
 # Keys of [machine] that participants have now, by what they are called there.
-_OF_PARTICIPANTS = {
-    "multiple": "multiple",
-    "allow": "ranks",
-    "fixed": "ranks",
-    "grid": "grid",
-    "memory": "memory",
-    "elements": "minimum_ranks",
-    "gpus_per_rank": "gpus_per_rank",
-    "kind": "kind",
-    "ranks_per_node": "ranks_per_node",
-}
+_OF_PARTICIPANTS = {key: key for key in ("multiple", "grid", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
+_OF_PARTICIPANTS |= {"allow": "ranks", "fixed": "ranks", "elements": "minimum_ranks"}
 
 
 def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -63,13 +52,18 @@ def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable
     """
     new = deepcopy(dict(tables))
     moved: dict[str, str] = {}
+    recommend = new.get("recommend")
+    if isinstance(recommend, dict) and "learner_parameters" in recommend:
+        # One key of a learner's name and its parameters.
+        parameters = recommend.pop("learner_parameters")
+        recommend["learner"] = {"name": recommend.get("learner", "bayes"), **(parameters or {})}
+        moved["recommend.learner_parameters"] = "runs.learner"
     for key, to in _MOVED.items():
         before, _, word = key.rpartition(".")
         holder = new.get(before) if before else new
         if isinstance(holder, dict) and word in holder:
             _put(new, to, holder.pop(word), key)
             moved[key] = to
-    moved |= _move_learner(new)
     for emptied in ("budget", "recommend"):
         if new.get(emptied) == {}:
             del new[emptied]
@@ -106,16 +100,6 @@ def _put(tables: dict[str, Any], key: str, value: Any, before: str) -> None:
     table[word] = value
 
 
-def _move_learner(tables: dict[str, Any]) -> dict[str, str]:
-    """Make one key of a learner's name and its parameters."""
-    recommend = tables.get("recommend")
-    if not isinstance(recommend, dict) or not (known := recommend.keys() & {"learner", "learner_parameters"}):
-        return {}
-    name, parameters = recommend.pop("learner", "bayes"), recommend.pop("learner_parameters", None)
-    _put(tables, "runs.learner", {"name": name, **parameters} if parameters else name, "recommend.learner")
-    return {f"recommend.{key}": "runs.learner" for key in sorted(known)}
-
-
 def _pair(pair: Any) -> str:
     """Write ranks and threads, [1, 4], as 1x4."""
     if isinstance(pair, list | tuple) and len(pair) == 2:
@@ -139,7 +123,10 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> dict[str, 
             if key == "fixed":
                 entry = [entry]
             if word == "ranks" and table.keys() & {"ranks", "threads"}:
-                entry = _listed_layouts(table, entry)
+                # Numbers of cores, as the ranks and threads that it has on them.
+                bounds = {key: table.pop(key) for key in ("ranks", "threads") if key in table}
+                layouts = BoundsSection.model_validate(bounds).layouts
+                entry = [layouts.of(count).name for count in entry or ()]
             if key == "elements":
                 entry = max(_ranks_for(entry, of_rank, who), table.get(word, 1))
             table[word] = entry
@@ -169,10 +156,3 @@ def _ranks_for(elements: Any, of_rank: Any, who: str) -> Any:
         )
     # Whole quotients must not become one more by rounding.
     return math.ceil(elements / most * (1 - 1e-12))
-
-
-def _listed_layouts(table: dict[str, Any], cores: Any) -> list[str]:
-    """Write numbers of cores as the ranks and threads that a participant has on them."""
-    bounds = {key: table.pop(key) for key in ("ranks", "threads") if key in table}
-    layouts = BoundsSection.model_validate(bounds).layouts
-    return [layouts.of(count).name for count in cores]
