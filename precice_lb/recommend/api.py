@@ -158,8 +158,8 @@ def recommend_split(
             f"words of the machine ({', '.join(_OF_MACHINE)})"
         )
     machine, coupling = before.get("machine", machine), before.get("coupling", coupling)
-    said = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
-    if len(several := [name for name, value in said.items() if value is not None]) > 1:
+    ways = {"a case": case, "machine": machine} | ({", ".join(words): words} if words else {})
+    if len(several := [name for name, value in ways.items() if value is not None]) > 1:
         raise InfeasibleError(
             f"expected the machine as a whole or in words, found {' and '.join(several)}; name one of them"
         )
@@ -255,7 +255,7 @@ def _recommended(
     plan = None
     if curve is not None and chosen is not None:
         plan = plan_of(problem, curve, chosen, sought, split, window, within, prefer)
-    found = Recommendation(
+    result = Recommendation(
         split=split,
         window_seconds=window,
         interval=_interval(windows, level),
@@ -286,7 +286,7 @@ def _recommended(
         failed_splits=failures,
     )
     before = (*measurements.remarks, *alike_names(names), *rows.warnings)
-    return dataclasses.replace(found, warnings=(*before, *remarks(found, doubts)))
+    return dataclasses.replace(result, warnings=(*before, *remarks(result, doubts)))
 
 
 def _interval(windows: NDArray[np.float64], level: float) -> tuple[float, float]:
@@ -311,7 +311,7 @@ def _present(
         raise InfeasibleError(
             f"expected the present split of {', '.join(names)}, found one of {', '.join(map(str, split)) or 'none'}"
         )
-    found = {}
+    counts = {}
     for name in names:
         count, known = split[name], constraints.layouts.get(name, Layouts())
         if isinstance(count, str):
@@ -322,8 +322,8 @@ def _present(
                     f"present split: expected {name} on {known.text(count)}, as it is split, found {wanted.words}; say "
                     "that, or its layouts"
                 )
-        found[name] = count = whole_number(count, f"present ranks of {name}", 1)
+        counts[name] = count = whole_number(count, f"present ranks of {name}", 1)
         accepted = constraints.accepted_ranks.get(name, AcceptedRanks())
         if known.allowed(count, count) and (problem := accepted.problem(name, known.of(count).ranks)):
             raise InfeasibleError(f"present split: {problem}")
-    return found
+    return counts

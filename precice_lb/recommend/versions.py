@@ -89,20 +89,20 @@ def best_version(
 
 def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
     """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
-    found = choice.found
+    result = choice.found
     weight = weight_of_time("time" if prefer is None else prefer)
-    cores = found.used.get("cores", sum(found.split.values()))
-    return math.log(found.window_seconds) + (1.0 - weight) * math.log(cores)
+    cores = result.used.get("cores", sum(result.split.values()))
+    return math.log(result.window_seconds) + (1.0 - weight) * math.log(cores)
 
 
 def _extrapolates(choice: VersionChoice) -> bool:
-    found = choice.found
-    return any(outside(ranks, found.measurements.samples[name][:, 0]) for name, ranks in found.split.items())
+    result = choice.found
+    return any(outside(ranks, result.measurements.samples[name][:, 0]) for name, ranks in result.split.items())
 
 
 def _faster(best: Recommendation, other: Recommendation) -> float:
     """Probability that the best one is faster, over the same draws; NaN where there are none."""
-    fast, slow = (found.expected.window(found.split) for found in (best, other))
+    fast, slow = (result.expected.window(result.split) for result in (best, other))
     return float(np.mean(fast < slow)) if len(fast) == len(slow) > 1 else math.nan
 
 

@@ -49,8 +49,8 @@ class Admissible:
 def _admissible(machine: Resources, name: str, version: str, known: int | None) -> Admissible:
     """List the layouts of one version of a participant, of which times up to so many ranks are known."""
     constraints = machine.constraints
-    given: Layouts | None = constraints.of("layouts", name, version)
-    layouts, counted = given or Layouts(), "rank" if given is None else "core"
+    stated: Layouts | None = constraints.of("layouts", name, version)
+    layouts, counted = stated or Layouts(), "rank" if stated is None else "core"
     accepted: AcceptedRanks = constraints.of("accepted_ranks", name, version) or AcceptedRanks()
     # Of ranks; of who is split by these they bound the counts.
     needed = {accepted.least.why: accepted.least.ranks} if accepted.least.ranks > 1 else {}
@@ -62,7 +62,7 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     lowest |= {key: ranks * (layouts.constant_threads or 1) for key, ranks in needed.items()}
     most_ranks = {} if accepted.most == UNBOUND else {accepted.most.why: accepted.most.ranks}
     highest = {"maximum": constraints.of("maximum", name, version), "times known": known}
-    highest |= most_ranks if given is None else {}
+    highest |= most_ranks if stated is None else {}
     ends = [(int(count), key) for key, count in highest.items() if count is not None]
     # Of the same bounds the one that says more.
     why = max(lowest, key=lambda key: (lowest[key], lowest[key] > 1 and key != "minimum"))
@@ -78,7 +78,7 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     rules: list[tuple[str, str, NDArray[np.bool_]]] = []
     if multiple > 1:
         rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
-    if given is not None:
+    if stated is not None:
         node = constraints.node(name, version)[0]
         on_node = "" if node is None else f", those of a rank on a node of {plural(node, 'core')}"
         rules.append((why, f"{layouts} cores for its threads{on_node}", kept))
@@ -238,9 +238,9 @@ def limits_of(
     constraints = replace(constraints, minimum=low, maximum=high)
     machine = Resources(constraints, budget, versions)
     rows: dict[str, list[Admissible]] = {}
-    for name, own in versions.items():
+    for name, of_name in versions.items():
         problems, rows[name] = [], []
-        for version in own:
+        for version in of_name:
             try:
                 rows[name].append(_admissible(machine, name, version, (lengths or {}).get((name, version))))
             except InfeasibleError as problem:

@@ -51,8 +51,8 @@ class Curve:
 
     def index_within(self, allowance: Integers) -> Integers:
         """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
-        found = [np.searchsorted(self.uses[:, k], allowance[..., k], side="right") for k in range(self.uses.shape[1])]
-        return np.asarray(np.minimum.reduce(found) - 1)
+        last = [np.searchsorted(self.uses[:, k], allowance[..., k], side="right") for k in range(self.uses.shape[1])]
+        return np.asarray(np.minimum.reduce(last) - 1)
 
     def index_reaching(self, seconds: float) -> int:
         """Index of the first count that needs at most `seconds`; the length of the curve where none does."""
@@ -137,9 +137,9 @@ def uses_of(curves: Sequence[Curve], choice: Sequence[int]) -> Integers:
     return np.stack([curve.uses[index] for curve, index in zip(curves, choice, strict=True)])
 
 
-def uses_at(own: Sequence[Curve | Options], indices: Integers) -> Integers:
+def uses_at(curves: Sequence[Curve | Options], indices: Integers) -> Integers:
     """Resources of splits given as indices, (splits, participants), shape (splits, participants, kinds)."""
-    return np.stack([option.uses[indices[:, i]] for i, option in enumerate(own)], axis=1)
+    return np.stack([option.uses[indices[:, i]] for i, option in enumerate(curves)], axis=1)
 
 
 def within(curves: Sequence[Curve], machine: Resources, indices: Integers) -> Integers:
@@ -198,7 +198,7 @@ def problems_of(
     versions: dict[str, dict[str, Times]] = {
         name: dict(value) if isinstance(value := times[name], Mapping) else {"": value} for name in names
     }
-    every = [(name, version, values) for name, own in versions.items() for version, values in own.items()]
+    every = [(name, version, values) for name, by_version in versions.items() for version, values in by_version.items()]
     lengths = {
         (name, v): int(np.shape(values)[-1]) for name, v, values in every if not callable(values) and np.ndim(values)
     }
@@ -214,7 +214,7 @@ def problems_of(
         seconds = _seconds(one.name, versions[one.name][one.version], one.counts)
         slower = 1.0 + constraints.overhead(one.name)
         options[one.name].append(Options(one.version, one.counts, one.takes, seconds * slower))
-    samples = {len(option.seconds) for own in options.values() for option in own} - {1}
+    samples = {len(option.seconds) for several in options.values() for option in several} - {1}
     if len(samples) > 1:
         raise ModelError(f"expected as many samples of every participant's times, found {sorted(samples)}")
     combined = (dict(zip(options, chosen, strict=True)) for chosen in product(*options.values()))
@@ -234,9 +234,9 @@ def _seconds(name: str, values: Times, ranks: Integers) -> Floats:
     rows = np.atleast_2d(seconds)
     wrong = ~(np.isfinite(rows) & (rows > 0))
     if wrong.any():
-        at, sample = np.argwhere(wrong.T)[0]
+        place, sample = np.argwhere(wrong.T)[0]
         raise ModelError(
-            f'expected positive, finite seconds per window of "{name}", found {rows[sample, at]} at {ranks[at]} '
+            f'expected positive, finite seconds per window of "{name}", found {rows[sample, place]} at {ranks[place]} '
             "ranks; bound the ranks or use another model"
         )
     return rows

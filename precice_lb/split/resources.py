@@ -34,7 +34,7 @@ class Resources:
         self._take(budget)
         if constraints.unit == "nodes":
             # Ranks of several cores, or with GPUs, leave gaps on shared nodes: enough cores may be too few nodes.
-            for name, version in [(name, version) for name, own in versions.items() for version in own]:
+            for name, version in [(name, version) for name, of_name in versions.items() for version in of_name]:
                 large = self._threads(name, version) != 1 or self.gpus_per_rank(name, version)
                 if large and not self.has_whole_nodes(name, version):
                     raise InfeasibleError(
