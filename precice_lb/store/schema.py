@@ -8,7 +8,7 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -179,6 +179,16 @@ FORMAT = "precice-lb-store"
 FORMAT_VERSION = 1
 """Value of the root attribute ``format_version`` that this package writes. Readers pass over metadata keys that they do
 not know, so that a new one leaves it as it is; what tables hold and mean does not change without a new version."""
+
+
+def check_format(name: Any, version: Any, expected: str = FORMAT, versions: Sequence[int] = (FORMAT_VERSION,)) -> None:
+    """Refuse what is of another format, or of a version that is not known."""
+    if name != expected or version not in versions:
+        raise StoreError(
+            f"expected format {expected!r} in version {' or '.join(map(str, versions))}, found {name!r} in version "
+            f"{version!r}; read it with the version of precice_lb that wrote it or a newer one"
+        )
+
 
 SUFFIX = ".h5"
 """Ending of every HDF5 store."""

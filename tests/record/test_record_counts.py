@@ -28,7 +28,7 @@ from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.store.merged import MergedStore
+from precice_lb.store.merged import read_merged
 
 COUNTED = SOLVER.replace(
     "participant.initialize()",
@@ -177,7 +177,7 @@ def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
             for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts", "cpu", "cpu_starts"):
                 del file[name]
     for path in paths:
-        (store,) = MergedStore(path).stores
+        (store,) = read_merged(path)
         assert (len(store.rows("counts")), store.names("counts"), len(store.rows("mpi")), len(store.rows("cpu"))) == (
             0,
             (),

@@ -229,7 +229,7 @@ def test_rows_of_killed_ranks_are_read_once_to_group_them(tmp_path: Path, monkey
     for rank in range(8):
         writer = StoreWriter(tmp_path, metadata(rank=rank, size=8), PARALLEL)
         writer.append(rows(row(window, 0.1, 0.2, 0.0) for window in range(1, 4)))
-        writer._spool.close()
+        writer.close_spool()
     read: list[Path] = []
     real = rank_file.read_spool
     monkeypatch.setattr(rank_file, "read_spool", lambda path, *rest: read.append(path) or real(path, *rest))
@@ -397,12 +397,14 @@ def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) ->
     elif kind == "foreign":
         path.unlink()
         h5py.File(path, "w").close()
-        expected = "format='precice-lb-store', found None"
+        expected = (
+            "expected format 'precice-lb-store' in version 1, found None in version None; read it with the version"
+        )
     else:
         with h5py.File(path, "a") as file:
             if kind == "version":
                 file.attrs["format_version"] = 99
-                expected = "expected format version 1, found 99"
+                expected = "expected format 'precice-lb-store' in version 1, found 'precice-lb-store' in version 99"
             elif kind == "columns":
                 del file["advances"]
                 file["advances"] = np.zeros(3)
