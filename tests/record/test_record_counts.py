@@ -39,7 +39,7 @@ COUNTED = SOLVER.replace(
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_said", set())
+    monkeypatch.setattr(module, "_warned", set())
 
 
 @pytest.mark.mpi
@@ -108,7 +108,7 @@ def test_wrong_arguments_are_one_warning_of_a_kind_and_no_exception(
     for words, wrong in WRONG.items():
         for feature, number in wrong:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(module, "_said", set())
+                patch.setattr(module, "_warned", set())
                 recorder.count(feature, number)
             (line,) = capsys.readouterr().err.splitlines()
             assert line.startswith(f"precice-lb: warning: a call of count() is ignored: {words}")

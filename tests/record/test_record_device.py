@@ -73,7 +73,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     module.cuda = SimpleNamespace(Device=lambda: made)
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(device, "_WAITS", dict(device._WAITS))
-    monkeypatch.setattr(recorder, "_said", set())
+    monkeypatch.setattr(recorder, "_warned", set())
     return made
 
 
@@ -206,7 +206,7 @@ def test_a_solver_without_such_a_library_hears_of_it(
 ) -> None:
     for name in device._LIBRARIES:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(recorder, "_said", set())
+    monkeypatch.setattr(recorder, "_warned", set())
     coupled = participant("1")
     for _ in range(3):
         coupled.advance(0.1)

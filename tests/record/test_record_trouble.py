@@ -40,7 +40,7 @@ FOURTH = SOLVER.replace("    log.append", "    if len(log) == 3: exec(open('trou
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_said", set())
+    monkeypatch.setattr(recorder, "_warned", set())
 
 
 def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "embedded", **variables: str) -> list[str]:
