@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from record_helpers import (
@@ -28,7 +27,6 @@ from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.store.merged import read_merged
 
 COUNTED = SOLVER.replace(
     "participant.initialize()",
@@ -167,22 +165,3 @@ def test_without_recording_nothing_is_kept(tmp_path: Path) -> None:
     results = run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD="0")
     assert_fine(results)
     assert not (tmp_path / "precice-lb-store").exists()
-
-
-def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
-    assert_fine(run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded"))
-    paths = export_merged([tmp_path / "precice-lb-store"], tmp_path / "merged")
-    for path in paths:
-        with h5py.File(path, "a") as file:
-            for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts", "cpu", "cpu_starts"):
-                del file[name]
-    for path in paths:
-        (store,) = read_merged(path)
-        assert (len(store.rows("counts")), store.names("counts"), len(store.rows("mpi")), len(store.rows("cpu"))) == (
-            0,
-            (),
-            0,
-            0,
-        )
-    (run,) = load_runs([tmp_path / "merged"])
-    assert run.participants["A"].rank_counts == {}
