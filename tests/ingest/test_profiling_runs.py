@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FULL_COUNTS
 from record_helpers import configuration, environment
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
@@ -61,13 +60,12 @@ def start(
     windows: int = 5,
     launch: tuple[str, ...] = (),
     subcycles: int = 1,
-    recorded: bool = True,
 ) -> list[subprocess.Popen[str]]:
     directory.mkdir()
     text = configuration(kind, windows).replace("<log ", f"{profiling}<log ")
     (directory / "precice-config.xml").write_text(text)
     (directory / "solver.py").write_text(SOLVER)
-    run = [sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
+    run = [sys.executable, "-m", "precice_lb", "run", "solver.py"]
     ranks = launch[-1] if launch else "1"
     return [
         subprocess.Popen(
@@ -83,15 +81,9 @@ def start(
 
 
 def finish(processes: list[subprocess.Popen[str]]) -> None:
-    try:
-        for process in processes:
-            output = process.communicate(timeout=300)[0]
-            assert process.returncode == 0, output
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+    for process in processes:
+        output = process.communicate(timeout=300)[0]
+        assert process.returncode == 0, output
 
 
 def joined(directory: Path) -> dict[str, RankFile]:
@@ -132,39 +124,10 @@ def test_every_window_is_split_and_the_import_says_the_same(
         assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
         assert store.metadata["receives_data"] is True
         assert again.metadata["finished"] is True
-    ends = {name: rows for name, store in stores.items() for rows in [store.advances[store.advances["wait_ns"] > 0]]}
-    waits = {name: np.median(rows["wait_ns"]) * 1e-9 for name, rows in ends.items()}
-    if kind == "serial-explicit" and FULL_COUNTS:
-        # The last call of the second participant has nothing to wait for; its first wait is in initialize.
-        assert waits["A-0"] >= 0.9 * SECONDS["B"]
-        assert waits["B-0"] >= 0.9 * SECONDS["A"]
     if kind == "serial-explicit":
         assert stores["B-0"].initialize["wait_ns"][0] > 0
         assert stores["A-0"].initialize["wait_ns"][0] == 0
-    if kind.startswith("parallel") and FULL_COUNTS:
-        assert waits["A-0"] > 0.5 * subcycles * (SECONDS["B"] - SECONDS["A"])
     assert "solver.advance/work" in read_profile(find_profiles([case])[0][0].path).totals
-
-
-def test_switched_off_and_left_behind_files_are_told_apart(tmp_path: Path) -> None:
-    case = tmp_path / "case"
-    finish(start(case, "parallel-explicit", windows=2))
-    (case / "precice-lb-store").rename(tmp_path / "first")
-    text = (case / "precice-config.xml").read_text().replace("<log ", '<profiling mode="off"/><log ')
-    (case / "precice-config.xml").rename(tmp_path / "first.xml")
-    old = {path: path.read_bytes() for path in (case / "precice-profiling").iterdir()}
-    again = tmp_path / "again"
-    finish(start(again, "parallel-explicit", '<profiling mode="off"/>', windows=2))
-    assert (again / "precice-config.xml").read_text() == text
-    for store in joined(again).values():
-        assert 'mode="fundamental"' in store.metadata["timing_problem"]
-        assert (store.advances["wait_ns"] == -1).all()
-    (again / "precice-profiling").mkdir()
-    for path, content in old.items():
-        (again / "precice-profiling" / path.name).write_bytes(content)
-    for store in joined(again).values():
-        assert "another run" in store.metadata["timing_problem"]
-        assert (store.advances["wait_ns"] == -1).all()
 
 
 def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path) -> None:
@@ -197,7 +160,4 @@ def test_ranks_without_vertices_are_known(tmp_path: Path, mpiexec: str) -> None:
     for name, store in stores.items():
         assert store.metadata["receives_data"] is name.endswith("-0")
         assert store.metadata["timing_source"] == "precice-profiling fundamental"
-    if FULL_COUNTS:
-        assert np.median(stores["A-0"].advances["wait_ns"]) > 15e6
-        assert np.median(stores["A-1"].advances["wait_ns"]) < 5e6
     assert len(import_profiling([case], tmp_path / "imported").stores) == 4
