@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -185,33 +184,21 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
     if min(processes, len(tasks)) == 1 or size < _SMALL:
         yield from map(_import_file, tasks)
         return
-    context = multiprocessing.get_context("spawn")
-    # A worker that an interrupt ends within a message would let all others wait for ever: this process ends them.
-    with ProcessPoolExecutor(
-        min(processes, len(tasks)), context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    ) as pool:
-        with _interrupts_ignored():  # by workers from their first moment on
-            futures = [pool.submit(_import_file, task) for task in tasks]
+    with ProcessPoolExecutor(min(processes, len(tasks)), multiprocessing.get_context("spawn")) as pool:
+        # A worker that an interrupt ends within a message would let all others wait for ever: this process ends them.
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+        futures = [pool.submit(_import_file, task) for task in tasks]
+        if is_main:
+            signal.signal(signal.SIGINT, before)
         try:
             wait(futures)
-        except BaseException:
+        finally:
             pool.shutdown(cancel_futures=True)
-            yield from (each.result() for each in futures if not each.cancelled() and each.exception() is None)
-            raise
-    # What failed comes last, so that whoever removes the stores knows all of them.
-    yield from (future.result() for future in sorted(futures, key=lambda each: each.exception() is not None))
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+            # What failed comes last, so that whoever removes the stores knows all of them.
+            yield from (done.result() for done in futures if not done.cancelled() and done.exception() is None)
+    for future in futures:
+        future.result()
 
 
 def _import_file(task: _Task) -> _Done:
