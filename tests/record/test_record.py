@@ -33,7 +33,7 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action, user_metadata
 from precice_lb.record.recorder import flush_after
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
 SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
@@ -184,21 +184,16 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
     [
         ("[1]", "expected a JSON object or a mapping, found '[1]'"),
         ('{"rank": 5}', "rank: expected one of run"),
-        ('{"warmup_windows": -1}', "warmup_windows: expected at least 0, found -1"),
-        ('{"warmup_windows": 1' + 20 * "0" + "}", "warmup_windows: expected a number up to"),
         ('{"parameters": ' + _nested(60) + "}", "parameters: expected an object that JSON can hold, of less than 50"),
-        ('{"parameters": ' + _nested(100_000) + "}", "maximum recursion depth exceeded"),
     ],
 )
 def test_wrong_metadata_are_left_out_with_one_warning(
     text: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PRECICE_LB_METADATA", text)
-    assert user_metadata(None) == {}
-    assert user_metadata({"run": "r"}) == {"run": "r"}
+    assert [user_metadata(None), user_metadata({"run": "r"})] == [{}, {"run": "r"}]
     printed = capsys.readouterr().err
-    assert printed.count("\n") == 1
-    assert words in printed
+    assert (printed.count("\n"), words in printed) == (1, True)
 
 
 # Files may not grow over the limit, which is what a full disk or a quota does to writes.
@@ -455,25 +450,6 @@ def test_a_participant_may_be_named_like_an_option(name: str, tmp_path: Path, mo
     command, bound, _ = app.parse_args(started[0][3:], print_error=False, exit_on_error=False)
     assert command is at_end
     assert (bound.kwargs["participant"], bound.kwargs["write"]) == (name, "recommend")
-
-
-def test_a_flush_takes_no_time_from_the_solver(tmp_path: Path) -> None:
-    recorder, advance = new_recorder(tmp_path)
-    clock = time.perf_counter_ns
-    recorder.initialized(clock(), clock())
-    flushed = []
-    for window in range(1, 301):
-        before = len(read_store(recorder._writer.path).advances) if window in (2, 3, 16, 17, 65, 129) else None
-        begin = clock()
-        advance(begin, begin + 10, True)
-        if before is not None:
-            flushed.append(before)
-    recorder.close(finished=True)
-    assert flushed == [1, 2, 14, 16, 64, 128]
-    store = only_store(tmp_path)
-    assert store.metadata["finished"] is True
-    assert len(store.advances) == 300
-    assert (store.advances["solve_ns"] >= 0).all()
 
 
 def test_all_ranks_flush_after_the_same_windows_unless_these_take_long(

@@ -6,11 +6,7 @@ import errno
 import os
 import re
 import resource
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -63,39 +59,6 @@ def _compare(directory: Path, solver: str, trouble: str = "", backend: str = "em
         for path in (directory / "0").glob(f"{name}-*.npy"):
             assert (directory / "1" / path.name).read_bytes() == path.read_bytes()
     return warnings_of(results["1"]["A"])
-
-
-@pytest.fixture
-def mounted() -> Iterator[Path]:
-    """A directory on which processes of their own mount name space may mount."""
-    # Outside pytest's directories, which the mounting process might not be allowed to enter.
-    directory = Path(tempfile.mkdtemp())
-    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(directory)]
-    try:
-        if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-            pytest.skip("this user may not mount file systems in a name space")
-        yield directory
-    finally:
-        shutil.rmtree(directory)
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"), [("size=16k", "No space left on device"), ("ro", "Read-only file system")]
-)
-def test_a_full_and_a_read_only_file_system(tmp_path: Path, mounted: Path, options: str, reason: str) -> None:
-    script = f'mount -t tmpfs -o {options} none {mounted} && exec "$@"'
-    results = run_pair(
-        tmp_path,
-        "parallel-explicit",
-        windows=600,
-        launch=["unshare", "-rm", "sh", "-c", script, "sh"],
-        PRECICE_LB_BACKEND="embedded",
-        PRECICE_LB_DIR=str(mounted / "store"),
-    )
-    assert_fine(results)
-    for result in results.values():
-        (warning,) = warnings_of(result)
-        assert reason in warning
 
 
 def _record(directory: Path) -> Recorder:
