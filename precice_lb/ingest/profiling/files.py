@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -383,8 +383,16 @@ def _consistent(begins: list[bool], events: list[int]) -> Mask:
     """
     kept = np.ones(len(begins), dtype=bool)
     stack: list[int] = []
-    following = _ends_next(begins, events)
+    # Records of each event that are still to come.
+    coming: dict[int, deque[int]] = defaultdict(deque)
+    for index, event in enumerate(events):
+        coming[event].append(index)
+
+    def ends_next(event: int) -> bool:
+        return not coming[event] or not begins[coming[event][0]]
+
     for index, (begin, event) in enumerate(zip(begins, events, strict=True)):
+        coming[event].popleft()
         if begin:
             stack.append(index)
             continue
@@ -392,22 +400,9 @@ def _consistent(begins: list[bool], events: list[int]) -> Mask:
         while depth and events[stack[depth - 1]] != event:
             depth -= 1
         inside = stack[depth:]
-        if not depth or (inside and following(index, events[inside[-1]]) and following(index, event)):
+        if not depth or (inside and ends_next(events[inside[-1]]) and ends_next(event)):
             kept[index] = False
             continue
         kept[inside] = False
         del stack[depth - 1 :]
     return kept
-
-
-def _ends_next(begins: list[bool], events: list[int]) -> Callable[[int, int], bool]:
-    """Tell of a record and an event whether that event's next record, if there is one, is an end."""
-    places: dict[int, list[int]] = {}
-    for index, event in enumerate(events):
-        places.setdefault(event, []).append(index)
-
-    def ends(index: int, event: int) -> bool:
-        later = bisect_right(places[event], index)
-        return later == len(places[event]) or not begins[places[event][later]]
-
-    return ends
