@@ -77,7 +77,7 @@ def read_merged(path: Path) -> list[RankFile]:
         reader = _Reader(path, index)
         common, names = (
             metadata_of(file),
-            {each.names: table(file, each.names) for each in TABLES.values() if each.names},
+            {names: table(file, names) for names in {of.names for of in TABLES.values()} - {""}},
         )
         different = [json.loads(text) for text in texts(file, "metadata")]
         initialize, configurations = table(file, "initialize"), texts(file, "configurations")

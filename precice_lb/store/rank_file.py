@@ -384,13 +384,13 @@ class Tail:
 
     def _of_spool(self) -> Rows:
         before = {} if self.head is None else self.head.tables
-        found, self._offset = read_spool(self.path, self.head, self._offset, self._most)
+        new, self._offset = read_spool(self.path, self.head, self._offset, self._most)
         tables = {}
         for name in self._tables:
-            rows = np.concatenate([before.get(name, found.tables[name][:0]), found.tables[name]])
+            rows = np.concatenate([before.get(name, new.tables[name][:0]), new.tables[name]])
             tables[name] = rows[-2 * self._most :] if TABLES[name].columns else rows
-        self.head = dataclasses.replace(found, tables=tables)
-        return found.tables["advances"]
+        self.head = dataclasses.replace(new, tables=tables)
+        return new.tables["advances"]
 
     def _of_hdf5(self) -> Rows:
         self.head = read_rank_file(self.path)

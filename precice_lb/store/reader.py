@@ -47,7 +47,7 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     StoreError
         If a source does not exist or a directory holds no store.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for source in map(Path, sources):
         if source.is_dir():
             # Links among them are refused where they are opened, so that directories alone are resolved.
@@ -62,8 +62,8 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
             files = [source.resolve()]
         else:
             raise StoreError(f"{source}: expected a store file or a directory of them, found nothing there")
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)
 
 
 def stores_below(directory: Path) -> list[Path]:

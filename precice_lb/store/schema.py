@@ -221,12 +221,12 @@ def is_store_name(name: str) -> bool:
 
 def store_directory(path: Path) -> Path:
     """Store directory that a store file lies in."""
-    found = _RANK_NAME.fullmatch(path.name)
-    if found is None:
+    named = _RANK_NAME.fullmatch(path.name)
+    if named is None:
         return path.parent
     # Earlier versions: two digits of a hash of the file's own name.
-    hashed = hashlib.sha256(found["stem"].encode()).hexdigest()[:2]
-    of_ranks = path.parent.name in (f"{found['participant']}-{found['size']}", hashed)
+    hashed = hashlib.sha256(named["stem"].encode()).hexdigest()[:2]
+    of_ranks = path.parent.name in (f"{named['participant']}-{named['size']}", hashed)
     return path.parent.parent if of_ranks else path.parent
 
 

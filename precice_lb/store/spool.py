@@ -132,7 +132,7 @@ def read_spool(
 
     ``store`` is what was read before. Also returned is where the last of them ends.
     """
-    found: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
+    tables: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
     count = 0
     refuse_link(path)
     with path.open("rb") as file:
@@ -141,12 +141,12 @@ def read_spool(
         while count < most and (following := next(blocks, None)) is not None:
             name, array = following
             if name in TABLES:
-                found[name].append(array)
+                tables[name].append(array)
                 count += len(array) if name == "advances" else 0
             else:
                 store = with_text(path, store, name, array)
             begin = file.tell()
-    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in found.items()}), begin
+    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in tables.items()}), begin
 
 
 # Whose code the recorder runs; a signal handler is none of theirs.

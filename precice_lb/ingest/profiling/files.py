@@ -103,10 +103,10 @@ def read_header(path: str | Path) -> Header:
         if match is None:
             _refuse(path, "a header with name, rank, size and unix_us", _shown(head))
         offset, layout = match.end(), "json"
-        found = _object(path, head[:offset] + b"]}").get("meta")
-        if not isinstance(found, dict):
+        stated = _object(path, head[:offset] + b"]}").get("meta")
+        if not isinstance(stated, dict):
             _refuse(path, 'an object "meta"', _shown(head))
-        meta = found
+        meta = stated
     try:
         # Before preCICE 3.0 was released there was no mode in it.
         name, mode = meta["name"], meta.get("mode", "unknown")
@@ -149,8 +149,8 @@ def _shown(text: bytes) -> str:
     return repr(text[:60].decode("utf-8", "replace")) if text else "an empty file"
 
 
-def _refuse(path: Path, expected: str, found: str) -> NoReturn:
-    raise DataError(f"{path}: expected a profiling file of preCICE with {expected}, found {found}") from None
+def _refuse(path: Path, expected: str, actual: str) -> NoReturn:
+    raise DataError(f"{path}: expected a profiling file of preCICE with {expected}, found {actual}") from None
 
 
 _EVENT_BITS = 24
@@ -319,13 +319,13 @@ class FileEvents(EventSource):
         begins = np.concatenate([still_open, records.begins[~outside]])
         events = np.concatenate([self._open_events, records.events[~outside]])
         times = np.concatenate([self._open_times, records.times[~outside]])
-        found = self._match(begins, events, times)
-        if found is None:
+        ended = self._match(begins, events, times)
+        if ended is None:
             # Records are missing, as with a small flush-every: keep what fits together.
             kept = _consistent(begins.tolist(), events.tolist())
-            found = self._match(begins[kept], events[kept], times[kept])
-            assert found is not None
-        return found
+            ended = self._match(begins[kept], events[kept], times[kept])
+            assert ended is not None
+        return ended
 
     def _match(self, begins: Mask, events: Integers, times: Integers) -> Events | None:
         """Match begins and ends by depth, or None if they do not fit together."""
