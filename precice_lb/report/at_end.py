@@ -17,6 +17,7 @@ from typing import IO, TypeAlias
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend import recommend
 from precice_lb.report.partners import write_partners_beside
@@ -28,7 +29,6 @@ from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
 from precice_lb.store.records import Complete, RankFile
-from precice_lb.watch.run import stated_parameters
 
 _Run: TypeAlias = Sequence[Sequence[RankFile]]
 

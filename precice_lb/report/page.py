@@ -28,8 +28,7 @@ from precice_lb.exceptions import PreciceLBError
 from precice_lb.layout import Layouts, count_text
 from precice_lb.names import visible
 from precice_lb.report import recommendation as view
-from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Table
-from precice_lb.report.chain_view import CHAIN_TITLE, chain_line, chain_section
+from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Story, Table
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.partners import link_charts, partners_blocks, partners_of_split
 from precice_lb.report.render import attempted
@@ -38,7 +37,6 @@ from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, short_names
 
 if TYPE_CHECKING:
-    from precice_lb.chain.document import ChainDocument
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
 
@@ -74,8 +72,8 @@ class Evidence:
     launch: Path | None = None
     # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     target_regret: float = TARGET_REGRET
-    # Of a chain of jobs: what it did.
-    chain: ChainDocument | None = None
+    # What the directory says above its runs.
+    story: Story | None = None
     # When the report was made.
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
 
@@ -386,14 +384,14 @@ _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
 
 def build_page(evidence: Evidence) -> Page:
     """Make all sections of a report."""
-    recommendation, chain = evidence.recommendation, evidence.chain
+    recommendation, story = evidence.recommendation, evidence.story
     case = f", {view.parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
     sections = [_section(name, *each, evidence) for name, each in _SECTIONS.items()]
     title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
-    if chain is not None:
-        # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
-        sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
-        title = chain_line(chain)
+    if story is not None:
+        # What it says comes first: a chain's own decisions know what a change costs, and a recommendation does not.
+        sections.insert(0, _section(story.name, story.title, lambda _: story.section(), evidence))
+        title = story.line
     subtitle = f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}"
     return Page(title, subtitle, tuple(sections))
 
@@ -410,8 +408,8 @@ def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]],
     return Section(name, title, blocks or (Paragraph(text, "missing"),))
 
 
-def chain_page(chain: ChainDocument, problem: str) -> Page:
-    """Make a page of a chain of jobs alone, with what stands against a recommendation."""
+def story_page(story: Story, problem: str) -> Page:
+    """Make a page of what a directory says above its runs alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
-    section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
-    return Page(chain_line(chain), chain.study, (section,))
+    section = Section(story.name, story.title, (*story.section(), missing))
+    return Page(story.line, story.study, (section,))

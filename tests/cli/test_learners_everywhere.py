@@ -181,13 +181,12 @@ def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tm
     assert "less than the 50.0 % below which" in page
 
 
-@every_learner
-def test_watch_splits_anew(learner: str, campaign: Path) -> None:
+def test_watch_splits_anew(campaign: Path) -> None:
     measurements = measurements_from_runs(load_runs([campaign / "stores"]))
     names = list(measurements.samples)
     found = rebalance(
         (campaign / "case" / "precice-config.xml").read_text(), dict.fromkeys(names, 4),
-        {name: 1.1 * seconds(name, 4) for name in names}, {}, measurements=measurements, learner=learner,
+        {name: 1.1 * seconds(name, 4) for name in names}, {}, measurements=measurements,
     )  # fmt: skip
     assert sum(found.split.values()) <= 4 * len(names)
     assert 0 < found.window_seconds <= found.present_seconds * (1 + 1e-9)

@@ -27,10 +27,10 @@ from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import iterations_section
 from precice_lb.report.summary import summarise, summary_csv, summary_dict
 from precice_lb.report.summary_view import summary_blocks
-from precice_lb.report.watch_view import watch_blocks, watch_facts, watch_line
 from precice_lb.schedule import Schedule
 from precice_lb.store.spool import StoreWriter
 from precice_lb.watch import Observer, watch_run
+from precice_lb.watch.view import watch_blocks, watch_facts, watch_line
 
 TEXT = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B", "A")])])
 ELEMENT = r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")(FromB"[^>]*>)'

@@ -38,7 +38,6 @@ from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
-from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.rank_file import Tail
@@ -49,6 +48,7 @@ from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch import run as watch_files
 from precice_lb.watch.run import SEARCH_SHARE
 from precice_lb.watch.snapshot import Rebalance, rebalance
+from precice_lb.watch.view import watch_facts, watch_line
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 

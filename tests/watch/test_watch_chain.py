@@ -17,7 +17,7 @@ from precice_lb.cli import main
 pytestmark = pytest.mark.usefixtures("own_priority")
 
 # The name in the package is the command.
-watch_command = importlib.import_module("precice_lb.cli.watch")
+watch_command = importlib.import_module("precice_lb.watch.command")
 SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]
 
 

@@ -24,9 +24,9 @@ from store_helpers import row, write_store
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, TableTail, last_row
-from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.watch import Observer, watch_run
 from precice_lb.watch.convergence import Convergence
+from precice_lb.watch.view import watch_facts, watch_line
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
