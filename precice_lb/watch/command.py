@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -79,24 +80,20 @@ def watch(
     warmup
         Time windows to leave out; by default what the run says, else 1.
     """
-    from precice_lb.watch import Observer, watch_run
+    from precice_lb.watch import Observer
 
     limits = _limits(threshold or [])
     if not every >= 0.1:
         raise DataError(f"--every: expected at least 0.1 seconds, found {every:g}")
     if not wait >= 0:
         raise DataError(f"--wait: expected at least 0 seconds, found {wait:g}")
-    words: dict[str, Any] = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup}
+    observer = Observer(directory, measurements=measurements or (), restart_cost=restart_cost, warmup=warmup)
     if once:
-        from precice_lb.report.render import console
-
-        view = _View(watch_run(directory, **words), *_story_of(directory))
-        ascii_only = console().options.ascii_only
-        print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
+        view = next(_polls(observer, every, wait=0.0, is_hasty=False))
+        print_result(format, view.blocks, view.values)
         return REACHED if view.reaches(limits) else 0
-    observer = Observer(directory, **words)
     with _screen(format) as show:
-        for view in _polls(observer, every, wait):
+        for view in _polls(observer, every, wait, is_hasty=True):
             show(view)
             if view.reaches(limits):
                 return REACHED
@@ -105,11 +102,10 @@ def watch(
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What a poll found: the latest run, and what the directory says above it, or why that cannot be read."""
+    """What a poll found: the latest run, and what the directory says above it."""
 
     snapshot: Snapshot
-    story: Story | None = None
-    problem: str = ""
+    story: Story | None
 
     @property
     def goes_on(self) -> bool:
@@ -120,14 +116,11 @@ class _View:
         """Whether a threshold was reached."""
         return any(self.snapshot.measures[name] >= limit for name, limit in limits.items())
 
-    def blocks(self, *, ascii_only: bool) -> list[Block]:
+    def blocks(self) -> list[Block]:
         """Say all of it, the run last."""
-        from precice_lb.report.blocks import Paragraph
         from precice_lb.watch.view import watch_blocks
 
-        story = [] if self.story is None else self.story.progress()
-        problem = [Paragraph(self.problem, "warning")] if self.problem else []
-        return [*story, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
+        return [*([] if self.story is None else self.story.progress()), *watch_blocks(self.snapshot)]
 
     def line(self) -> str:
         """Say in one line what changes."""
@@ -142,40 +135,40 @@ class _View:
         return values if self.story is None else {**values, self.story.name: self.story.values}
 
 
-def _story_of(directory: Path) -> tuple[Story | None, str]:
-    """Read what the directory says above its runs."""
+def _story_of(directory: Path) -> tuple[Story | None, tuple[str, ...]]:
+    """Read what the directory says above its runs, or why that cannot be read."""
     from precice_lb.report.blocks import read_story
 
     try:
-        return read_story(directory), ""
+        return read_story(directory), ()
     except CalibrationError as error:
-        return None, str(error)
+        return None, (str(error),)
 
 
-def _polls(observer: Observer, every: float, wait: float) -> Iterator[_View]:
+def _polls(observer: Observer, every: float, wait: float, *, is_hasty: bool) -> Iterator[_View]:
     """Poll until the run, or its chain, has ended; less often where polling takes long.
 
-    The first view comes at once, without what takes long, and before this process leaves the cores to the solvers.
+    A hasty first view comes without what takes long, and before this process leaves the cores to the solvers.
     """
     from precice_lb.watch.observer import no_run
 
-    began, is_first, was_told = time.monotonic(), True, False
+    began, was_told = time.monotonic(), False
     while True:
         begin = time.monotonic() - observer.searches.seconds
         # Before the run: a chain that has come to its end meanwhile is looked at once more.
-        story = _story_of(observer.directory)
-        snapshot = observer.poll(hasty=is_first)
+        story, problem = _story_of(observer.directory)
+        snapshot = observer.poll(hasty=is_hasty)
         if snapshot is not None:
-            view = _View(snapshot, *story)
+            view = _View(dataclasses.replace(snapshot, notes=(*snapshot.notes, *problem)), story)
             yield view
             if not view.goes_on:
                 return
-            if is_first:
-                is_first = False
+            if is_hasty:
+                is_hasty = False
                 os.nice(_NICENESS)
                 continue
         elif time.monotonic() - began >= wait:
-            raise no_run(observer.directory, f" within {wait:g} s (--wait)")
+            raise no_run(observer.directory, f" within {wait:g} s (--wait)" if wait else "")
         elif not was_told:
             was_told = True
             say(f"no run in {observer.directory} yet", sys.stderr)
@@ -193,7 +186,7 @@ def _screen(format: str) -> Iterator[Callable[[_View], None]]:
 
         screen = console()
         with Live(console=screen, auto_refresh=False) as live:
-            yield lambda view: live.update(rendered(view.blocks(ascii_only=screen.options.ascii_only)), refresh=True)
+            yield lambda view: live.update(rendered(view.blocks()), refresh=True)
         return
     last: object = None
 

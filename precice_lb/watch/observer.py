@@ -218,9 +218,7 @@ def _state(run: LiveRun, name: str, floor: float, warmup: int, *, hasty: bool) -
         wait_share_so_far=_share(wait, wall),
         drift=drift,
         shift=shift,
-        history_windows=np.array([rows["window"][part[-1]] for part in parts], dtype=np.int64),
         history_wait_share=np.array([_share(rows["wait"][part], rows["wall"][part]) for part in parts]),
-        history_compute_seconds=np.array([float(np.mean(compute[part])) for part in parts]),
         problems=series.problems,
     )
 

@@ -48,11 +48,8 @@ class ParticipantState:
     # Trend of its compute seconds over all windows after warm-up, and the latest windows beside those before.
     drift: Drift
     shift: Drift
-    # The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of waiting
-    # and the mean compute seconds in it, shape (k,).
-    history_windows: NDArray[np.int64]
+    # The course so far: the share of waiting in at most `precice_lb.watch.observer.BINS` parts of the run, shape (k,).
     history_wait_share: NDArray[np.float64]
-    history_compute_seconds: NDArray[np.float64]
     # Why waits were not measured, with the number of ranks.
     problems: dict[str, int]
     # Of each rank.

@@ -16,17 +16,16 @@ if TYPE_CHECKING:
     from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
 _LEVELS = "▁▂▃▄▅▆▇█"
-_ASCII_LEVELS = "_.-=+*#@"
 _COURSE = 12
 
 
-def watch_blocks(snapshot: Snapshot, *, ascii_only: bool = False) -> list[Block]:
-    """Say all of a snapshot; ``ascii_only`` where the terminal has no block characters."""
+def watch_blocks(snapshot: Snapshot) -> list[Block]:
+    """Say all of a snapshot."""
     residuals = [_residuals(coupling) for coupling in snapshot.convergence if coupling.residuals]
-    return [watch_table(snapshot, ascii_only=ascii_only), *residuals, *_sentences(snapshot)]
+    return [watch_table(snapshot), *residuals, *_sentences(snapshot)]
 
 
-def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
+def watch_table(snapshot: Snapshot) -> Table:
     """Tabulate the participants: seconds per window, shares of waiting, change of load, course of the waiting."""
     names, unit = _names(snapshot), _unit(snapshot)
     rows = [
@@ -38,7 +37,7 @@ def watch_table(snapshot: Snapshot, *, ascii_only: bool = False) -> Table:
             percent(part.wait_share, 0),
             percent(part.wait_share_so_far, 0),
             "–" if math.isnan(part.drift.change) else f"{100 * part.change:+.0f} %" if part.is_drifting else "steady",
-            _course(part.history_wait_share.tolist(), _ASCII_LEVELS if ascii_only else _LEVELS),
+            _course(part.history_wait_share.tolist()),
         )
         for part in snapshot.participants
     ]
@@ -57,28 +56,18 @@ def watch_facts(snapshot: Snapshot) -> list[str]:
 
 
 def watch_line(snapshot: Snapshot) -> str:
-    """Write everything that changes in one line, for a pipe or a log."""
+    """Write what changes in one line, for a pipe or a log."""
     names, unit = _names(snapshot), _unit(snapshot)
     parts = [f"window {snapshot.windows}", unit.text(snapshot.window_seconds)]
     parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
     for part in snapshot.participants:
-        seconds = unit.text(part.compute_seconds)
-        text = f"{names[part.participant]} computes {seconds}, waits {percent(part.wait_share, 0)}"
-        drift = f", load {100 * part.change:+.0f} %" if part.is_drifting else ""
-        parts.append(text + drift + ("" if part.state == "running" else f", {part.state}"))
-    for coupling in snapshot.convergence:
-        text = ", ".join(_converging(coupling))
-        parts.append(text if len(snapshot.convergence) == 1 else f"{_coupled(coupling)}: {text}")
-    if snapshot.predictors:
-        parts.append("iterations " + ", ".join(f"{visible(p.name)} {p.iterations:.3g}" for p in snapshot.predictors))
-    if (better := snapshot.rebalance) is not None:
-        split = f"{ranks_text(better.split, names, better.layouts)}: {_shorter(better)}, {_pays(better, snapshot)}"
-        parts.append("no better split" if better.split == better.present else split)
-    return " | ".join(parts)
+        seconds, state = unit.text(part.compute_seconds), "" if part.state == "running" else f", {part.state}"
+        parts.append(f"{names[part.participant]} computes {seconds}, waits {percent(part.wait_share, 0)}{state}")
+    return " | ".join([*parts, *(visible(sentence.text) for sentence in _changing(snapshot))])
 
 
-def _sentences(snapshot: Snapshot) -> list[Paragraph]:
-    """Say what follows from a snapshot."""
+def _changing(snapshot: Snapshot) -> list[Paragraph]:
+    """Say what follows from a snapshot and may be otherwise in the next one."""
     names = _names(snapshot)
     sentences = [_iterations(coupling, snapshot.latest) for coupling in snapshot.convergence if coupling.windows]
     if snapshot.predictors:
@@ -88,14 +77,22 @@ def _sentences(snapshot: Snapshot) -> list[Paragraph]:
         sentences.append(Paragraph(f"{label}: {guess_text(snapshot.predictors)}."))
     drifting = [part for part in snapshot.participants if part.is_drifting]
     sentences += [Paragraph(_drift(part, names[part.participant], snapshot.latest), "warning") for part in drifting]
-    if snapshot.rebalance is not None:
-        sentences += _better(snapshot.rebalance, snapshot)
-    problems = []
+    if (better := snapshot.rebalance) is not None:
+        sentences += [Paragraph(lead, "lead") for lead in _better(better, snapshot)]
+    return sentences
+
+
+def _sentences(snapshot: Snapshot) -> list[Paragraph]:
+    """Say all that follows from a snapshot."""
+    names, problems = _names(snapshot), []
     for part in snapshot.participants:
         if part.state == "stopped":
             problems.append(f"{names[part.participant]} stopped before the coupling ended: killed, or failed.")
         problems += [f"{names[part.participant]}: {problem}" for problem in part.problems]
-    return [*sentences, *(Paragraph(text, "warning") for text in (*problems, *snapshot.notes))]
+    better = snapshot.rebalance
+    basis = [] if better is None else [Paragraph(f"Judged from {better.basis}.")]
+    warnings = [*(better.warnings if better else ()), *problems, *snapshot.notes]
+    return [*_changing(snapshot), *basis, *(Paragraph(text, "warning") for text in warnings)]
 
 
 def _residuals(coupling: Convergence) -> Table:
@@ -123,17 +120,6 @@ def _iterations(coupling: Convergence, latest: int) -> Paragraph:
     return Paragraph(f"{text}.{columns and f' {columns}.'}", "warning" if coupling.not_converged else "plain")
 
 
-def _converging(coupling: Convergence) -> list[str]:
-    """Say the same in a line for a pipe."""
-    parts = [f"{plural(coupling.iterations_latest, 'iteration', 'g')} per window"] if coupling.windows else []
-    if coupling.not_converged:
-        parts.append(f"{coupling.not_converged} of {coupling.windows} not converged")
-    if coupling.residuals:
-        residuals = ", ".join(f"{visible(r.data)} {_number(r.residual)}" for r in coupling.residuals)
-        parts.append(f"window {coupling.window} iteration {coupling.iteration}: {residuals}")
-    return parts
-
-
 def _number(residual: float | None) -> str:
     """Write a residual, also one that is no number any more."""
     return "–" if residual is None else f"{residual:.2e}"
@@ -154,26 +140,18 @@ def _drift(part: ParticipantState, name: str, latest: int) -> str:
     )
 
 
-def _better(better: Rebalance, snapshot: Snapshot) -> list[Paragraph]:
-    unit = seconds_unit([better.present_seconds])
+def _better(better: Rebalance, snapshot: Snapshot) -> list[str]:
     if better.split == better.present:
         total = plural(sum(better.present.values()), "core" if better.layouts else "rank")
-        leads = [f"The present split is the best one known for {total}."]
-    else:
-        sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
-        leads = [
-            f"{ranks_text(better.split, _names(snapshot), better.layouts)} would take "
-            f"{unit.text(better.window_seconds)} per window instead of {unit.text(better.present_seconds)}: "
-            f"{_shorter(better)}{sure}.",
-            f"A restart {_pays(better, snapshot)}.",
-        ]
-    basis = Paragraph(f"Judged from {better.basis}.")
-    warnings = [Paragraph(warning, "warning") for warning in better.warnings]
-    return [*(Paragraph(lead, "lead") for lead in leads), basis, *warnings]
-
-
-def _shorter(better: Rebalance) -> str:
-    return f"{percent(1 - better.window_seconds / better.present_seconds, 0)} shorter"
+        return [f"The present split is the best one known for {total}."]
+    unit = seconds_unit([better.present_seconds])
+    shorter = percent(1 - better.window_seconds / better.present_seconds, 0)
+    sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
+    return [
+        f"{ranks_text(better.split, _names(snapshot), better.layouts)} would take {unit.text(better.window_seconds)} "
+        f"per window instead of {unit.text(better.present_seconds)}: {shorter} shorter{sure}.",
+        f"A restart {_pays(better, snapshot)}.",
+    ]
 
 
 def _pays(better: Rebalance, snapshot: Snapshot) -> str:
@@ -190,11 +168,11 @@ def _pays(better: Rebalance, snapshot: Snapshot) -> str:
     return f"{text}, {left} are left" + ("" if windows < left else ": it does not")
 
 
-def _course(shares: Sequence[float], levels: str) -> str:
+def _course(shares: Sequence[float]) -> str:
     """Draw shares of one as a line of blocks."""
     step = max(len(shares) / _COURSE, 1.0)
     picked = [shares[int(place * step)] for place in range(min(len(shares), _COURSE))]
-    return "".join(" " if math.isnan(s) else levels[min(int(s * len(levels)), len(levels) - 1)] for s in picked)
+    return "".join(" " if math.isnan(share) else _LEVELS[min(int(share * 8), 7)] for share in picked)
 
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
