@@ -58,7 +58,7 @@ def as_rows(values: Any, name: str, mesh: Mesh, columns: int, call: str) -> NDAr
     array = as_array(values, name, call)
     if len(array) == 0:
         return np.zeros((0, columns))
-    if array.ndim != 2 or array.shape[1] != columns:
+    if array.shape[1:] != (columns,):
         raise ShapeError(
             f'expected {name} of shape (n, {columns}) for mesh "{mesh.name}" in {call}(), found {array.shape}'
         )
@@ -66,7 +66,7 @@ def as_rows(values: Any, name: str, mesh: Mesh, columns: int, call: str) -> NDAr
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -74,8 +74,34 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Access:
-    """Base of `Participant`: its start, and the calls that only ask or note."""
+class Participant:
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself.
+    UnknownToBackendError
+        If it asks for what libprecice does and this backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. What is wrong on one rank is raised
+    on the others as soon as they wait for it.
+    """
 
     def __init__(
         self,
@@ -337,36 +363,6 @@ class Access:
             )
         return field, ids
 
-
-class Participant(Access):
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
-
     # Status.
 
     def is_coupling_ongoing(self) -> bool:
@@ -425,10 +421,8 @@ class Participant(Access):
                 if mesh.provided:
                     self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
             if self._intra.is_primary:
-                with self._links.failure_kept():
-                    described = self._configuration
-                    self._channels.update(connect(self._name, described.m2ns, described.text, self._timeout))
-            self._links.end_phase()
+                described = self._configuration
+                self._channels.update(connect(self._name, described.m2ns, described.text, self._timeout))
             meshes = list(self._parts.meshes.values())
             exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
             for watch_point in self._parts.watch_points:
@@ -436,13 +430,12 @@ class Participant(Access):
             for field in self._parts.writes.values():
                 field.take_written(0.0)
             # preCICE computes read mappings later; here partners would wait for the import of scipy then.
-            self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
+            self._map([mapping.compute for mapping in self._parts.mappings])
             self._map([field.run for field in self._parts.write_maps])
             with self._profiler.event("initalizeCouplingScheme"):
                 self._coupling.initialize(self._links)
             self._map([field.run for field in self._parts.read_maps])
             self._write_watch_points()
-            self._links.end_phase()
         self._state = State.INITIALIZED
 
     @contextlib.contextmanager
@@ -452,8 +445,14 @@ class Participant(Access):
         try:
             with self._profiler.event(call):
                 yield
-        except BaseException:
-            self._fail()
+        except BaseException as error:
+            # The partners and the other ranks notice at once, whatever this process does next.
+            self._state = State.FAILED
+            self._close.detach()
+            self._profiler.close()
+            for channel in self._channels.values():
+                channel.abort()
+            self._intra.fail(str(error) or type(error).__name__)
             raise
         self._profiler.enter_solver("solver.advance")
 
@@ -495,7 +494,6 @@ class Participant(Access):
                 self._map([field.run for field in self._parts.read_maps])
                 if self._coupling.window_complete:
                     self._write_watch_points()
-                self._links.end_phase()
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:
@@ -537,16 +535,8 @@ class Participant(Access):
         self._close()
         self._state = State.FINALIZED
 
-    def _fail(self) -> None:
-        """Let the partners notice at once, whatever this process does next."""
-        self._state = State.FAILED
-        self._close.detach()
-        self._profiler.close()
-        for channel in self._channels.values():
-            channel.abort()
 
-
-_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:

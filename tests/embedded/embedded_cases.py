@@ -96,7 +96,7 @@ def _generated() -> Iterable[Case]:
     for number, ((a, scheme), (b, mapping), (c, dimensions), (d, (left, right)), (e, direction)) in enumerate(
         everything
     ):
-        if (a + b + c + d + e) % 2:
+        if (a + b + c + d + e) % 2 or (mapping.startswith("rbf") and left + right > 2):
             continue
         acceleration = list(ACCELERATIONS)[(number // 2) % 4] if scheme.endswith("implicit") else "plain"
         configuration: dict[str, Any] = {
@@ -130,7 +130,6 @@ SUBSTEPS = {"A": {"step": 0.04}, "B": {"step": 0.03}}
 FOUR = CONVERGENCE.replace("/><abs", "/>") + (
     '<relative-convergence-measure limit="1e-6" data:Load /><relative-convergence-measure limit="1e-6" data:Shift />'
 )
-FIRST = '<time-window-size value="-1" method="first-participant" />'
 
 
 def _pair(name: str, scheme: str, roles: dict[str, dict[str, Any]] | None = None, **configuration: Any) -> Case:
@@ -150,14 +149,6 @@ HAND_WRITTEN = [
     ),
     _pair("substeps one way only", "serial-implicit", SUBSTEPS, substeps={"Force": False}),
     _pair("explicit with substeps", "serial-explicit", SUBSTEPS, degrees={"Heat": 3}, substeps={"Heat": True}),
-    _pair("window size of the first participant", "serial-explicit", SUBSTEPS, window=FIRST),
-    _pair(
-        "window size of the first participant, implicit",
-        "serial-implicit",
-        SUBSTEPS,
-        window=FIRST,
-        end='<max-time value="0.1" />',
-    ),
     _pair("implicit with a cut window", "serial-implicit", {"B": {"step": 0.03}}, end='<max-time value="0.25" />'),
     _pair(
         "absolute measure, and few iterations",
@@ -266,27 +257,21 @@ HAND_WRITTEN = [
     ),
     *(
         Case(
-            f"idle ranks, {scheme}, {mapping}",
+            f"idle ranks, {scheme}, nearest-neighbor",
             [(scheme, "A", "B", BOTH_WAYS)],
             {"A": 2, "B": 3},
             {
-                "mapping": mapping,
-                "inside_mapping": "<basis-function:thin-plate-splines />" if mapping.startswith("rbf") else "",
                 "vector": ["Force"],
                 "write_direction": ["Force"],
                 "conservative": ["Force"],
                 "iteration": CONVERGENCE + ACCELERATIONS[acceleration],
             },
-            {
-                "A": {"idle": 1},
-                "B": {"idle": 1, "owners": 1} if mapping.startswith("rbf") else {"owners": 2},
-            },
+            {"A": {"idle": 1}, "B": {"owners": 2}},
         )
-        for scheme, mapping, acceleration in (
-            ("parallel-explicit", "rbf-global-direct", "plain"),
-            ("parallel-explicit", "nearest-neighbor", "plain"),
-            ("parallel-implicit", "nearest-neighbor", "IQN-ILS"),
-            ("serial-implicit", "nearest-neighbor", "aitken"),
+        for scheme, acceleration in (
+            ("parallel-explicit", "plain"),
+            ("parallel-implicit", "IQN-ILS"),
+            ("serial-implicit", "aitken"),
         )
     ),
     *(
@@ -504,7 +489,8 @@ def recorded(file: Path) -> tuple[str, dict[str, dict[str, np.ndarray]]]:
         for key, shape in json.loads(str(content["shapes"])).items():
             case, _, what = key.partition("|")
             size = int(np.prod(shape))
-            results[case][what] = numbers[position : position + size].reshape(shape)
+            # Of cases that are no more, nothing.
+            results.get(case, {})[what] = numbers[position : position + size].reshape(shape)
             position += size
     return version, results
 
