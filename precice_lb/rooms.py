@@ -23,8 +23,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ROOMS", "hooks", "lazily", "room"]
-
 ROOMS: dict[str, tuple[str, ...]] = {
     "watch": ("command",),
     "chain": ("command", "view:read_story"),
