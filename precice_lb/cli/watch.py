@@ -17,11 +17,9 @@ from precice_lb.cli.flow import print_result
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import CalibrationError, DataError
 from precice_lb.names import say
-from precice_lb.plain import plain
 
 if TYPE_CHECKING:
-    from precice_lb.chain.document import ChainDocument
-    from precice_lb.report.blocks import Block
+    from precice_lb.report.blocks import Block, Story
     from precice_lb.watch import Observer, Snapshot
 
 REACHED = 3
@@ -89,7 +87,7 @@ def watch(
         raise DataError(f"--every: expected at least 0.1 seconds, found {every:g}")
     words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
     if once:
-        view = _View(watch_run(directory, **words), *_chain_of(directory))  # type: ignore[arg-type]
+        view = _View(watch_run(directory, **words), *_story_of(directory))  # type: ignore[arg-type]
         ascii_only = console().options.ascii_only
         print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
         return REACHED if _reached(view.snapshot, limits) else 0
@@ -113,47 +111,45 @@ def _come_last() -> None:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What a poll found: the latest run, and the chain of jobs that it belongs to, or why that cannot be read."""
+    """What a poll found: the latest run, and what the directory says above it, or why that cannot be read."""
 
     snapshot: Snapshot
-    chain: ChainDocument | None = None
+    story: Story | None = None
     problem: str = ""
 
     @property
     def goes_on(self) -> bool:
         """Whether there is, or will be, more to see."""
-        return self.snapshot.is_running or (self.chain is not None and not self.chain.is_over)
+        return self.snapshot.is_running or (self.story is not None and not self.story.is_over)
 
     def blocks(self, *, ascii_only: bool) -> list[Block]:
-        """Say all of it: the chain above its run."""
+        """Say all of it."""
         from precice_lb.report.blocks import Paragraph
-        from precice_lb.report.chain_view import chain_progress
         from precice_lb.report.watch_view import watch_blocks
 
-        chain = [] if self.chain is None else chain_progress(self.chain)
+        story = [] if self.story is None else self.story.progress()
         problem = [Paragraph(self.problem, "warning")] if self.problem else []
-        return [*chain, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
+        return [*story, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
 
     def line(self) -> str:
         """Say in one line what changes."""
-        from precice_lb.report.chain_view import chain_line
         from precice_lb.report.watch_view import watch_line
 
         line = watch_line(self.snapshot)
-        return line if self.chain is None else f"{chain_line(self.chain)} | {line}"
+        return line if self.story is None else f"{self.story.line} | {line}"
 
     def values(self) -> dict[str, Any]:
         """Give plain JSON types."""
         values = self.snapshot.to_dict()
-        return values if self.chain is None else {**values, "chain": plain(self.chain)}
+        return values if self.story is None else {**values, self.story.name: self.story.values}
 
 
-def _chain_of(directory: Path) -> tuple[ChainDocument | None, str]:
-    """Read what the chain says of itself, where the directory is one's."""
-    from precice_lb.chain.document import read_chain
+def _story_of(directory: Path) -> tuple[Story | None, str]:
+    """Read what the directory says above its runs."""
+    from precice_lb.report.blocks import read_story
 
     try:
-        return read_chain(directory), ""
+        return read_story(directory), ""
     except CalibrationError as error:
         return None, str(error)
 
@@ -164,10 +160,10 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
     while True:
         begin = time.monotonic() - observer.searches.seconds
         # Before the run: a chain that has come to its end meanwhile is looked at once more.
-        chain = _chain_of(observer.directory)
+        story = _story_of(observer.directory)
         snapshot = observer.poll()
         if snapshot is not None:
-            view = _View(snapshot, *chain)
+            view = _View(snapshot, *story)
             yield view
             if not view.goes_on:
                 return
@@ -196,7 +192,12 @@ def _screen(format: str) -> Iterator[Callable[[_View], None]]:
         nonlocal last
         snapshot = view.snapshot
         coupled = [(each.windows, each.window, each.iteration) for each in snapshot.convergence]
-        state = (snapshot.windows, [each.state for each in snapshot.participants], coupled, repr(view.chain))
+        state = (
+            snapshot.windows,
+            [each.state for each in snapshot.participants],
+            coupled,
+            repr(view.story and view.story.values),
+        )
         if state == last:
             return
         last = state

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.meshio import checked_ranks, read_meshio, read_ranks
 from precice_lb.inside.loads import Cells, Floats, Integers
 from precice_lb.inside.weighted import whole_weights
-from precice_lb.partners.meshes import checked_ranks, read_ranks
-from precice_lb.partners.sources import read_meshio
 
 CELLS = "cells"
 """The feature that every cell has once."""

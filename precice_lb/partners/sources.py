@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.meshio import read_meshio
 from precice_lb.ingest.profiling.calls import Profile
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
@@ -112,25 +110,6 @@ def _read_csv(path: Path, dimensions: int) -> Floats:
         except ValueError:
             raise DataError(f"{path}, line {number}: expected {dimensions} coordinates, found {line!r}") from None
     return np.array(points, dtype=float).reshape(-1, dimensions)
-
-
-def read_meshio(path: Path) -> Any:
-    """Read a file of any format that meshio knows, as a ``meshio.Mesh``."""
-    try:
-        meshio: Any = importlib.import_module("meshio")
-    except ImportError:
-        raise DataError(
-            "expected meshio to read mesh files, found it is not installed; pip install precice_lb[meshio]"
-        ) from None
-    try:
-        # It prints what it cannot read, too.
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return meshio.read(path)
-    except SystemExit:
-        # meshio ends the program where it finds no reader.
-        raise DataError(f"{path}: expected a mesh file that meshio reads, found another or a damaged one") from None
-    except Exception as error:
-        raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error
 
 
 def read_mesh_files(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from precice_lb.chain.document import ChainDocument, read_chain
+from precice_lb.plain import plain
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Story, Table
 from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
 from precice_lb.report.text import percent, seconds_unit, short_names
-
-if TYPE_CHECKING:
-    from precice_lb.chain.document import ChainDocument
-
 
 # How the kinds of decisions are marked; segments that stayed as they were are not.
 _KINDS = {
@@ -100,7 +100,6 @@ def _changes(chain: ChainDocument) -> list[int]:
     return [place for place, (before, after) in enumerate(pairs, start=1) if before.split != after.split]
 
 
-CHAIN_TITLE = "Job chain"
 _NAME_WIDTH = 24
 # Segments that the view of a running one has above it.
 _LATEST = 5
@@ -216,3 +215,24 @@ def chain_line(chain: ChainDocument) -> str:
         return f"Job chain {end}: {_how_far(chain)}"
     where = f"from window {chain.windows_done + 1} of {chain.total_windows} on"
     return f"Job chain: segment {len(chain.segments) + 1}, {where}"
+
+
+def read_story(directory: Path) -> Story | None:
+    """Read what the chain of jobs in a directory has done, if there is one."""
+    chain = read_chain(directory)
+    return None if chain is None else story_of(chain)
+
+
+def story_of(chain: ChainDocument) -> Story:
+    """Say what a chain has done."""
+    return Story(
+        "chain",
+        "Job chain",
+        chain_line(chain),
+        chain.study,
+        chain.is_over,
+        plain(chain),
+        section=partial(chain_section, chain),
+        blocks=partial(chain_blocks, chain),
+        progress=partial(chain_progress, chain),
+    )

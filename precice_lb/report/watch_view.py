@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names
+from precice_lb.rooms import hooks
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence
@@ -128,8 +128,8 @@ def _iterations(snapshot: Snapshot) -> list[Paragraph]:
 
 def _guess(snapshot: Snapshot) -> list[Paragraph]:
     """Say what came of first guesses."""
-    told = guess_label(snapshot.guess).capitalize()
-    return [Paragraph(f"{told}: {guess_text(snapshot.predictors)}.")] if snapshot.predictors else []
+    facts = (fact for run_facts in hooks("run_facts") for fact in run_facts(snapshot))
+    return [Paragraph(f"{key.capitalize()}: {text}.") for key, text in facts]
 
 
 def _converging(each: Convergence, *, alone: bool) -> str:

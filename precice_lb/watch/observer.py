@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.dataset.records import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.recommend import load_sources
 from precice_lb.watch.convergence import CouplingTail, median
-from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches, stated_parameters
+from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
 LATEST = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
-from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import GUESSED, Columns, Guesses
 from precice_lb.dataset.windows import ParticipantTimes, windows_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
@@ -313,16 +312,6 @@ class RunFiles:
             return find_profiles([self._directory])[0]
         except DataError:
             return []
-
-
-def stated_parameters(
-    metadata: Iterable[Mapping[str, Any]], measurements: Measurements
-) -> dict[str, float | str | None]:
-    """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
-    known = {column for columns in measurements.parameters.values() for column in columns}
-    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
-    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
-    return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -25,7 +25,7 @@ from precice_lb.partners import (
 )
 from precice_lb.partners.meshes import bisection, refined, repartition
 from precice_lb.partners.report import advise, reason
-from precice_lb.report.partners import partners_tables, write_partners
+from precice_lb.partners.view import partners_tables, write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>
 <precice-configuration>

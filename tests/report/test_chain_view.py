@@ -18,8 +18,8 @@ from store_helpers import START
 from precice_lb.chain.document import CHAIN_FILE, ChainDocument
 from precice_lb.cli import main
 from precice_lb.report.blocks import Chart, Paragraph, Table
-from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section
-from precice_lb.report.page import chain_page
+from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section, story_of
+from precice_lb.report.page import story_page
 from precice_lb.report.render import page_html, rendered
 
 TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
@@ -59,7 +59,7 @@ def write_chain(directory: Path, splits: Sequence[Mapping[str, int]], **more: ob
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
-    page = chain_page(chain, "too few runs")
+    page = story_page(story_of(chain), "too few runs")
     blocks = page.sections[0].blocks
     assert any(isinstance(block, Chart) for block in blocks) == bool(chain.segments)
     text = Elements(page_html(page)).text

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.exceptions import PreciceLBError
 from precice_lb.names import visible
-from precice_lb.partners import partners_report, write_pairs
-from precice_lb.partners.report import reason
+from precice_lb.partners.report import partners_report, reason, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
 from precice_lb.plain import json_text
 from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Paragraph, Table
 from precice_lb.report.render import attempted, write_files
 from precice_lb.report.style import Panel, colour_of, one_panel, whole_ticks
 from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
@@ -25,10 +25,11 @@ from precice_lb.store.reader import stores_below
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
+    from precice_lb.report.page import Evidence
 
 
-# Cells of a side of the matrix.
-_CELLS = 400
+# Cells of a side of the matrix, and received meshes that a page draws.
+_CELLS, _DRAWN = 400, 4
 
 
 def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
@@ -252,7 +253,7 @@ def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     return [*written, pairs]
 
 
-def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
+def write_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes."""
 
     def write() -> list[Path]:
@@ -286,3 +287,23 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
         text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
         report = dataclasses.replace(report, missing=(text, *report.missing))
     return report
+
+
+def partners_section(evidence: Evidence) -> Iterator[Block]:
+    """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
+    try:
+        report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
+    except PreciceLBError as error:
+        raise Missing(f"Not reported: {error}.") from error
+    if report is None:
+        raise Missing(
+            "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
+            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
+            "participants, and name that directory to precice-lb partners."
+        )
+    for number, found in enumerate(report.links[:_DRAWN], start=1):
+        yield from link_charts(found, f"partners-{number}")
+    yield from partners_blocks(report)
+
+
+page_section = ("partners", "Partner ranks", partners_section)

@@ -76,7 +76,7 @@ def partners(
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
     from precice_lb.partners import CostModel, measured_start_up, partners_report
-    from precice_lb.report.partners import partners_blocks, write_partners
+    from precice_lb.partners.view import partners_blocks, write_partners
 
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
     configuration, meshes, regions = _meshes(sources, config, files, partition_array)

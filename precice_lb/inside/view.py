@@ -179,3 +179,6 @@ def _chart(stem: str, name: str, balance: Balance) -> Chart:
         panel.axes.set_xticks(place[: len(named)], list(map(str, named)))
 
     return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))
+
+
+page_section = ("imbalance", "", inside_section)

@@ -75,7 +75,7 @@ def inside(
     """
     from precice_lb.inside import balance_of, partition_of, read_cells
     from precice_lb.inside.loads import loads_of_runs, loads_of_tables, read_counts, read_seconds
-    from precice_lb.report.inside import inside_blocks, write_inside
+    from precice_lb.inside.view import inside_blocks, write_inside
 
     chosen = _names(features)
     runs: list[CoupledRun] = []

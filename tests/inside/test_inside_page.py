@@ -9,9 +9,9 @@ import pytest
 from coupled_runs import coupled_run
 
 from precice_lb.dataset import CoupledRun, measurements_from_runs
+from precice_lb.inside.view import inside_section
 from precice_lb.recommend import recommend_split
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
-from precice_lb.report.inside import inside_section
 from precice_lb.report.page import Evidence
 
 FLUID, POROUS = 1e-3, 9e-3
