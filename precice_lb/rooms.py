@@ -24,8 +24,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ROOMS", "hooks", "lazily", "room"]
-
 ROOMS: dict[str, tuple[str, ...]] = {
     "partners": ("command", "view:page_section", "view:write_beside"),
     "watch": ("command",),

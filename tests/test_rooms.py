@@ -68,7 +68,7 @@ def test_the_core_works_without(rooms: list[str], tmp_path: Path) -> None:
     for command in ("partners", "watch", "guess", "inside", "chain"):
         assert (f"│ {command} " in said) == (command not in rooms)
     if FULL_COUNTS or rooms == list(ROOMS):
-        folders = CORE if FULL_COUNTS else ("store",)
+        folders = CORE if FULL_COUNTS else ("dataset",)
         left_out = [f"--ignore=tests/{name}" for name in NEEDS_RUNS]
         python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{name}" for name in folders))
 

@@ -146,8 +146,8 @@ def inside_section(evidence: Evidence) -> Iterator[Block]:
         if not balance.costs.problem:
             yield _chart(f"inside-{number}", label, balance)
             yield Paragraph(
-                "precice-lb inside partitions the mesh by these costs, and precice-lb recommend --set "
-                "recommend.inside=… says how many ranks the participant needs then."
+                "precice-lb inside with --mesh and -o partitions the mesh by these costs, and writes what the runs "
+                "would have measured with that, for precice-lb recommend."
             )
 
 

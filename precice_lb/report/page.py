@@ -344,7 +344,7 @@ def _some(texts: Iterable[str], what: str) -> str:
     return "; ".join(different[:_NAMED]) + more
 
 
-# By name, which is its anchor: the title, and what says it.
+# By name, which is its anchor: the title, and what says it. Those of rooms come between these and the last.
 _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "recommendation": ("Recommendation", recommendation_section),
     "comparison": ("Beside other splits", comparison_section),
@@ -354,6 +354,8 @@ _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "budget": ("Time against core-hours", budget_section),
     "iterations": ("Coupling iterations", iterations_section),
     "imbalance": ("Imbalance inside participants", imbalance_section),
+}
+_LAST_SECTIONS = {
     "quality": ("Data quality", quality_section),
     "next": ("What to measure next", next_section),
     "launch": ("How to launch", launch_section),
@@ -368,7 +370,7 @@ def build_page(evidence: Evidence) -> Page:
     makers = {name: (title, [make]) for name, (title, make) in _SECTIONS.items()}
     for name, title, make in hooks("page_section"):
         makers.setdefault(name, (title, []))[1].append(make)
-    makers["provenance"] = makers.pop("provenance")
+    makers |= {name: (title, [make]) for name, (title, make) in _LAST_SECTIONS.items()}
     sections = [_section(name, title, makes, evidence) for name, (title, makes) in makers.items()]
     title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
     if story is not None:

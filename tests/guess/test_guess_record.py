@@ -244,8 +244,6 @@ def _jobs(directory: Path, modes: Sequence[str], case: Mapping[str, Any]) -> lis
 def test_results_are_the_same_with_each_predictor(tmp_path: Path, name: str, backend: str) -> None:
     modes = ["none", "hold", "linear", "quadratic", "periodic", "reduced", "auto"]
     case = dict(CASES[name])
-    if name in ("serial", "parallel"):
-        modes.append("neural")
     results = _run(tmp_path, _jobs(tmp_path, modes, case), backend)
     assert not [warning for result in results.values() for warning in warnings_of(result)]
     for mode in modes[1:]:

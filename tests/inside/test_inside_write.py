@@ -44,9 +44,8 @@ def _foam_list(text: str) -> NDArray[np.float64]:
 
 
 def test_ranks_are_read_back(tmp_path: Path) -> None:
-    for name in ("partition.txt", "partition.npy"):
-        (tmp_path / name).write_bytes(FILES[name])
-        assert (read_ranks(tmp_path / name) == RANK_OF).all()
+    (tmp_path / "partition.txt").write_bytes(FILES["partition.txt"])
+    assert (read_ranks(tmp_path / "partition.txt") == RANK_OF).all()
     text = FILES["cellDecomposition"].decode()
     assert (_foam_list(text) == RANK_OF).all()
     assert re.search(r"class\s+labelList;\s+location\s+\"constant\";\s+object\s+cellDecomposition;", text)
@@ -65,20 +64,6 @@ def test_weights_are_read_back() -> None:
     assert set(_foam_list(nothing["weightField"].decode())) == {1.0}
     some = partition_files(CELLS, np.where(np.arange(320) < 100, 0, 1.0), RANK_OF)
     assert _foam_list(some["weightField"].decode()).min() == 1e-3
-
-
-def test_the_graph_is_read_back_as_metis_does() -> None:
-    comment, header, *rows = FILES["cells.graph"].decode().splitlines()
-    assert comment.startswith("% seconds of each cell")
-    assert header == f"320 {len(CELLS.neighbours)} 010"
-    pairs = set()
-    for cell, row in enumerate(rows):
-        weight, *near = map(int, row.split())
-        assert weight == whole_weights(WEIGHTS)[cell]
-        pairs |= {(min(cell, other - 1), max(cell, other - 1)) for other in near}
-    assert pairs == {tuple(sorted(pair)) for pair in CELLS.neighbours.tolist()}
-    alone = Cells(CELLS.centres, CELLS.features, CELLS.counts, np.empty((0, 2), np.int64))
-    assert "cells.graph" not in partition_files(alone, WEIGHTS, RANK_OF)
 
 
 def test_openfoam_decomposes_as_the_files_say(tmp_path: Path) -> None:
