@@ -16,10 +16,9 @@ from precice_lb.names import visible
 from precice_lb.partners.report import partners_report, reason, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
 from precice_lb.plain import json_text
-from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Paragraph, Table
 from precice_lb.report.render import attempted, write_files
-from precice_lb.report.style import Panel, colour_of, one_panel, whole_ticks
+from precice_lb.report.style import Panel, one_panel, whole_ticks
 from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import stores_below
 
@@ -32,31 +31,14 @@ if TYPE_CHECKING:
 _CELLS, _DRAWN = 400, 4
 
 
-def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
-    """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
-    provider, receiver = found.link.provider, found.link.receiver
-    return [
-        Chart(
-            f"{stem}-pairs",
-            f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
-            "connection, coloured ones exchange data.",
-            one_panel(_matrix, 3.8, found),
-        ),
-        Chart(
-            f"{stem}-counts",
-            "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
-            one_panel(_histogram, 2.8, found),
-        ),
-    ]
-
-
-def _names(found: LinkPartners) -> list[str]:
-    return list(short_names((found.link.provider, found.link.receiver), 16).values())
-
-
-def _how(found: LinkPartners) -> str:
-    """Name what `LinkPartners.connected` counts."""
-    return " in level 1" if found.link.two_level or found.one_level is None else " in one level"
+def link_chart(found: LinkPartners, stem: str) -> Chart:
+    """Draw for one received mesh which ranks are connected and how much they exchange."""
+    return Chart(
+        stem,
+        f"Each cell is a pair of ranks of {visible(found.link.provider)} and {visible(found.link.receiver)}: grey "
+        "pairs only open a connection, coloured ones exchange data.",
+        one_panel(_matrix, 3.8, found),
+    )
 
 
 def _binned(
@@ -71,12 +53,15 @@ def _matrix(panel: Panel, found: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
     from matplotlib.colors import LogNorm
 
-    axes, names = panel.axes, _names(found)
+    axes = panel.axes
+    provider, receiver = short_names((found.link.provider, found.link.receiver), 16).values()
+    # What is connected as configured; level 1 where that is not known.
+    how = "level 1" if found.link.two_level or found.one_level is None else "one level"
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    panel.area(f"connected{_how(found)}", color="#D1D1D1")
+    panel.area(f"connected in {how}", color="#D1D1D1")
     if found.level_2 is not None and found.vertices is not None and len(found.level_2):
         image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
@@ -86,29 +71,9 @@ def _matrix(panel: Panel, found: LinkPartners) -> None:
         panel.area("exchanges data (level 2)", color="#2A788E")
     axes.grid(False)
     title = f"Pairs of ranks over mesh {short_names([found.link.mesh], 20)[found.link.mesh]}"
-    panel.label(title, f"rank of {names[0]}, the provider", f"rank of {names[1]}, the receiver")
+    panel.label(title, f"rank of {provider}, the provider", f"rank of {receiver}, the receiver")
     for axis in (axes.xaxis, axes.yaxis):
         whole_ticks(axis)
-
-
-def _histogram(panel: Panel, found: LinkPartners) -> None:
-    """Draw how many partners the ranks of both sides have."""
-    axes, names = panel.axes, _names(found)
-    sides = [found.partners(side, found.connected) for side in (0, 1)]
-    most = max(int(each.max()) for each in sides)
-    step = max(-(-(most + 1) // 40), 1)
-    edges = np.arange(0, most + step + 1, step)
-    for side, partners in enumerate(sides):
-        share = np.histogram(partners, edges)[0] / len(partners) * 100
-        colour = colour_of(side)
-        axes.stairs(share, edges - 0.5, fill=True, color=colour, alpha=0.35)
-        axes.stairs(share, edges - 0.5, color=colour, linewidth=1.4)
-        axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
-        panel.area(f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}", color=colour)
-    xlabel = f"partners of a rank{_how(found)} (count)"
-    panel.label("Partners per rank (dashed: mean)", xlabel, "share of the participant's ranks (%)")
-    whole_ticks(axes.xaxis)
-    axes.set_ylim(bottom=0)
 
 
 _MOST = 5
@@ -128,10 +93,7 @@ def partners_tables(report: PartnersReport) -> list[Table]:
     for two_level in (False, True):
         if links := [found for found in report.links if found.link.two_level == two_level]:
             tables += [_pairs(links, two_level=two_level), _partners(links, two_level=two_level)]
-    tables.append(_initialisation(report.links))
-    if one := [found for found in report.links if not found.link.two_level]:
-        tables.append(_partners(one, two_level=True, instead=True))
-    return [*tables, *_most(report.links)]
+    return [*tables, _initialisation(report.links), *_most(report.links)]
 
 
 def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
@@ -159,7 +121,7 @@ def _count(pairs: NDArray[np.int64] | None) -> str:
     return "–" if pairs is None else str(len(pairs))
 
 
-def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Table:
+def _partners(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
     rows = []
     for found in links:
         pairs = found.level_1 if two_level else found.one_level
@@ -172,8 +134,7 @@ def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool =
             rows.append((found.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     how = "level 1" if two_level else "one level"
-    title = f"Partners per rank ({how}{', with two-level initialisation instead' if instead else ''})"
-    return Table(title, header, tuple(rows), (0, 1))
+    return Table(f"Partners per rank ({how})", header, tuple(rows), (0, 1))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Table:
@@ -222,10 +183,6 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
         if found.open_choices:
             near = "several of the provider are equally near: preCICE may pick others"
             yield found.link.title, f"for {found.open_choices} vertices {near}"
-    for name, parts in report.measured.items():
-        took = ", ".join(f"{event} {seconds_text(seconds, 3)}" for event, seconds in parts.items() if event != "ranks")
-        slowest = f"the slowest of {plural(parts['ranks'], 'rank', '.0f')}, with waits for the partner"
-        yield f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     yield "cost model", f"{constants} (seconds, bytes)"
 
@@ -242,11 +199,11 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
-    """Write partners.json, partners.h5 and two pictures per received mesh into a directory."""
+    """Write partners.json, partners.h5 and a picture per received mesh into a directory."""
     contents = {"partners.json": json_text(report.to_dict()).encode()}
     for found in report.links:
-        for chart in link_charts(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")):
-            contents[f"{chart.name}.svg"] = chart.svg
+        chart = link_chart(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}-pairs"))
+        contents[f"{chart.name}.svg"] = chart.svg
     written = write_files(directory, contents, "partners")
     pairs = Path(directory) / "partners.h5"
     write_pairs(report, pairs)
@@ -302,7 +259,7 @@ def partners_section(evidence: Evidence) -> Iterator[Block]:
             "participants, and name that directory to precice-lb partners."
         )
     for number, found in enumerate(report.links[:_DRAWN], start=1):
-        yield from link_charts(found, f"partners-{number}")
+        yield link_chart(found, f"partners-{number}")
     yield from partners_blocks(report)
 
 
