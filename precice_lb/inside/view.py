@@ -33,10 +33,9 @@ _MOST = 5
 
 def inside_blocks(balance: Balance) -> list[Block]:
     """Say what features cost, what ranks spend their time on, and what another partition would change."""
-    told: list[Block] = [costs_table(balance), DefinitionList(tuple(_facts(balance))), _ranks(balance)]
-    if balance.costs.problem:
-        told.append(Paragraph(f"nothing is recommended: {balance.costs.problem}", "warning"))
-    return [*told, *_partition(balance)]
+    problem = balance.costs.problem
+    warnings = [Paragraph(f"nothing is recommended: {problem}", "warning")] if problem else []
+    return [costs_table(balance), DefinitionList(tuple(_facts(balance))), _ranks(balance), *warnings]
 
 
 def costs_table(balance: Balance) -> Table:
@@ -71,7 +70,10 @@ def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
         seconds, what = balance.now
         unit = seconds_unit([*seconds, *partition.seconds])
         before, after = float(seconds.max()), float(partition.seconds.max())
-        yield "imbalance after", f"{percent(imbalance(partition.seconds))}, by the fitted costs"
+        shared = f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')}"
+        even = f"{percent(imbalance(partition.equal_seconds))} with as many cells on each"
+        yield "partition", f"{shared} by {partition.partitioner}"
+        yield "imbalance after", f"{percent(imbalance(partition.seconds))} by the fitted costs, {even}"
         faster = f"{unit.text(after)} expected: {before / after:.2f} times as fast"
         yield "slowest rank", f"{unit.text(before)} per time window ({what}), {faster}"
 
@@ -101,27 +103,6 @@ def _ranks(balance: Balance) -> Table:
     if len(shown) < len(order):
         title += f", the {_MOST} slowest and {_MOST} fastest of {plural(len(order), 'rank')}"
     return Table(title, ("rank", f"busy, {unit.symbol}", *features, "unexplained"), rows)
-
-
-def _partition(balance: Balance) -> Iterator[Table]:
-    if (partition := balance.partition) is None:
-        return
-    unit = seconds_unit([*partition.seconds, *partition.equal_seconds])
-    rows = [
-        {
-            "each rank has": name,
-            f"slowest, {unit.symbol}": unit.number(float(each.max())),
-            "mean": unit.number(float(each.mean())),
-            "fastest": unit.number(float(each.min())),
-            "imbalance": percent(imbalance(each)),
-        }
-        for name, each in (("as many cells", partition.equal_seconds), ("equal cost", partition.seconds))
-    ]
-    title = (
-        f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')} by "
-        f"{partition.partitioner}, seconds per time window by the fitted costs"
-    )
-    yield Table.of(title, rows)
 
 
 def write_inside(balance: Balance, directory: str | Path) -> list[Path]:

@@ -12,8 +12,8 @@ import pytest
 from inside_helpers import FEATURES, SECONDS, only, planted
 
 from precice_lb.cli import main
+from precice_lb.ingest.meshio import read_ranks
 from precice_lb.inside import RankLoad
-from precice_lb.partners.meshes import read_ranks
 
 
 def _tables(directory: Path, loads: Sequence[RankLoad]) -> list[str]:
