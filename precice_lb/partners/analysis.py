@@ -204,11 +204,14 @@ class LinkPartners:
         return min(self.ranks) > 1 and not self.link.gathered
 
     @property
+    def configured(self) -> Integers | None:
+        """Pairs that are connected as configured; None where one level is, and coordinates are missing."""
+        return self.level_1 if self.link.two_level else self.one_level
+
+    @property
     def connected(self) -> Integers:
-        """Pairs that are connected as configured; level 1 where one level is configured and coordinates are missing."""
-        if self.link.two_level or self.one_level is None:
-            return self.level_1
-        return self.one_level
+        """The same, or those of level 1 where they are not known."""
+        return self.level_1 if self.configured is None else self.configured
 
     @property
     def empty_pairs(self) -> int | None:

@@ -55,8 +55,8 @@ def _matrix(panel: Panel, found: LinkPartners) -> None:
 
     axes = panel.axes
     provider, receiver = short_names((found.link.provider, found.link.receiver), 16).values()
-    # What is connected as configured; level 1 where that is not known.
-    how = "level 1" if found.link.two_level or found.one_level is None else "one level"
+    # Level 1 where what is configured is not known.
+    how = _scheme(found.link.two_level or found.one_level is None)
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
@@ -89,52 +89,53 @@ def bytes_text(size: float) -> str:
 
 def partners_tables(report: PartnersReport) -> list[Table]:
     """Make the tables of a report."""
-    tables = []
-    for two_level in (False, True):
-        if links := [found for found in report.links if found.link.two_level == two_level]:
-            tables += [_pairs(links, two_level=two_level), _partners(links, two_level=two_level)]
-    return [*tables, _initialisation(report.links), *_most(report.links)]
+    return [_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)]
 
 
-def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
-    rows = []
-    for found in links:
-        size = math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())
-        one, level_1 = _count(found.one_level), _count(found.level_1)
-        pairs = found.level_1 if two_level else found.one_level
-        empty = math.nan
-        if pairs is not None and found.level_2 is not None:
-            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
-        rows.append(
-            (found.link.title, f"{found.ranks[0]} × {found.ranks[1]}", level_1 if two_level else one,
-             _count(found.level_2), percent(empty), one if two_level else level_1, f"{found.messages_per_window:.0f}",
-             bytes_text(size))
-        )  # fmt: skip
-    names = ("level 1", "one level") if two_level else ("one level", "level 1")
-    header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
-    how = "two-level" if two_level else "one-level"
-    title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
-    return Table(title, header, tuple(rows))
+def _scheme(two_level: bool) -> str:
+    return "two levels" if two_level else "one level"
 
 
 def _count(pairs: NDArray[np.int64] | None) -> str:
     return "–" if pairs is None else str(len(pairs))
 
 
-def _partners(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
+def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for found in links:
-        pairs = found.level_1 if two_level else found.one_level
+        pairs, two_level = found.configured, found.link.two_level
+        empty = math.nan
+        if pairs is not None and found.level_2 is not None:
+            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
+        rows.append(
+            {
+                "mesh": found.link.title,
+                "ranks": f"{found.ranks[0]} × {found.ranks[1]}",
+                "levels": "two" if two_level else "one",
+                "pairs": _count(pairs),
+                "with data": _count(found.level_2),
+                "empty": percent(empty),
+                "in the other": _count(found.one_level if two_level else found.level_1),
+                "messages": f"{found.messages_per_window:.0f}",
+                "data": bytes_text(math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())),
+            }
+        )
+    title = "Pairs of ranks that are connected, as configured, and what they exchange per time window"
+    return Table.of(title, rows, (0, 2))
+
+
+def _partners(links: Sequence[LinkPartners]) -> Table:
+    rows = []
+    for found in links:
         for side, who in enumerate((found.link.provider, found.link.receiver)):
             cells = ("–",) * 3
-            if pairs is not None:
-                partners = found.partners(side, pairs)
+            if found.configured is not None:
+                partners = found.partners(side, found.configured)
                 cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
             busy = "–" if found.level_2 is None else f"{found.partners(side, found.level_2).mean():.1f}"
             rows.append((found.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
-    how = "level 1" if two_level else "one level"
-    return Table(f"Partners per rank ({how})", header, tuple(rows), (0, 1))
+    return Table("Partners per rank, as configured", header, tuple(rows), (0, 1))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Table:
@@ -143,9 +144,8 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
         # What is configured first.
         for two_level, cost in sorted(found.cost.items(), key=lambda each: each[0] != found.link.two_level):
             configured = " (configured)" if two_level == found.link.two_level else ""
-            name = f"{'two levels' if two_level else 'one level'}{configured}"
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
-            rows.append((found.link.title, name, *memory, seconds_text(cost.seconds, 2)))
+            rows.append((found.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
