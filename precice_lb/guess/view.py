@@ -1,4 +1,4 @@
-"""First guesses of time windows in words and as tables: what came of them, and what a configuration would get."""
+"""First guesses of time windows: what came of them in words, and what a configuration would get as a table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import or_dash, seconds_unit
+from precice_lb.report.text import or_dash
 
 if TYPE_CHECKING:
     from precice_lb.case import Configuration
     from precice_lb.dataset import CoupledRun
-    from precice_lb.report.page import Evidence
 
 
 def run_facts(run: CoupledRun) -> Iterator[tuple[str, str]]:
@@ -25,34 +24,8 @@ def run_facts(run: CoupledRun) -> Iterator[tuple[str, str]]:
         parts = [words, *(f"{visible(other.name)} in {other.windows}, {other.iterations:.3g}" for other in others)]
         cost = sum(predictor.windows * predictor.cost_seconds for predictor in run.predictors)
         wall = sum(predictor.windows * predictor.window_seconds for predictor in run.predictors)
-        yield _label(run.guess), "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
-
-
-def _label(mode: str) -> str:
-    return f"first guess ({visible(mode)})" if mode else "first guess"
-
-
-def guess_section(evidence: Evidence) -> Iterator[Table]:
-    """Tabulate the same of the shown run, with the errors of the guesses."""
-    run = evidence.shown_run
-    if not run.predictors:
-        return
-    unit = seconds_unit([predictor.cost_seconds for predictor in run.predictors])
-    rows = [
-        {
-            "predictor": visible(predictor.name),
-            "windows": str(predictor.windows),
-            "iterations per window": f"{predictor.iterations:.2f}",
-            f"cost ({unit.symbol})": unit.number(predictor.cost_seconds),
-            "of the window": or_dash(100 * predictor.cost_seconds / predictor.window_seconds, ".2g", " %"),
-            "error": or_dash(predictor.error, ".3g"),
-        }
-        for predictor in run.predictors
-    ]
-    yield Table.of(f"{_label(run.guess).capitalize()}: error of the guess over that of the last value (median)", rows)
-
-
-page_section = ("iterations", "", guess_section)
+        label = f"first guess ({visible(run.guess)})" if run.guess else "first guess"
+        yield label, "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
 
 
 def guess_blocks(configuration: Configuration) -> list[Block]:
