@@ -20,7 +20,6 @@ from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend import recommend
-from precice_lb.report.partners import write_partners_beside
 from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import summary_blocks
@@ -88,8 +87,7 @@ def _recommendation(
     # The case that just ran, where runs state parameters such as the mesh level.
     parameters = stated_parameters(heads, measurements)
     recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
-    written = write_documents(recommendation, case)
-    return [*written, *write_partners_beside([store], recommendation.ranks, case)]
+    return write_documents(recommendation, case, [store])
 
 
 def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:

@@ -10,6 +10,7 @@ from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Paragraph, Table
 from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names
+from precice_lb.rooms import hooks
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence
@@ -70,11 +71,8 @@ def _changing(snapshot: Snapshot) -> list[Paragraph]:
     """Say what follows from a snapshot and may be otherwise in the next one."""
     names = _names(snapshot)
     sentences = [_iterations(coupling, snapshot.latest) for coupling in snapshot.convergence if coupling.windows]
-    if snapshot.predictors:
-        from precice_lb.report.guess import guess_label, guess_text
-
-        label = guess_label(snapshot.guess).capitalize()
-        sentences.append(Paragraph(f"{label}: {guess_text(snapshot.predictors)}."))
+    facts = (fact for run_facts in hooks("run_facts") for fact in run_facts(snapshot))
+    sentences += [Paragraph(f"{key.capitalize()}: {text}.") for key, text in facts]
     drifting = [part for part in snapshot.participants if part.is_drifting]
     sentences += [Paragraph(_drift(part, names[part.participant], snapshot.latest), "warning") for part in drifting]
     if (better := snapshot.rebalance) is not None:
