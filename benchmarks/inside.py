@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    partitioners = ["bisection", "hilbert"] + ["metis"] * (importlib.util.find_spec("pymetis") is not None)
+    partitioners = ["bisection"] + ["metis"] * (importlib.util.find_spec("pymetis") is not None)
     rows = compare(arguments.resolution, arguments.ranks, arguments.noise, partitioners)
     print(
         "| domain | ranks | equal volumes: imbalance, ms | "

@@ -35,16 +35,18 @@ _OWN = {
     "optimize_split": "precice_lb.split",
     "to_dataframe": "precice_lb.export",
     "watch_run": "precice_lb.watch",
+    "export": "precice_lb.export",
+    "partners": "precice_lb.partners",
+    "watch": "precice_lb.watch",
 }
-_ROOMS = ("export", "partners", "watch")
 
 
 def __getattr__(name: str) -> Any:
     """Look up our own functions, then preCICE's API."""
-    if name in _OWN:
-        return getattr(importlib.import_module(_OWN[name]), name)
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
+    # Rooms may have been taken out.
+    if name in _OWN and importlib.util.find_spec(_OWN[name]) is not None:
+        module = importlib.import_module(_OWN[name])
+        return module if _OWN[name] == f"{__name__}.{name}" else getattr(module, name)
     private = name.startswith("_") and name != "__version__"
     # A submodule not imported yet is for the import system: no reason to load a backend.
     if private or importlib.util.find_spec(f"{__name__}.{name}") is not None:
@@ -62,4 +64,5 @@ def __dir__() -> list[str]:
     from precice_lb.record.participant import names
 
     own = {name for name in globals() if name.startswith("__")}
-    return sorted({*own, *_OWN, *_ROOMS, *names()})
+    own |= {name for name, place in _OWN.items() if importlib.util.find_spec(place) is not None}
+    return sorted({*own, *names()})

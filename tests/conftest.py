@@ -125,4 +125,4 @@ def activated(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave this process's priority alone, which `precice-lb watch` would lower for good."""
-    monkeypatch.setattr(os, "sched_setscheduler", lambda *arguments: None)
+    monkeypatch.setattr(os, "nice", lambda increment: 0)

@@ -122,7 +122,11 @@ def _designed(runs: CampaignRuns) -> StudyDesign:
 
 @contextlib.contextmanager
 def opened(
-    study: Study, directory: Path, identity: dict[str, Any], what: Literal["campaign", "chain"] = "campaign"
+    study: Study,
+    directory: Path,
+    identity: dict[str, Any],
+    what: Literal["campaign", "chain"] = "campaign",
+    lock_seconds: float = 0.0,
 ) -> Iterator[tuple[CampaignState, Launcher, list[str]]]:
     """Hold the directory of a campaign or a chain, made where it is not there: its state, who starts runs, new files.
 
@@ -134,7 +138,7 @@ def opened(
     except OSError as error:
         raise CalibrationError(f"{directory}: the {what}'s directory cannot be made: {error}") from error
     launcher = study.launcher.ready(directory)
-    with campaign_lock(directory), signals_interrupt():
+    with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignState.load(directory) or CampaignState(identity)
         changed = state.take_files(case_files(study, directory, state.files))
         files = changed if what == "campaign" else []

@@ -257,11 +257,11 @@ def identity_hash(identity: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def campaign_lock(directory: Path) -> Iterator[None]:
+def campaign_lock(directory: Path, seconds: float = 0.0) -> Iterator[None]:
     """Hold the campaign's directory; the lock ends with the process, so that a kill leaves none behind."""
     path = directory / LOCK_FILE
     try:
-        file = lock(path)
+        file = lock(path, seconds)
     except BlockingIOError:
         holder = path.read_text(encoding="utf-8").strip() or "unknown process"
         raise CalibrationError(

@@ -144,30 +144,22 @@ def decide(segments: Sequence[Segment], question: Question) -> Decision:
     names = question.names
     if not segments or any(set(segment.split) != set(names) for segment in segments):
         raise DataError(f"expected segments with ranks of {', '.join(names)}, found {plural(len(segments), 'segment')}")
-    present = {name: segments[-1].split[name] for name in names}
     unknown = [name for name in names if not len(question.earlier.get(name, ())) and not known_seconds(segments, name)]
-    if unknown:
-        return _without_curves(present, unknown, question)
-    return _Choice(segments, question).decision()
-
-
-def _without_curves(present: Split, unknown: Sequence[str], question: Question) -> Decision:
-    """Stay, or take an even split where that is not possible."""
-    why = f"the compute time of {', '.join(unknown)} is not known"
-    if not (problem := question.problem(present)):
-        return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
     try:
-        _, even = in_proportion(question.limits, dict.fromkeys(question.names, 1.0))
+        if not unknown:
+            return _Choice(segments, question).decision()
+        # Stay, or take an even split where that is not possible.
+        present = {name: segments[-1].split[name] for name in names}
+        why = f"the compute time of {', '.join(unknown)} is not known"
+        if not (problem := question.problem(present)):
+            return Decision(present, "stay", f"stay at {question.text(present)}: {why}")
+        _, even = in_proportion(question.limits, dict.fromkeys(names, 1.0))
+        return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
     except InfeasibleError as error:
-        raise _nothing_left(question) from error
-    return Decision(even, "move", f"move to {question.text(even)}, an even split: {problem}, and {why}")
-
-
-def _nothing_left(question: Question) -> InfeasibleError:
-    return InfeasibleError(
-        f"expected a split within bounds and {plural(question.budget, 'rank')} that did not fail, found none: "
-        f"{plural(len(question.failed), 'split')} failed; allow other ranks"
-    )
+        raise InfeasibleError(
+            f"expected a split within bounds and {plural(question.budget, 'rank')} that did not fail, found none: "
+            f"{plural(len(question.failed), 'split')} failed; allow other ranks"
+        ) from error
 
 
 class _Option(NamedTuple):
@@ -193,25 +185,19 @@ class _Choice:
         self.next = min(max(question.segment_windows, 1), self.left)
         self.border = change_seconds(segments)
         brought = {name: at_present_load(segments, name, question.earlier.get(name)) for name in self.names}
-        frames = {
-            name: Samples(each.rows[:, 0], each.rows[:, 1], standard_error=each.rows[:, 2])
-            for name, each in brought.items()
-        }
-        try:
-            found = recommend(
-                Measurements(frames), question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
-                maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
-            )  # fmt: skip
-        except InfeasibleError as error:
-            raise _nothing_left(question) from error
-        self.posterior = PosteriorSplits(found, {name: each.error for name, each in brought.items()})
-        changes = {name: each.changes for name, each in brought.items()}
+        frames = {n: Samples(b.rows[:, 0], b.rows[:, 1], standard_error=b.rows[:, 2]) for n, b in brought.items()}
+        recommendation = recommend(
+            Measurements(frames), question.budget, coupling=question.schedule, minimum_ranks=question.lowest,
+            maximum_ranks=question.highest, seed=question.seed, allow=question.allow, failed=question.failed,
+        )  # fmt: skip
+        self.posterior = PosteriorSplits(recommendation, {name: scaled.error for name, scaled in brought.items()})
+        changes = {name: scaled.changes for name, scaled in brought.items()}
         self.measured = window_times(segments, question.schedule, changes)
-        self.scale = measured_ratio(segments, question.schedule)
+        scale = measured_ratio(segments, question.schedule)
         here = np.array([[self.present[name] for name in self.names]])
         #: Seconds per window of the present split and of the others, for each set of curves.
-        self.stays = self.scale * found.expected.windows(here, replay=False)[:, 0]
-        self.windows = self.scale * self.posterior.windows
+        self.stays = scale * recommendation.expected.windows(here, replay=False)[:, 0]
+        self.windows = scale * self.posterior.windows
         share = LEAST_AT_FIRST if len(segments) <= len(self.names) else LEAST_LATER
         self.least = share * self.left * float(self.stays.mean())
 
@@ -220,24 +206,19 @@ class _Choice:
         options = self._options()
         if problem := self.question.problem(self.present):
             if not options:
-                raise _nothing_left(self.question)
-            best = min(options, key=lambda each: each.window)
+                raise InfeasibleError(problem)
+            best = min(options, key=lambda option: option.window)
             return Decision(best.split, "move", f"move to {self._expected(best)}: {problem}")
-        sure = [each for each in options if each.probability >= SURE and each.saving >= self.least]
-        move = max(sure, key=lambda each: each.saving, default=None)
+        sure = [option for option in options if option.probability >= SURE and option.saving >= self.least]
+        move = max(sure, key=lambda option: option.saving, default=None)
         if back := self._back(move):
             return back
         here = f"{self.stays.mean():.4g} s with {self.question.text(self.present)}"
         least = move.saving if move else 0.0
-        teaching = [
-            each
-            for each in options
-            if LIKELY <= each.probability < SURE
-            and each.learning - least >= self.least
-            and each.window <= SLOWER * self.stays.mean()
-        ]
-        if teaching:
-            teaches = max(teaching, key=lambda each: each.learning)
+        slowest = SLOWER * self.stays.mean()
+        likely = [option for option in options if LIKELY <= option.probability < SURE and option.window <= slowest]
+        teaches = max(likely, key=lambda option: option.learning, default=None)
+        if teaches and teaches.learning - least >= self.least:
             text = f"learn at {self._expected(teaches)}, {here}: with what it teaches, {self._saves(teaches.learning)}"
             return Decision(teaches.split, "learn", text)
         if move:
@@ -258,17 +239,14 @@ class _Choice:
             later += self.border * (judged != posterior.best)
             learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
         present, problem = self.measured.get(tuple(self.present.values())), self.question.problem(self.present)
-        found = []
-        for at, ranks in enumerate(posterior.splits.tolist()):
+        columns = zip(means, saved.mean(axis=0), learning, (saved > 0).mean(axis=0), strict=True)
+        options = []
+        for ranks, values in zip(posterior.splits.tolist(), columns, strict=True):
             split, known = self._split(ranks), self.measured.get(tuple(ranks))
             slower = known is not None and present is not None and known.window >= present.window
-            if split == self.present or (slower and not problem) or self.question.problem(split):
-                continue
-            each = saved[:, at]
-            found.append(
-                _Option(split, float(means[at]), float(each.mean()), float(learning[at]), float((each > 0).mean()))
-            )
-        return found
+            if split != self.present and (problem or not slower) and not self.question.problem(split):
+                options.append(_Option(split, *map(float, values)))
+        return options
 
     def _back(self, move: _Option | None) -> Decision | None:
         """Go back to the split that was fastest, where the present one was measured to be slower and that pays.
@@ -289,11 +267,10 @@ class _Choice:
             return None
         split = self._split(best)
         saving = self.left * (now.window - before.window) - self.border
-        between = move and all(
-            sorted((self.present[n], move.split[n], split[n]))[1] == move.split[n] for n in self.names
-        )
-        if move and between and move.saving > saving:
-            return None
+        if move and move.saving > saving:
+            ends = [sorted((self.present[name], split[name])) for name in self.names]
+            if all(low <= move.split[name] <= high for name, (low, high) in zip(self.names, ends, strict=True)):
+                return None
         text = (
             f"undo: back to {self.question.text(split)}, measured at {before.window:.4g} s per window at the present "
             f"load, from {self.question.text(self.present)}, measured at {now.window:.4g} s: {self._saves(saving)}, "
@@ -303,13 +280,10 @@ class _Choice:
 
     def _stay(self, options: Sequence[_Option]) -> Decision:
         text = f"stay at {self.question.text(self.present)}, {self.stays.mean():.4g} s per window expected"
-        best = max(options, key=lambda each: each.saving, default=None)
+        best = max(options, key=lambda option: option.saving, default=None)
         if best is None:
             return Decision(self.present, "stay", f"{text}: no other split comes into question")
-        why = f"{self._saves(best.saving)}, and pays with {100 * best.probability:.0f} %"
-        if best.saving > 0:
-            too_little = f"{100 * self.least / self.left / self.stays.mean():.2g} % of the time left"
-            why += f", below {100 * SURE:.0f} %" if best.probability < SURE else f", but is less than {too_little}"
+        why = f"{self._saves(best.saving)}, and pays with {100 * best.probability:.0f} %: too little"
         return Decision(self.present, "stay", f"{text}: {self._expected(best)}, {why}")
 
     def _split(self, ranks: Sequence[int]) -> Split:
@@ -337,7 +311,7 @@ LATEST_ERROR, LEAST_ERROR = 2.0, 0.005
 
 def known_seconds(segments: Sequence[Segment], name: str) -> list[int]:
     """List the segments in which the seconds of a participant are known."""
-    return [at for at, segment in enumerate(segments) if 0 < segment.seconds.get(name, math.nan) < math.inf]
+    return [place for place, segment in enumerate(segments) if 0 < segment.seconds.get(name, math.nan) < math.inf]
 
 
 class Brought(NamedTuple):
@@ -364,7 +338,7 @@ def at_present_load(segments: Sequence[Segment], name: str, earlier: Array | Non
     before = np.empty((0, 3)) if earlier is None else np.asarray(earlier, dtype=np.float64).reshape(-1, 3)
     known = known_seconds(segments, name)
     changes = np.full((len(segments), 2), np.nan)
-    measured = np.array([_reading(segments[at], name) for at in known]).reshape(-1, 4)
+    measured = np.array([_reading(segments[place], name) for place in known]).reshape(-1, 4)
     rows = np.vstack([before, measured[:, :3]])
     if not known:
         return Brought(rows, changes, LEAST_ERROR)
@@ -401,7 +375,7 @@ def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array,
     same = (runs[:, None] == runs).astype(np.float64)
     y = logs + octaves
     y = y - y.mean()
-    found, weights = [], []
+    means_and_variances, weights = [], []
     last = np.array([times.max()])
     for covariance_of, drift, noise in itertools.product((_walk, _trend), DRIFTS, NOISES):
         before = times[:means]
@@ -409,21 +383,18 @@ def _change(ranks: Array, logs: Array, times: Array, runs: Array, errors: Array,
         # Of the change that is asked for, with each reading.
         across = drift**2 * (covariance_of(last, times) - covariance_of(before, times))
         solved = np.linalg.solve(covariance, np.column_stack([y, across.T]))
-        change = (
-            covariance_of(last, last)
-            - 2 * covariance_of(before, last)
-            + np.diag(covariance_of(before, before))[:, None]
-        )
-        variance = drift**2 * change[:, 0] - (across * solved[:, 1:].T).sum(axis=1)
-        found.append((across @ solved[:, 0], np.maximum(variance, 0.0)))
+        change = covariance_of(last, last)[0] - 2 * covariance_of(before, last)[:, 0]
+        change += np.diag(covariance_of(before, before))
+        variance = drift**2 * change - (across * solved[:, 1:].T).sum(axis=1)
+        means_and_variances.append((across @ solved[:, 0], np.maximum(variance, 0.0)))
         prior = np.log(1.0 if drift == 0 else 1.0 / (len(DRIFTS) - 1))
         prior -= 0.5 * (np.log(noise / NOISE) / NOISE_SCALE) ** 2
         weights.append(prior - 0.5 * (y @ solved[:, 0] + np.linalg.slogdet(covariance)[1]))
     weight = np.exp(np.array(weights) - max(weights))
     weight /= weight.sum()
-    each, variances = (np.array(part) for part in zip(*found, strict=True))
-    mean = weight @ each
-    return mean, np.sqrt(weight @ (variances + (each - mean) ** 2))
+    changes, variances = (np.array(part) for part in zip(*means_and_variances, strict=True))
+    mean = weight @ changes
+    return mean, np.sqrt(weight @ (variances + (changes - mean) ** 2))
 
 
 def _walk(one: Array, other: Array) -> Array:
@@ -457,36 +428,36 @@ def window_times(
 ) -> dict[tuple[int, ...], WindowTime]:
     """Bring the window times of all segments to the present load, and take the mean of those of each split."""
     readings: dict[tuple[int, ...], list[tuple[float, float]]] = {}
-    for at, segment in enumerate(segments):
-        change = {name: changes[name][at] for name in schedule.participants}
-        before, now = (_steady(segment, schedule, {n: share * change[n][0] for n in change}) for share in (0.0, 1.0))
+    for place, segment in enumerate(segments):
+        change = {name: changes[name][place] for name in schedule.participants}
+        before = _steady(segment, schedule)
+        now = _steady(segment, schedule, {name: math.exp(log) for name, (log, _) in change.items()})
         seconds = segment.window_seconds * (now / before if before > 0 and now > 0 else 1.0)
         if math.isfinite(seconds) and seconds > 0:
-            error = max((each[1] for each in change.values() if math.isfinite(each[1])), default=0.0)
+            error = max((error for _, error in change.values() if math.isfinite(error)), default=0.0)
             ranks = tuple(segment.split[name] for name in schedule.participants)
             readings.setdefault(ranks, []).append((math.log(seconds), math.hypot(NOISE, error)))
-    found = {}
-    for ranks, each in readings.items():
-        logs, errors = np.array(each).T
+    times = {}
+    for ranks, pairs in readings.items():
+        logs, errors = np.array(pairs).T
         mean, weight = np.average(logs, weights=errors**-2, returned=True)
-        found[ranks] = WindowTime(float(np.exp(mean)), float(weight) ** -0.5)
-    return found
+        times[ranks] = WindowTime(float(np.exp(mean)), float(weight) ** -0.5)
+    return times
 
 
 def measured_ratio(segments: Sequence[Segment], schedule: Schedule) -> float:
     """Measured seconds per window over those of the schedule: what noise of windows and exchanges add."""
-    none = dict.fromkeys(schedule.participants, 0.0)
-    pairs = [(segment.window_seconds, _steady(segment, schedule, none)) for segment in segments]
+    pairs = [(segment.window_seconds, _steady(segment, schedule)) for segment in segments]
     ratios = [window / steady for window, steady in pairs if steady > 0 and math.isfinite(window) and window > 0]
     return median(ratios) if ratios else 1.0
 
 
-def _steady(segment: Segment, schedule: Schedule, change: Mapping[str, float]) -> float:
+def _steady(segment: Segment, schedule: Schedule, factors: Mapping[str, float] | None = None) -> float:
     """Window time of the schedule for a segment's seconds times changes of load; NaN where one is unknown."""
-    seconds = {name: segment.seconds.get(name, math.nan) * math.exp(change[name]) for name in schedule.participants}
-    if not all(math.isfinite(each) and each > 0 for each in seconds.values()):
-        return math.nan
-    return float(schedule.window_seconds(seconds))
+    names, known = schedule.participants, factors or {}
+    seconds = {name: segment.seconds.get(name, math.nan) * known.get(name, 1.0) for name in names}
+    is_known = all(0 < value < math.inf for value in seconds.values())
+    return float(schedule.window_seconds(seconds)) if is_known else math.nan
 
 
 def change_seconds(segments: Sequence[Segment]) -> float:

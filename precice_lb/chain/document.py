@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -131,71 +131,36 @@ class ChainDocument:
         return self.windows_done >= self.total_windows or self.problem is not None
 
     def save(self, directory: Path) -> None:
-        """Replace ``chain.json`` in one step.
-
-        Parameters
-        ----------
-        directory : Path
-            Of the chain.
-
-        Raises
-        ------
-        CalibrationError
-            If it cannot be written.
-        """
+        """Replace ``chain.json`` in one step."""
         write_json(directory / CHAIN_FILE, plain(self), _CHAIN)
 
 
 def read_chain(directory: Path) -> ChainDocument | None:
-    """Read ``chain.json``.
-
-    Parameters
-    ----------
-    directory : Path
-        Of the chain.
-
-    Returns
-    -------
-    ChainDocument or None
-        None where there is none.
-
-    Raises
-    ------
-    CalibrationError
-        If it cannot be read, is damaged, or contradicts itself.
-    """
+    """Read ``chain.json``; None where there is none, a `CalibrationError` if it is damaged or contradicts itself."""
     path = directory / CHAIN_FILE
     chain = read_json(path, ChainDocument, _CHAIN)
-    if chain is not None:
-        _check(chain, path)
-    return chain
+    if chain is None:
+        return None
+    names, done, damaged = ", ".join(sorted(chain.participants)), 0, f"{path}: damaged {_CHAIN.what}"
 
+    def check(where: str, expected: object, found: object) -> None:
+        if found != expected:
+            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {found}")
 
-def _check(chain: ChainDocument, path: Path) -> None:
-    names, done, damaged = set(chain.participants), 0, f"{path}: damaged {_CHAIN.what}"
-    for place, each in enumerate(chain.segments):
-        found = (each.segment, each.start_window)
-        if found != (place + 1, done):
-            raise CalibrationError(
-                f"{damaged}: segments.{place}: expected segment {place + 1} from window {done} on, found "
-                f"segment {found[0]} from window {found[1]} on"
-            )
-        for key, values in (("split", each.split), ("seconds", each.seconds), ("wait_share", each.wait_share)):
-            _check_names(values, names, f"{damaged}: segments.{place}.{key}")
-        done += each.windows
+    for place, entry in enumerate(chain.segments):
+        start = (entry.segment, entry.start_window)
+        check(f"segments.{place}: its number and first window", (place + 1, done), start)
+        for key in ("split", "seconds", "wait_share"):
+            check(f"segments.{place}.{key}", names, ", ".join(sorted(getattr(entry, key))) or "none")
+        done += entry.windows
     if chain.next is not None:
-        _check_names(chain.next.split, names, f"{damaged}: next.split")
-    if chain.windows_done != done or done > chain.total_windows:
-        raise CalibrationError(
-            f"{damaged}: expected {done} windows done, as its segments have, of at least as many, found "
-            f"{chain.windows_done} of {chain.total_windows}"
-        )
-
-
-def _check_names(found: Iterable[str], names: set[str], where: str) -> None:
-    if set(found) != names:
-        wanted, told = (", ".join(sorted(each)) or "none" for each in (names, found))
-        raise CalibrationError(f"{where}: expected {wanted}, found {told}")
+        check("next.split", names, ", ".join(sorted(chain.next.split)))
+    check(
+        "windows done, as its segments have, of at least as many",
+        (done, True),
+        (chain.windows_done, done <= chain.total_windows),
+    )
+    return chain
 
 
 @dataclasses.dataclass(frozen=True)

@@ -213,8 +213,7 @@ def next_segment(
             _collect_again(chain, tell)
         for record in running:
             # Failures of all jobs since the last segment count, whichever process saw them.
-            finished = [at for at, run in enumerate(chain.state.runs) if run.outcome == "finished"]
-            chain.since = finished[-1] + 1 if finished else 0
+            chain.since = max((n for n, run in enumerate(chain.state.runs, 1) if run.outcome == "finished"), default=0)
             if _is_ready(chain, record):
                 return _handed_on(chain, record, scheduler, tell, submit=submit)
             outcome = _ended(chain, record, scheduler, lost=lost)
@@ -295,8 +294,8 @@ def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
             )
         time.sleep(_POLL_SECONDS)
     if "COMPLETED" not in states:
-        said = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
-        raise CalibrationError(f"{scheduler.describe(job)} failed: {said}")
+        output = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
+        raise CalibrationError(f"{scheduler.describe(job)} failed: {output}")
 
 
 def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:

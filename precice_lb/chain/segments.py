@@ -70,19 +70,18 @@ class ChainWindows:
             return min(self.chain.windows or left, left)
         if not segments:
             return min(self._first, left)
-        last = segments[-1]
-        like = next((each for each in reversed(segments) if each.split == split), last)
-        seconds = 60 * self.chain.minutes - last.border_seconds
+        like = next((segment for segment in reversed(segments) if segment.split == split), segments[-1])
+        seconds = 60 * self.chain.minutes - segments[-1].border_seconds
         fit = int(seconds / like.window_seconds) if like.window_seconds > 0 else self._first
         return min(max(fit, 1), left)
 
 
 def _start_time_is_used(study: Study) -> bool:
     texts: list[str] = []
-    for each in study.participants:
-        texts += [*each.commands().values(), *each.prepare, *each.collect]
-        place = study.case_directory / each.directory
-        texts += [(place / template).read_text(encoding="utf-8") for template in each.templates]
+    for participant in study.participants:
+        texts += [*participant.commands().values(), *participant.prepare, *participant.collect]
+        place = study.case_directory / participant.directory
+        texts += [(place / template).read_text(encoding="utf-8") for template in participant.templates]
     return any("{start_time}" in text for text in texts)
 
 
@@ -200,25 +199,20 @@ class SegmentRuns(CampaignRuns):
         """Find what a segment leaves to the next one, relative to its case."""
         if not self._windows.chain.carry:
             return [path.relative_to(case) for path in sorted(case.iterdir()) if not path.is_symlink()]
-        found: dict[Path, None] = {}
-        for pattern in self._windows.chain.carry:
-            paths = [path.relative_to(case) for path in sorted(case.glob(pattern))]
-            if not paths:
-                raise CalibrationError(
-                    f"chain.carry: {pattern!r} matches nothing that the segment left in {case}: correct the pattern, "
-                    "or let the solvers or collect write it"
-                )
-            found |= dict.fromkeys(paths)
-        return list(found)
+        matches = {pattern: sorted(case.glob(pattern)) for pattern in self._windows.chain.carry}
+        if lacking := [pattern for pattern, paths in matches.items() if not paths]:
+            raise CalibrationError(
+                f"chain.carry: {lacking[0]!r} matches nothing that the segment left in {case}: correct the pattern, "
+                "or let the solvers or collect write it"
+            )
+        return list(dict.fromkeys(path.relative_to(case) for paths in matches.values() for path in paths))
 
     def _check_carried(self, case: Path) -> None:
         """Refuse a segment that left everything as it found it: the next one would run the same again."""
         carried = [case / path for path in self._carried(case)]
-        if not self._windows.chain.carry:
-            return
         began = (case / self.study.case.configuration).stat().st_mtime_ns
-        files = [file for path in carried for file in ([path] if not path.is_dir() else path.rglob("*"))]
-        if not any(file.lstat().st_mtime_ns >= began for file in files):
+        files = [file for path in carried for file in (path.rglob("*") if path.is_dir() else [path])]
+        if self._windows.chain.carry and not any(file.lstat().st_mtime_ns >= began for file in files):
             raise CalibrationError(
                 f"expected the segment to write some of what chain.carry names, found nothing changed of it in {case}: "
                 "let the solvers or collect write their state there"
@@ -228,7 +222,7 @@ class SegmentRuns(CampaignRuns):
 def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
     """Copy what a segment left over the next one's copy of the case."""
     for path in carried:
-        linked = next((each for each in path.parents if (case / each).is_symlink()), None)
+        linked = next((parent for parent in path.parents if (case / parent).is_symlink()), None)
         if linked is not None:
             raise CalibrationError(
                 f"chain.carry: {path} lies in {linked}, which is a link in the copies of the case: take it out of "
@@ -250,7 +244,7 @@ def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, floa
     """Return what a finished run says of its segment; its windows count with ``iterations`` coupling iterations."""
     note = note_of(record)
     costs = {name: _costs(run, name, iterations[name]) for name in run.participants}
-    seconds, errors, latest = ({name: cost[at] for name, cost in costs.items()} for at in range(3))
+    seconds, errors, latest = (dict(zip(costs, column, strict=True)) for column in zip(*costs.values(), strict=True))
     walls = [mean_of(part.window_seconds[run.steady(name)])[0] for name, part in run.participants.items()]
     inside = max(float(np.nansum(part.window_seconds)) for part in run.participants.values())
     return Segment(
@@ -267,13 +261,13 @@ def segment_of(record: RunRecord, run: CoupledRun, iterations: Mapping[str, floa
 
 def _costs(run: CoupledRun, name: str, iterations: float) -> tuple[float, float, float]:
     """Seconds, their standard error and the latest seconds: as in a campaign's samples, medians per iteration."""
-    each = run.participants[name].compute_per_iteration[run.steady(name)]
-    each = each[np.isfinite(each)]
-    if not len(each):
+    windows = run.participants[name].compute_per_iteration[run.steady(name)]
+    windows = windows[np.isfinite(windows)]
+    if not len(windows):
         return math.nan, math.nan, math.nan
-    seconds = float(np.median(each)) * iterations
-    latest = each[-max(len(each) // _LATEST, LEAST_WINDOWS) :]
-    return seconds, spread_of(each).error * seconds, float(np.median(latest)) * iterations
+    seconds = float(np.median(windows)) * iterations
+    latest = windows[-max(len(windows) // _LATEST, LEAST_WINDOWS) :]
+    return seconds, spread_of(windows).error * seconds, float(np.median(latest)) * iterations
 
 
 def entry_of(record: RunRecord, segment: Segment, run: CoupledRun) -> SegmentEntry:
@@ -305,4 +299,4 @@ def earlier_samples(runs: Sequence[CoupledRun], iterations: Mapping[str, float])
     if not runs:
         return {}
     frames = measurements_of(runs, iterations).frames
-    return {name: np.column_stack([each.cores, each.seconds, each.standard_error]) for name, each in frames.items()}
+    return {name: np.column_stack([rows.cores, rows.seconds, rows.standard_error]) for name, rows in frames.items()}

@@ -27,6 +27,8 @@ from precice_lb.layout import split_text
 from precice_lb.recommend.limits import in_proportion
 
 Decide = Callable[[Sequence[Segment], Question], Decision]
+# How long the directory may be held by another process, such as the last line of the job before.
+LOCK_SECONDS = 10.0
 _NOT_OF_CHAINS = ("runs.windows", "meshes")
 _REPAIRABLE = ("prepare", "templates")
 
@@ -145,7 +147,7 @@ class Chain:
             segment_windows=self.windows.of_next(segments),
             allow=study.allow,
             earlier=earlier_samples(self._existing, iterations),
-            failed=[found.ranks for found in failed_splits(self.state.runs)],
+            failed=[split.ranks for split in failed_splits(self.state.runs)],
             layouts=self.study.layouts,
         )
 
@@ -155,9 +157,9 @@ class Chain:
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
-        found, _ = measured_runs(self.study.existing_runs)
         # Those on smaller meshes say nothing of this case.
-        return [run for run in found if all(map(self._is_of_case, run.participants.values()))]
+        runs, _ = measured_runs(self.study.existing_runs)
+        return [run for run in runs if all(map(self._is_of_case, run.participants.values()))]
 
     def _is_of_case(self, part: ParticipantRun) -> bool:
         stated = part.metadata.get("parameters") or {}
@@ -211,6 +213,6 @@ def chain_identity(study: Study) -> dict[str, Any]:
 def open_chain(study: Study, directory: Path, decider: Decide = decide) -> Iterator[Chain]:
     """Hold a chain's directory, made where it is not there, and read the chain's state."""
     windows = ChainWindows(study)
-    with opened(study, directory, chain_identity(study), "chain") as (state, launcher, changed):
+    with opened(study, directory, chain_identity(study), "chain", LOCK_SECONDS) as (state, launcher, changed):
         state.asked = study.asked()
         yield Chain(study, state, launcher, windows, decider, changed)

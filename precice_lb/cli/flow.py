@@ -62,7 +62,6 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.campaign.launch import write_scripts
     from precice_lb.campaign.versions import chosen
     from precice_lb.report.page import Evidence, build_page, next_text
-    from precice_lb.report.partners import write_partners_beside
     from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report
 
     with CampaignProgress(console(sys.stderr)) as progress:
@@ -71,9 +70,9 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     measured = measured_by(result)
     recommendation, _ = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory)
+    written = write_documents(recommendation, result.directory, [result.directory])
     scripts = write_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory / "launch")
-    written += write_partners_beside([result.directory], recommendation.ranks, result.directory) + scripts
+    written += scripts
     evidence = Evidence(
         recommendation,
         measured.runs,
@@ -142,16 +141,14 @@ def show(
     sources: Sequence[Path] = (),
     verbose: bool = False,
 ) -> None:
-    """Write a recommendation, and its partner ranks, where a directory is given, then print it."""
+    """Write a recommendation where a directory is given, then print it."""
     written: list[Path] = []
     try:
         if output is not None:
             # They draw figures, which takes a second to import.
-            from precice_lb.report.partners import write_partners_beside
             from precice_lb.report.render import write_documents
 
-            written = write_documents(recommendation, output)
-            written += write_partners_beside(sources, recommendation.ranks, output)
+            written = write_documents(recommendation, output, sources)
     finally:
         # Also where the directory cannot be written to.
         if format == "json":

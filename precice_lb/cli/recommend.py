@@ -127,19 +127,19 @@ def report(
         For what to recommend; by default a campaign's own budget, else what was last recommended for in the directory,
         else as many ranks as the largest run had.
     """
-    from precice_lb.chain.document import read_chain
-    from precice_lb.report.page import build_page, chain_page
+    from precice_lb.report.blocks import read_story
+    from precice_lb.report.page import build_page, story_page
     from precice_lb.report.render import write_report
 
-    chain = read_chain(sources[0]) if len(sources) == 1 else None
+    story = read_story(sources[0]) if len(sources) == 1 else None
     try:
         evidence = _evidence(sources, case or Asked())
     except PreciceLBError as error:
-        if chain is None:
+        if story is None:
             raise
-        page = chain_page(chain, str(error))
+        page = story_page(story, str(error))
     else:
-        page = build_page(dataclasses.replace(evidence, chain=chain))
+        page = build_page(dataclasses.replace(evidence, story=story))
     path, *figures = write_report(page, output)
     say(f"wrote {plural(len(figures), 'figure')} in {output}")
     say(f"report: {path}")

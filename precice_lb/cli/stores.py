@@ -62,18 +62,17 @@ def summary(
     format
         A table to read, or JSON or CSV for scripts; by default as --output ends, else a table.
     """
-    from precice_lb.chain.document import read_chain
-    from precice_lb.report.chain_view import chain_blocks
+    from precice_lb.report.blocks import read_story
     from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
     from precice_lb.report.summary_view import summary_blocks
 
     found = _runs(directories, warmup, config)
     runs = summarise(found)
-    chains = [chain for source in directories if (chain := read_chain(source)) is not None]
+    stories = [story for source in directories if (story := read_story(source)) is not None]
     print_result(
         format,
         lambda: [
-            *(block for chain in chains for block in chain_blocks(chain)),
+            *(block for story in stories for block in story.blocks()),
             *summary_blocks(runs, per_rank=per_rank),
         ],
         lambda: [summary_dict(each, per_rank=per_rank) for each in runs],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -373,3 +373,13 @@ def _matched(
                 known[known.index(other)] = at
             return True
     return False
+
+
+def stated_parameters(
+    metadata: Iterable[Mapping[str, Any]], measurements: Measurements
+) -> dict[str, float | str | None]:
+    """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
+    known = {column for columns in measurements.parameters.values() for column in columns}
+    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
+    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
+    return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}

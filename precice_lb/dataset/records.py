@@ -57,10 +57,11 @@ class Guesses:
 
     def add(self, store: RankFile) -> None:
         """Take the guesses of one rank."""
-        names, rows = store.names("guesses"), store.rows("guesses")
+        names = store.names("guesses")
         if not (names and len(self._windows)):
             return
-        found, rows = self._found, rows[np.isin(rows["window"], self._windows)]
+        found, rows = self._found, store.rows("guesses")
+        rows = rows[np.isin(rows["window"], self._windows)]
         at = np.searchsorted(self._windows, rows["window"])
         unnamed = found["name"][at] == ""
         found["name"][at[unnamed]] = np.array(names)[rows["name"][unnamed]]

@@ -232,7 +232,7 @@ def obstacles(configuration: Configuration) -> list[str]:
 
 def notes(configuration: Configuration) -> list[str]:
     """Say what does not stop a first guess but should be known, in the order of the file."""
-    return _lines([*_measured(configuration), *_in_time(configuration)])
+    return _lines(_measured(configuration))
 
 
 def _lines(found: Iterable[_Finding]) -> list[str]:
@@ -338,19 +338,6 @@ def _measured(configuration: Configuration) -> Iterator[_Finding]:
             if _place(measure, "data") in shifted:
                 name = measure.attributes["data"].removeprefix(SHIFTED)
                 yield measure.line, measure.tag, f'sees the norm of the shifted "{name}"{_HELD}'
-        for acceleration in element.named("acceleration:"):
-            if any(_place(data, "name") in shifted for data in acceleration.named("data")):
-                for each in acceleration.named("preconditioner"):
-                    if each.attributes.get("type") == "value":
-                        yield each.line, each.tag, "sees the norms of shifted values, not those of the data"
-
-
-def _in_time(configuration: Configuration) -> Iterator[_Finding]:
-    for way in routes(configuration):
-        data = configuration.data[way.exchange.data]
-        if way.shifted and data.waveform_degree == 0:
-            what = 'is constant in a time window with waveform-degree="0"; its value at the end is predicted'
-            yield data.line, "data:vector" if data.is_vector else "data:scalar", what
 
 
 # --- what both look at ---------------------------------------------------------------------------------------------

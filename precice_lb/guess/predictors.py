@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,25 +155,18 @@ class Reduced(Predictor):
         self._modes = None
         # What has only begun to move follows from nothing yet.
         if np.any(features):
-            self._learn(features, coefficients[_ORDER:])
+            # A regression, all inputs scaled alike.
+            products = features.T @ features
+            products[np.diag_indices_from(products)] += _RIDGE * np.trace(products)
+            self._weights = np.linalg.solve(products, features.T @ coefficients[_ORDER:])
             self._modes = (vectors[:, kept] / scales).T @ history.increments
-
-    def _learn(self, features: Array, targets: Array) -> None:
-        """Fit the regression, all inputs scaled alike."""
-        products = features.T @ features
-        products[np.diag_indices_from(products)] += _RIDGE * np.trace(products)
-        self._weights = np.linalg.solve(products, features.T @ targets)
-
-    def _next(self, features: Array) -> Array:
-        """Predict the coefficients of the next increment."""
-        return np.asarray(features @ self._weights)
 
     def predict(self, history: History, value: Array) -> Array:
         """Add the increment whose coefficients are predicted."""
         if self._modes is None or history.last is None:
             return Extrapolation(2).predict(history, value)
         latest = np.vstack([history.increments[1 - _ORDER :], value - history.last])
-        return np.asarray(value + self._next(_features(latest @ self._modes.T))[0] @ self._modes)
+        return np.asarray(value + (_features(latest @ self._modes.T) @ self._weights)[0] @ self._modes)
 
 
 def _features(coefficients: Array) -> Array:
@@ -184,35 +175,12 @@ def _features(coefficients: Array) -> Array:
     return np.hstack([coefficients[lag : count - _ORDER + 1 + lag] for lag in range(_ORDER)])
 
 
-class Neural(Reduced):
-    """A network of scikit-learn's on the coefficients: the kind of model of the thesis that `Reduced` names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._network: Any = None
-
-    def _learn(self, features: Array, targets: Array) -> None:
-        # Loaded only where it is asked for: it takes a second.
-        from sklearn.neural_network import MLPRegressor
-
-        self._scale = float(np.abs(features).max()) or 1.0
-        self._network = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", alpha=1e-6, max_iter=200, random_state=0)
-        with warnings.catch_warnings():
-            # Its predictions are judged, not how far it has come; and it takes a single mode in a column ill.
-            warnings.simplefilter("ignore")
-            self._network.fit(features / self._scale, targets / self._scale)
-
-    def _next(self, features: Array) -> Array:
-        return np.asarray(self._network.predict(features / self._scale)).reshape(1, -1) * self._scale
-
-
 PREDICTORS: dict[str, Callable[[], Predictor]] = {
     "hold": partial(Extrapolation, 0),
     "linear": partial(Extrapolation, 1),
     "quadratic": partial(Extrapolation, 2),
     "periodic": Periodic,
     "reduced": Reduced,
-    "neural": Neural,
 }
 """All predictors by name."""
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from precice_lb.inside.balance import Balance, Partition, balance_of, fit_costs, partition_of
-from precice_lb.inside.loads import Cells, FeatureCosts, RankLoad
-from precice_lb.inside.mesh import counts_of, rank_of_cells, read_cells
+from typing import TYPE_CHECKING
+
+from precice_lb.rooms import lazily
+
+if TYPE_CHECKING:
+    from precice_lb.inside.balance import Balance, Partition, balance_of, fit_costs, partition_of
+    from precice_lb.inside.loads import Cells, FeatureCosts, RankLoad
+    from precice_lb.inside.mesh import counts_of, rank_of_cells, read_cells
 
 __all__ = [
     "Balance",
@@ -19,3 +24,5 @@ __all__ = [
     "rank_of_cells",
     "read_cells",
 ]
+
+__getattr__ = lazily(__name__, __all__, ("balance", "mesh", "loads"))

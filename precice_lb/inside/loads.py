@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
-from precice_lb.plural import plural
+from precice_lb.plural import numbered, plural
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -303,7 +303,7 @@ def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dic
     if len(without := np.flatnonzero(np.isnan(part.rank_solve))):
         raise DataError(
             f"run {run.name}: expected stores of all {part.ranks} ranks of {participant}, found none of "
-            f"{_listed(without)}; give the directories of all hosts, or leave the run out"
+            f"{numbered(without.tolist())}; give the directories of all hosts, or leave the run out"
         )
     held = {INTERFACE: part.rank_vertices} if np.isfinite(part.rank_vertices).all() else {}
     held |= part.rank_counts
@@ -361,12 +361,6 @@ def _without_mpi(run: CoupledRun, part: ParticipantRun) -> Floats:
     if (seconds < 0).any():
         raise DataError(
             f"run {run.name}: expected less time in MPI than solve time, found more on {part.participant}'s "
-            f"{_listed(np.flatnonzero(seconds < 0))}; record the run again"
+            f"{numbered(np.flatnonzero(seconds < 0).tolist())}; record the run again"
         )
     return seconds
-
-
-def _listed(ranks: NDArray[np.intp]) -> str:
-    most = 8
-    named = ", ".join(map(str, ranks[:most].tolist())) + (", …" if len(ranks) > most else "")
-    return f"rank {named}" if len(ranks) == 1 else f"ranks {named}"

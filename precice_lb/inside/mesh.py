@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.meshio import checked_ranks, read_meshio, read_ranks
 from precice_lb.inside.loads import Cells, Floats, Integers
 from precice_lb.inside.weighted import whole_weights
-from precice_lb.partners.meshes import checked_ranks, read_ranks
-from precice_lb.partners.sources import read_meshio
 
 CELLS = "cells"
 """The feature that every cell has once."""
@@ -222,15 +220,12 @@ boundaryField
 
 def partition_files(cells: Cells, weights: Floats, rank_of: Integers) -> dict[str, bytes]:
     """Give the files by name: the rank of each cell, and the weights of cells, in the order of the mesh file."""
-    npy = io.BytesIO()
-    np.save(npy, rank_of)
     ranks = int(rank_of.max()) + 1
     order = f"in the order of the cells of {cells.source}" if cells.source else "in the order of the cells"
     relative = weights / weights.mean() if weights.any() else np.ones(len(weights))
     note = f"seconds of each cell by those of the mean cell ({weights.mean():.6g} s per time window), {order}"
-    files = {
+    return {
         "partition.txt": _lines(rank_of),
-        "partition.npy": npy.getvalue(),
         "cellDecomposition": _foam("labelList", "constant", "cellDecomposition", f"rank of {ranks} {order}")
         + _list(rank_of)
         + b"\n",
@@ -240,9 +235,6 @@ def partition_files(cells: Cells, weights: Floats, rank_of: Integers) -> dict[st
         + _BOUNDARY.encode(),
         "vertex-weights.txt": _lines(whole_weights(weights)),
     }
-    if len(cells.neighbours):
-        files["cells.graph"] = f"% {note}; METIS graph file\n".encode() + _graph(cells, whole_weights(weights))
-    return files
 
 
 def _foam(kind: str, location: str, name: str, note: str) -> bytes:
@@ -256,13 +248,3 @@ def _list(values: Iterable[object]) -> bytes:
 
 def _lines(values: Iterable[object]) -> bytes:
     return "".join(f"{value}\n" for value in values).encode()
-
-
-def _graph(cells: Cells, weights: Integers) -> bytes:
-    """Write the graph as METIS reads it: counts, then per cell its weight and its neighbours, numbered from 1."""
-    starts, beside = cells.adjacency()
-    rows = (
-        " ".join(map(str, [weight, *near]))
-        for weight, near in zip(weights, np.split(beside + 1, starts[1:-1]), strict=True)
-    )
-    return _lines([f"{len(weights)} {len(cells.neighbours)} 010", *rows])

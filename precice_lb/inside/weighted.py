@@ -1,4 +1,4 @@
-"""Partitions of equal cost: recursive bisection, pieces of the Hilbert curve, and METIS.
+"""Partitions of equal cost: recursive bisection, and METIS.
 
 Every cell has a weight, and every rank gets at least one cell.
 """
@@ -23,8 +23,6 @@ _WHOLE = 2**30
 """Sum of all weights as whole numbers: METIS has 32 bits."""
 _UNEVEN = 5
 """What METIS may add to the largest part, in thousandths."""
-_BITS = 20
-"""Of the Hilbert curve's cells along each axis."""
 
 
 def cost_weights(cells: Cells, costs: FeatureCosts) -> Floats:
@@ -122,46 +120,6 @@ def _largest_prime(number: int) -> int:
     return number
 
 
-def hilbert_order(points: Floats) -> Integers:
-    """Order points, shape (points, 1 to 3), along the Hilbert curve; points of one cell keep their order.
-
-    Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004): the coordinates' bits are transformed in place
-    from the most to the least significant one; interleaved, they are the position on the curve.
-    """
-    # The cells are cubes, so that long domains are not squeezed.
-    most = (1 << _BITS) - 1
-    offsets = points - points.min(axis=0, initial=np.inf)
-    scale = most / max(float(offsets.max(initial=0.0)), 1e-300)
-    axes = np.ascontiguousarray(np.minimum(offsets * scale, most).astype(np.int64).T)
-    first = axes[0]
-    for bit in range(_BITS - 1, 0, -1):
-        below = (1 << bit) - 1
-        for axis in axes:
-            # Where the bit is set the first axis is inverted below it, elsewhere it is exchanged with this one.
-            high = (axis >> bit) & 1 == 1
-            swapped = np.where(high, 0, (first ^ axis) & below)
-            first ^= np.where(high, below, swapped)
-            axis ^= swapped
-    axes = np.bitwise_xor.accumulate(axes, axis=0)
-    turn = axes[-1].copy()
-    for shift in (1, 2, 4, 8, 16):
-        turn ^= turn >> shift
-    axes ^= turn >> 1
-    key = np.zeros(len(points), np.int64)
-    for bit in range(_BITS - 1, -1, -1):
-        for axis in axes:
-            key = key << 1 | (axis >> bit & 1)
-    return np.argsort(key, kind="stable")
-
-
-def hilbert(cells: Cells, weights: Floats, ranks: int) -> Integers:
-    """Pieces of the Hilbert curve through the cells' centres, the largest as small as can be."""
-    order = hilbert_order(cells.centres)
-    rank_of = np.empty(len(order), np.int64)
-    rank_of[order] = np.repeat(np.arange(ranks), np.diff(pieces(weights[order], ranks), prepend=0))
-    return rank_of
-
-
 def metis(cells: Cells, weights: Floats, ranks: int) -> Integers:
     """METIS on the graph of cells that share a face, by pymetis."""
     try:
@@ -196,7 +154,6 @@ def whole_weights(weights: Floats) -> Integers:
 
 PARTITIONERS: dict[str, Callable[[Cells, Floats, int], Integers]] = {
     "bisection": bisection,
-    "hilbert": hilbert,
     "metis": metis,
 }
 """By name; each takes cells, their weights and a number of ranks, and gives the rank of each cell, shape (cells,)."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from precice_lb.partners.analysis import CostModel, LinkPartners, StartUp, StartUpCounts
-from precice_lb.partners.links import Link, LinkMapping
-from precice_lb.partners.meshes import PartitionedMesh, connected_ranks, make_mesh, read_partition
-from precice_lb.partners.report import Forecast, PartnersReport, partners_report, write_pairs
-from precice_lb.partners.sources import measured_start_up, read_exports, read_mesh_files, read_store_meshes
+from typing import TYPE_CHECKING
+
+from precice_lb.rooms import lazily
+
+if TYPE_CHECKING:
+    from precice_lb.partners.analysis import CostModel, LinkPartners, StartUp
+    from precice_lb.partners.links import Link, LinkMapping
+    from precice_lb.partners.meshes import PartitionedMesh, connected_ranks, make_mesh, read_partition
+    from precice_lb.partners.report import Forecast, PartnersReport, partners_report, write_pairs
+    from precice_lb.partners.sources import read_exports, read_mesh_files, read_store_meshes
 
 __all__ = [
     "CostModel",
@@ -17,10 +22,8 @@ __all__ = [
     "PartitionedMesh",
     "PartnersReport",
     "StartUp",
-    "StartUpCounts",
     "connected_ranks",
     "make_mesh",
-    "measured_start_up",
     "partners_report",
     "read_exports",
     "read_mesh_files",
@@ -28,3 +31,5 @@ __all__ = [
     "read_store_meshes",
     "write_pairs",
 ]
+
+__getattr__ = lazily(__name__, __all__, ("report", "analysis", "links", "meshes", "sources"))

@@ -69,43 +69,6 @@ class CostModel:
 
 
 @dataclass(frozen=True)
-class StartUpCounts:
-    """What initialising one received mesh has to do.
-
-    Attributes
-    ----------
-    two_level : bool
-        The scheme.
-    ranks : tuple of int
-        Ranks of provider and receiver.
-    vertices : tuple of int
-        Vertices of the received mesh, and of the receiver's own ones.
-    most_own : int
-        The most vertices that one rank has of these.
-    partners : int
-        The most ranks that one rank asks for a connection.
-    received : int
-        Vertices that all ranks of the receiver receive in two levels.
-    most_received : int
-        The most vertices that one of them receives then.
-    kept : int
-        Vertices that all ranks of the receiver keep.
-    cores : int or None
-        Cores that all ranks share; None where every rank has one.
-    """
-
-    two_level: bool
-    ranks: tuple[int, int]
-    vertices: tuple[int, int]
-    most_own: int
-    partners: int
-    received: int
-    most_received: int
-    kept: int
-    cores: int | None = None
-
-
-@dataclass(frozen=True)
 class StartUp:
     """Cost of initialising one received mesh.
 
@@ -125,37 +88,53 @@ class StartUp:
     parts: dict[str, float]
 
 
-def start_up(counts: StartUpCounts, model: CostModel) -> StartUp:
-    """Estimate memory and seconds of initialising one received mesh."""
-    provider, receiver = counts.ranks
-    whole, own = counts.vertices
-    cores = math.inf if counts.cores is None else counts.cores
-    everyone, receivers = (max(ranks / cores, 1.0) for ranks in (provider + receiver, receiver))
+def start_up(
+    model: CostModel,
+    *,
+    two_level: bool,
+    ranks: tuple[int, int],
+    vertices: tuple[int, int],
+    most_own: int,
+    partners: int,
+    received: int,
+    most_received: int,
+    kept: int,
+    cores: int | None = None,
+) -> StartUp:
+    """Estimate memory and seconds of initialising one received mesh.
+
+    ``ranks`` are those of provider and receiver, ``vertices`` those of the received mesh and of the receiver's own
+    ones, of which one rank has at most ``most_own``. One rank asks at most ``partners`` others for a connection. In two
+    levels the receiver's ranks receive so many vertices, one of them at most ``most_received``; in all they keep
+    ``kept``. Without ``cores`` that all share every rank has one.
+    """
+    provider, receiver = ranks
+    whole, own = vertices
+    shared = math.inf if cores is None else cores
+    everyone, receivers = (max(count / shared, 1.0) for count in (provider + receiver, receiver))
 
     def steps(number: int, sharing: float) -> float:
         return number * (model.latency + model.turn * (sharing - 1.0))
 
     parts = {
         "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": model.vertex * max(counts.most_own, (whole + own) / cores),
+        "set up own vertices": model.vertex * max(most_own, (whole + own) / shared),
         # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
         # provider waits in a socket meanwhile, without polling.
         "settle owners": steps(receiver, receivers),
-        "connect": model.file * (counts.partners + _FILES[counts.two_level]),
+        "connect": model.file * (partners + _FILES[two_level]),
     }
-    if counts.two_level:
-        parts["exchange pieces"] = model.copy * max(counts.most_received, counts.received / cores)
-        held = provider * model.box_bytes + counts.most_received * model.vertex_bytes
+    if two_level:
+        parts["exchange pieces"] = model.copy * max(most_received, received / shared)
+        held = provider * model.box_bytes + most_received * model.vertex_bytes
         return StartUp(sum(parts.values()), held + receiver * model.box_bytes, held, parts)
     parts |= {
         "gather and send the mesh": model.vertex * 2 * whole,
         "broadcast the mesh": model.copy * whole * receivers,
         # Both sides are told, rank by rank, who holds which vertex.
-        "broadcast distributions": (
-            model.copy * (whole + counts.kept) * everyone + steps(provider + receiver, everyone)
-        ),
+        "broadcast distributions": (model.copy * (whole + kept) * everyone + steps(provider + receiver, everyone)),
     }
-    held = whole * model.vertex_bytes + (whole + counts.kept) * _INDEX
+    held = whole * model.vertex_bytes + (whole + kept) * _INDEX
     return StartUp(sum(parts.values()), held, held, parts)
 
 
@@ -225,11 +204,14 @@ class LinkPartners:
         return min(self.ranks) > 1 and not self.link.gathered
 
     @property
+    def configured(self) -> Integers | None:
+        """Pairs that are connected as configured; None where one level is, and coordinates are missing."""
+        return self.level_1 if self.link.two_level else self.one_level
+
+    @property
     def connected(self) -> Integers:
-        """Pairs that are connected as configured; level 1 where one level is configured and coordinates are missing."""
-        if self.link.two_level or self.one_level is None:
-            return self.level_1
-        return self.one_level
+        """The same, or those of level 1 where they are not known."""
+        return self.level_1 if self.configured is None else self.configured
 
     @property
     def empty_pairs(self) -> int | None:
@@ -300,7 +282,8 @@ def analyse_link(
     cost = {}
     for two_level in (False, True):
         pairs = level_1 if two_level or one_level is None else one_level
-        counts = StartUpCounts(
+        cost[two_level] = start_up(
+            model,
             two_level=two_level,
             ranks=(provider.ranks, len(boxes)),
             vertices=(provider.vertices, sum(mesh.vertices for mesh in local.values())),
@@ -312,7 +295,6 @@ def analyse_link(
             kept=provider.vertices if kept is None else len(kept.vertices),
             cores=cores,
         )
-        cost[two_level] = start_up(counts, model)
     exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,

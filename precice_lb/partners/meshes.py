@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from precice_lb.exceptions import DataError
+from precice_lb.ingest.meshio import checked_ranks, read_ranks
 from precice_lb.store.meshes import CELL_VERTICES
 
 Floats = NDArray[np.float64]
@@ -177,21 +178,6 @@ def make_mesh(
     return PartitionedMesh(name, participant, counts, _boxes(points, counts), points, kept, source)
 
 
-def checked_ranks(where: str, values: ArrayLike, count: int, what: str, ranks: int = 2**31) -> Integers:
-    """Check that there is a rank for each of so many vertices or cells."""
-    numbers = np.asarray(values)
-    if numbers.shape != (count,):
-        raise DataError(
-            f"{where}: expected a partition with one rank for each of {count} {what}, found shape {numbers.shape}; "
-            "give one of this mesh"
-        )
-    owners = numbers.astype(np.int64)
-    if (wrong := (owners != numbers) | (owners < 0) | (owners >= ranks)).any():
-        wanted = f"whole numbers of ranks from 0 to {ranks - 1}"
-        raise DataError(f"{where}: expected {wanted}, found {numbers[wrong][0]}; correct them")
-    return owners
-
-
 def _boxes(points: Floats, counts: Integers) -> Floats:
     """Bounding box of each rank's vertices, which come rank by rank; NaN for an empty rank."""
     boxes = np.full((len(counts), points.shape[1], 2), np.nan)
@@ -312,15 +298,6 @@ def read_partition(path: str | Path, mesh: PartitionedMesh, ranks: int) -> Parti
     return make_mesh(
         mesh.name, mesh.participant, mesh.points("to partition it"), values, ranks, cells=mesh.cells, source=str(path)
     )
-
-
-def read_ranks(path: Path) -> Integers:
-    """Read a file of one rank per line, or a ``.npy`` file."""
-    try:
-        return np.asarray(np.load(path) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"{path}: expected one rank per line, found: {reason}; name another file") from None
 
 
 _FANOUT = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -219,8 +219,6 @@ class PartnersReport:
         None where the measured partition was analysed.
     model : CostModel
         Constants of the start-up model.
-    measured : mapping
-        Seconds that parts of the start-up took, as `precice_lb.partners.measured_start_up` gives them.
     missing : tuple of str
         What is not reported, and what it needs, in sentences.
     """
@@ -231,7 +229,6 @@ class PartnersReport:
     advice: tuple[str, ...]
     forecast: Forecast | None
     model: CostModel
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     @property
@@ -241,7 +238,7 @@ class PartnersReport:
             return None
         return (
             "start-up seconds rest on stated constants, those of a small virtual machine, and say no more than their "
-            "order: --profiling puts a measured start-up beside them, and --constants turn=…,file=… states others"
+            "order: --constants turn=…,file=… states others"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -254,7 +251,6 @@ class PartnersReport:
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "cost_model": self.model.to_dict(),
             "cost_model_warning": self.model_warning,
-            "measured_start_up": {name: dict(parts) for name, parts in self.measured.items()},
         }
 
 
@@ -270,7 +266,6 @@ def partners_report(
     iterations: float = 1.0,
     model: CostModel | None = None,
     cores: int | None = None,
-    measured: Mapping[str, Mapping[str, float]] | None = None,
 ) -> PartnersReport:
     """Report the partner ranks of a case.
 
@@ -297,8 +292,6 @@ def partners_report(
         Constants of the start-up model.
     cores : int, optional
         Cores that all ranks share at start-up; by default every rank has one.
-    measured : mapping, optional
-        What `precice_lb.partners.measured_start_up` gives, to stand beside the estimate.
 
     Returns
     -------
@@ -348,7 +341,7 @@ def partners_report(
         for each in found
         if each.level_2 is None
     )
-    return PartnersReport(order, found, chosen, advice, told, model, measured or {}, missing)
+    return PartnersReport(order, found, chosen, advice, told, model, missing)
 
 
 def _link_dict(found: LinkPartners) -> dict[str, Any]:

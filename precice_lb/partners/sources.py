@@ -1,10 +1,7 @@
-"""Where partitioned meshes come from (stores, exports of preCICE, mesh files with a partition); measured start-up."""
+"""Where partitioned meshes come from (stores, exports of preCICE, mesh files with a partition)."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.calls import Profile
-from precice_lb.ingest.profiling.files import Header
-from precice_lb.ingest.profiling.find import find_profiles
+from precice_lb.ingest.meshio import read_meshio
 from precice_lb.partners.meshes import Floats, Integers, PartitionedMesh, make_mesh
 from precice_lb.store.meshes import CELL_VERTICES, MESHES, RecordedMeshes, box_names, recorded_meshes
 from precice_lb.store.reader import find_stores, read_file, read_runs
@@ -27,9 +22,6 @@ from precice_lb.store.records import RankFile
 # <Mesh>-<Participant>.<rank>_<time>.csv of a parallel run, <Mesh>-<Participant>.<time>.csv of a serial one.
 _EXPORT = re.compile(r"(?P<stem>.+)\.(?:(?P<rank>\d+)_)?(?P<time>init|final|dt\d+|it\d+)\.csv")
 _MESHIO_CELLS = {"line": "edges", "triangle": "triangles", "tetra": "tetrahedra"}
-# All but the first only with ``<profiling mode="all"/>``. ``repartitioning`` compares boxes, filters meshes and opens
-# the connections of two levels; ``connectSecondaries`` opens those of one level.
-_START_UP_EVENTS = ("initialize", "connectPrimaries", "repartitioning", "connectSecondaries")
 
 
 def read_exports(directories: Iterable[str | Path], configuration: Configuration) -> dict[str, PartitionedMesh]:
@@ -105,32 +97,14 @@ def _read_csv(path: Path, dimensions: int) -> Floats:
             f"{path}: expected the columns {';'.join([*wanted, 'Rank'])} of an export in {dimensions} dimensions, "
             f"found {';'.join(header[:4]) or 'an empty file'}; give the exports of this case"
         )
-    points = []
-    for number, line in enumerate(lines[1:], start=2):
-        try:
-            points.append([float(cell) for cell, _ in zip(line.split(";")[:dimensions], wanted, strict=True)])
-        except ValueError:
-            raise DataError(f"{path}, line {number}: expected {dimensions} coordinates, found {line!r}") from None
-    return np.array(points, dtype=float).reshape(-1, dimensions)
-
-
-def read_meshio(path: Path) -> Any:
-    """Read a file of any format that meshio knows, as a ``meshio.Mesh``."""
+    if not lines[1:]:
+        return np.empty((0, dimensions))
     try:
-        meshio: Any = importlib.import_module("meshio")
-    except ImportError:
+        return np.loadtxt(lines[1:], delimiter=";", usecols=range(dimensions), ndmin=2)
+    except ValueError as error:
         raise DataError(
-            "expected meshio to read mesh files, found it is not installed; pip install precice_lb[meshio]"
+            f"{path}: expected {dimensions} coordinates in each line, found: {error} (row 0 is line 2)"
         ) from None
-    try:
-        # It prints what it cannot read, too.
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return meshio.read(path)
-    except SystemExit:
-        # meshio ends the program where it finds no reader.
-        raise DataError(f"{path}: expected a mesh file that meshio reads, found another or a damaged one") from None
-    except Exception as error:
-        raise DataError(f"{path}: expected a mesh file that meshio reads, found: {error}") from error
 
 
 def read_mesh_files(
@@ -223,51 +197,6 @@ def _partition(path: Path, mesh: Any, name: str) -> Integers:
     raise DataError(
         f"{path}: expected an array {name!r} of points or cells, found {', '.join(there) or 'none'}; name one of them"
     )
-
-
-def measured_start_up(sources: Iterable[str | Path]) -> dict[str, dict[str, float]]:
-    """Read how long the parts of preCICE's start-up took.
-
-    Parameters
-    ----------
-    sources : iterable of path
-        Profiling files, or directories that are searched with everything below them.
-
-    Returns
-    -------
-    dict of str to dict of str to float
-        By participant: ``ranks``, and the seconds of ``initialize`` and of each part of it that was recorded, of its
-        slowest rank. They include waiting for the partner.
-
-    Raises
-    ------
-    DataError
-        If there is no profiling file, or one is damaged.
-    """
-    headers, _ = find_profiles(sources)
-    told: dict[str, dict[str, float]] = {}
-    for header in headers:
-        parts = told.setdefault(header.participant, {})
-        parts["ranks"] = float(header.size)
-        for event, seconds in _start_up(header).items():
-            parts[event] = max(parts.get(event, 0.0), seconds)
-    return told
-
-
-def _start_up(header: Header) -> dict[str, float]:
-    """Seconds of one rank; what follows ``initialize`` is not read."""
-    source = Profile(header).events
-    seconds: dict[str, float] = {}
-    for events in source:
-        # Exports, for one, are made later, too.
-        names = np.array([path[-1] if path and "initialize" in path else "" for path in source.paths])
-        for event in _START_UP_EVENTS:
-            durations = events.durations[np.isin(events.paths, np.flatnonzero(names == event))]
-            if len(durations):
-                seconds.setdefault(event, float(durations[0]) * 1e-6)
-        if "initialize" in seconds:
-            break
-    return seconds
 
 
 Run = Sequence[Sequence[RankFile]]

@@ -24,6 +24,7 @@ from precice_lb.record.device import synchronized, writing_calls
 from precice_lb.record.launch import at_end_action, common_communicator, launch_id, run_metadata, user_metadata
 from precice_lb.record.meshes import MeshNotes, mesh_calls, mesh_notes
 from precice_lb.record.recorder import NO_SUMS, Recorder, note, setting, summary, warn_once
+from precice_lb.rooms import hooks, room
 from precice_lb.store.spool import StoreWriter
 
 _CHOICES = ("libprecice", "embedded")
@@ -76,8 +77,13 @@ def load_backend() -> Backend:
             f"PRECICE_LB_BACKEND=libprecice: expected an importable pyprecice, found: {reason}; install libprecice and "
             "the extra precice, or use PRECICE_LB_BACKEND=embedded"
         )
-    module = importlib.import_module("precice_lb.embedded")
-    return Backend("embedded", module, module.Participant, reason)
+    embedded = room("embedded")
+    if embedded is None:
+        raise BackendError(
+            "expected the embedded backend or an importable pyprecice, found neither in this installation; install "
+            "libprecice and the extra precice"
+        )
+    return Backend("embedded", embedded, embedded.Participant, reason)
 
 
 def timed_advance(base: Any, recorder: Recorder, base_advance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -151,9 +157,8 @@ def recording_class(backend: Backend) -> type:
             # Here, where libprecice refuses it.
             _warn_if_serial(named)
             if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
-                from precice_lb.record.guess import guessing_class
-
-                cls = guessing_class(cls, Participant, guess, named)
+                for choose_class in hooks("participant_class"):
+                    cls = choose_class(cls, Participant, guess, named)
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
         def __init__(

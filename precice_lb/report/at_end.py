@@ -17,9 +17,9 @@ from typing import IO, TypeAlias
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
+from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.recommend import recommend
-from precice_lb.report.partners import write_partners_beside
 from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import summary_blocks
@@ -28,7 +28,6 @@ from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
 from precice_lb.store.records import Complete, RankFile
-from precice_lb.watch.run import stated_parameters
 
 _Run: TypeAlias = Sequence[Sequence[RankFile]]
 
@@ -88,8 +87,7 @@ def _recommendation(
     # The case that just ran, where runs state parameters such as the mesh level.
     parameters = stated_parameters(heads, measurements)
     recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
-    written = write_documents(recommendation, case)
-    return [*written, *write_partners_beside([store], recommendation.ranks, case)]
+    return write_documents(recommendation, case, [store])
 
 
 def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:

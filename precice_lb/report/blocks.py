@@ -5,10 +5,13 @@ Terminal and HTML are renderers of these. Texts are plain: a renderer escapes th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from precice_lb.rooms import hooks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,3 +124,26 @@ class Page:
     def charts(self) -> tuple[Chart, ...]:
         """All charts, in order."""
         return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Chart))
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a directory says above its runs, as that of a chain of jobs does: in one line, and all of it.
+
+    ``section`` is for a page, ``blocks`` for a summary, and ``progress`` for who watches.
+    """
+
+    name: str
+    title: str
+    line: str
+    study: str
+    is_over: bool
+    values: object
+    section: Callable[[], Iterable[Block]]
+    blocks: Callable[[], Sequence[Block]]
+    progress: Callable[[], Sequence[Block]]
+
+
+def read_story(directory: Path) -> Story | None:
+    """Read what a directory says above its runs, where a room has written that there."""
+    return next((story for read in hooks("read_story") if (story := read(directory)) is not None), None)

@@ -24,21 +24,18 @@ import numpy as np
 from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
 from precice_lb.dataset.records import mean_known
-from precice_lb.exceptions import PreciceLBError
 from precice_lb.layout import Layouts, count_text
 from precice_lb.names import visible
 from precice_lb.report import recommendation as view
-from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Table
-from precice_lb.report.chain_view import CHAIN_TITLE, chain_line, chain_section
+from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Story, Table
 from precice_lb.report.charts import CHARTS
-from precice_lb.report.partners import link_charts, partners_blocks, partners_of_split
 from precice_lb.report.render import attempted
 from precice_lb.report.runs import imbalance_section, iterations_section, quality_section, split_of, window_section
 from precice_lb.report.summary import RunSummary, summarise
 from precice_lb.report.text import listed, percent, ranks_text, seconds_unit, short_names
+from precice_lb.rooms import hooks
 
 if TYPE_CHECKING:
-    from precice_lb.chain.document import ChainDocument
     from precice_lb.dataset import CoupledRun
     from precice_lb.recommend import Recommendation
 
@@ -53,8 +50,6 @@ _NO_PLAN = (
     "Other budgets and splits near the recommended one were not looked at: precice-lb report does, where a model "
     "predicts them, and in Python recommend(…, within=0.05)."
 )
-# Received meshes whose partners are drawn.
-_DRAWN = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +69,8 @@ class Evidence:
     launch: Path | None = None
     # Below this expected regret another run is not worth it, as of the study's ``runs.target_regret``.
     target_regret: float = TARGET_REGRET
-    # Of a chain of jobs: what it did.
-    chain: ChainDocument | None = None
+    # What the directory says above its runs.
+    story: Story | None = None
     # When the report was made.
     written: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.timezone.utc))
 
@@ -224,23 +219,6 @@ def budget_section(evidence: Evidence) -> Iterator[Block]:
     yield from view.tradeoff_tables(recommendation)
 
 
-def partners_section(evidence: Evidence) -> Iterator[Block]:
-    """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
-    try:
-        report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
-    except PreciceLBError as error:
-        raise Missing(f"Not reported: {error}.") from error
-    if report is None:
-        raise Missing(
-            "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
-            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
-            "participants, and name that directory to precice-lb partners."
-        )
-    for number, found in enumerate(report.links[:_DRAWN], start=1):
-        yield from link_charts(found, f"partners-{number}")
-    yield from partners_blocks(report)
-
-
 def next_text(evidence: Evidence) -> str:
     """Say whether another run is worth it, and which; empty where that is not known."""
     prospects = evidence.prospects
@@ -366,7 +344,7 @@ def _some(texts: Iterable[str], what: str) -> str:
     return "; ".join(different[:_NAMED]) + more
 
 
-# By name, which is its anchor: the title, and what says it.
+# By name, which is its anchor: the title, and what says it. Those of rooms come between these and the last.
 _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "recommendation": ("Recommendation", recommendation_section),
     "comparison": ("Beside other splits", comparison_section),
@@ -376,7 +354,8 @@ _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
     "budget": ("Time against core-hours", budget_section),
     "iterations": ("Coupling iterations", iterations_section),
     "imbalance": ("Imbalance inside participants", imbalance_section),
-    "partners": ("Partner ranks", partners_section),
+}
+_LAST_SECTIONS = {
     "quality": ("Data quality", quality_section),
     "next": ("What to measure next", next_section),
     "launch": ("How to launch", launch_section),
@@ -386,22 +365,28 @@ _SECTIONS: dict[str, tuple[str, Callable[[Evidence], Iterable[Block]]]] = {
 
 def build_page(evidence: Evidence) -> Page:
     """Make all sections of a report."""
-    recommendation, chain = evidence.recommendation, evidence.chain
+    recommendation, story = evidence.recommendation, evidence.story
     case = f", {view.parameters_text(recommendation.parameters)}" if recommendation.parameters else ""
-    sections = [_section(name, *each, evidence) for name, each in _SECTIONS.items()]
+    makers = {name: (title, [make]) for name, (title, make) in _SECTIONS.items()}
+    for name, title, make in hooks("page_section"):
+        makers.setdefault(name, (title, []))[1].append(make)
+    makers |= {name: (title, [make]) for name, (title, make) in _LAST_SECTIONS.items()}
+    sections = [_section(name, title, makes, evidence) for name, (title, makes) in makers.items()]
     title = f"Recommended split: {view.recommended_text(recommendation, evidence.names)}"
-    if chain is not None:
-        # What it did comes first: its own decisions know what a change costs, and a recommendation does not.
-        sections.insert(0, _section("chain", CHAIN_TITLE, lambda _: chain_section(chain), evidence))
-        title = chain_line(chain)
+    if story is not None:
+        # What it says comes first: a chain's own decisions know what a change costs, and a recommendation does not.
+        sections.insert(0, _section(story.name, story.title, [lambda _: story.section()], evidence))
+        title = story.line
     subtitle = f"{visible(recommendation.schedule)}, {recommendation.total_ranks} {recommendation.counted}{case}"
     return Page(title, subtitle, tuple(sections))
 
 
-def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]], evidence: Evidence) -> Section:
+def _section(
+    name: str, title: str, makes: Iterable[Callable[[Evidence], Iterable[Block]]], evidence: Evidence
+) -> Section:
     def made() -> tuple[Block, ...]:
         try:
-            return tuple(make(evidence))
+            return tuple(block for make in makes for block in make(evidence))
         except Missing as missing:
             return (Paragraph(str(missing), "missing"),)
 
@@ -410,8 +395,8 @@ def _section(name: str, title: str, make: Callable[[Evidence], Iterable[Block]],
     return Section(name, title, blocks or (Paragraph(text, "missing"),))
 
 
-def chain_page(chain: ChainDocument, problem: str) -> Page:
-    """Make a page of a chain of jobs alone, with what stands against a recommendation."""
+def story_page(story: Story, problem: str) -> Page:
+    """Make a page of what a directory says above its runs alone, with what stands against a recommendation."""
     missing = Paragraph(f"No split is recommended from its runs by now: {problem}", "missing")
-    section = Section("chain", CHAIN_TITLE, (*chain_section(chain), missing))
-    return Page(chain_line(chain), chain.study, (section,))
+    section = Section(story.name, story.title, (*story.section(), missing))
+    return Page(story.line, story.study, (section,))

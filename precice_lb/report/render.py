@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -26,6 +26,7 @@ from precice_lb.names import say, visible
 from precice_lb.plain import json_text
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Page, Paragraph, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
+from precice_lb.rooms import hooks
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Event
@@ -232,8 +233,10 @@ def attempted(what: str, make: Callable[[], Made]) -> Made | None:
         return None
 
 
-def write_documents(recommendation: Recommendation, directory: str | Path) -> list[Path]:
-    """Write ``recommendation.json`` and the figures as SVG into a directory.
+def write_documents(
+    recommendation: Recommendation, directory: str | Path, sources: Sequence[str | Path] = ()
+) -> list[Path]:
+    """Write ``recommendation.json``, the figures as SVG, and what rooms write of its sources into a directory.
 
     Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
     rendered; a figure that cannot be made is a line on standard error, and the others are written.
@@ -244,6 +247,8 @@ def write_documents(recommendation: Recommendation, directory: str | Path) -> li
         drawn = attempted(f"the figure {name}", partial(_drawn, recommendation, name))
         if drawn is not None:
             written += write_files(directory, {f"{name}.svg": drawn}, "the report")
+    for write_beside in hooks("write_beside") if sources else ():
+        written += write_beside(sources, recommendation.ranks, directory)
     return written
 
 

@@ -14,8 +14,6 @@ from precice_lb.dataset.runs import roles_of
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
-from precice_lb.report.guess import guess_table
-from precice_lb.report.inside import inside_section
 from precice_lb.report.style import (
     COLOURS,
     GREY,
@@ -121,8 +119,6 @@ def iterations_section(evidence: Evidence) -> Iterator[Block]:
         if run.steady(who).any()
     )
     yield Paragraph(f"Mean iterations per time window after warm-up in run {visible(run.name)}: {', '.join(means)}.")
-    if run.predictors:
-        yield guess_table(run.guess, run.predictors)
     yield _iterations_chart(run, evidence.labels)
 
 
@@ -170,7 +166,6 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
             "busiest: more ranks do not help there as long as its mesh is not partitioned more evenly."
         )
         yield Paragraph(text, "warning")
-    yield from inside_section(evidence)
 
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:

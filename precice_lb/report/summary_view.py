@@ -10,9 +10,9 @@ import numpy as np
 from precice_lb.names import visible
 from precice_lb.plural import numbered, plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.summary import QUANTITIES, Array, Iterations, ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
+from precice_lb.rooms import hooks
 
 _NOT_MEASURED = "not measured"
 _ITERATIONS_NAMED = 6
@@ -176,8 +176,8 @@ def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, 
     longest = max(participants, key=lambda each: each.window_seconds)
     if abs(longest.window_seconds_without_outliers / longest.window_seconds - 1) > _NOTICEABLE:
         yield "mean window without outliers", unit.text(longest.window_seconds_without_outliers)
-    if run.predictors:
-        yield guess_label(run.guess), guess_text(run.predictors)
+    for run_facts in hooks("run_facts"):
+        yield from run_facts(run)
     for each in participants:
         yield from _participant_notes(each, names[each.participant], unit, run.warmup_windows)
 

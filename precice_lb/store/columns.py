@@ -5,7 +5,8 @@ HDF5. Beside them HDF5 has ``/configuration``, the text of ``precice-config.xml`
 metadata. The file that `precice_lb.export.export_merged` makes of many such files is described in
 `precice_lb.store.merged`.
 
-Rooms register the tables they record (`ROOMS`): nothing here or in the files of the stores knows those by name.
+Rooms register the tables they record (`precice_lb.rooms`): nothing here or in the files of the stores knows those by
+name.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-ROOMS = ("precice_lb.store.meshes", "precice_lb.guess.columns")
-"""Modules that register tables of their own."""
+from precice_lb.rooms import hooks
 
 Rows: TypeAlias = NDArray[np.void]
 Array: TypeAlias = NDArray[np.float64]
@@ -224,5 +224,5 @@ ADVANCE_SPENDS = "advance/"
 """What the names of sections begin with that are preCICE's own events in ``advance``, but mapping and waits, as its
 profiling files tell; the names of the solver's have no slash."""
 
-for room in ROOMS:
-    importlib.import_module(room)
+importlib.import_module("precice_lb.store.meshes")
+hooks("columns")

@@ -76,8 +76,9 @@ class RankFile:
         Returns
         -------
         tuple of str
+            None where the room is not there that has the table.
         """
-        return decode_names(self.rows(TABLES[table].names))
+        return decode_names(self.rows(TABLES[table].names)) if table in TABLES else ()
 
     def read_tables(self, *names: str) -> list[Values]:
         """Give several tables, read at once.

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from precice_lb.watch.observer import Observer, watch_run
-from precice_lb.watch.snapshot import Snapshot
+from typing import TYPE_CHECKING
+
+from precice_lb.rooms import lazily
+
+if TYPE_CHECKING:
+    from precice_lb.watch.observer import Observer, watch_run
+    from precice_lb.watch.snapshot import Snapshot
 
 __all__ = ["Observer", "Snapshot", "watch_run"]
+
+__getattr__ = lazily(__name__, __all__, ("observer", "snapshot"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +59,6 @@ class Convergence:
     residuals: tuple[Residual, ...]
 
 
-@dataclass
-class _Windows:
-    """Iterations of a run's time windows, and what its log says of the last one."""
-
-    iterations: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    not_converged: int | None = 0
-    acceleration: dict[str, int] = field(default_factory=dict)
-    last: int = 0
-
-
 class CouplingTail:
     """Follows one implicit coupling of a run, whose logs may lie anywhere below a directory."""
 
@@ -80,9 +70,13 @@ class CouplingTail:
         self._searches = searches
         self._size = latest
         self._tail: IterationsTail | None = None
-        self._windows = _Windows()
-        self._row: dict[str, float] = {}
-        self._seen: tuple[int, ...] = ()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        # Iterations of each time window, how many did not converge, and the last window with what the log says of it.
+        self._iterations = np.empty(0, np.int64)
+        self._not_converged: int | None = 0
+        self._last, self._acceleration = 0, dict[str, int]()
 
     def update(self, run: LiveRun) -> Convergence | None:
         """Read what is new; None where nothing tells how often the coupling iterates."""
@@ -90,32 +84,31 @@ class CouplingTail:
         # Who judges knows most.
         names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.judge)
         for name in names:
-            if (log := self._find(run, name)) is not None:
-                self._read(log)
-                if run.has_ended and name in run.ranks:
-                    logged, done = self._windows.iterations, run.series[name].rows["iterations"]
-                    if (len(logged), logged.sum()) != (len(done), done.sum()):
-                        # Of other windows than the participant has done.
-                        continue
-                is_judge = name == self._scheme.judge
-                row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
-                return self._result(name, "log", self._windows, row)
+            if (log := self._find(run, name)) is None:
+                continue
+            self._read(log)
+            if run.has_ended and name in run.ranks:
+                done = run.series[name].rows["iterations"]
+                if (len(self._iterations), self._iterations.sum()) != (len(done), done.sum()):
+                    # Of other windows than the participant has done.
+                    continue
+            row = last_row(log.with_name(f"precice-{name}-convergence.log")) if name == self._scheme.judge else {}
+            return self._result(name, "log", self._iterations, self._not_converged, row)
         for name in names:
             if name in run.ranks and run.ranks[name][0].is_recorded:
                 iterations = run.series[name].rows["iterations"].astype(np.int64)
-                most = self._scheme.max_iterations
-                windows = _Windows(iterations, 0 if most is None else int((iterations >= most).sum()))
-                return self._result(name, "store", windows, {})
+                most = math.inf if self._scheme.max_iterations is None else self._scheme.max_iterations
+                return self._result(name, "store", iterations, int((iterations >= most).sum()), {})
         return None
 
     def _find(self, run: LiveRun, name: str) -> Path | None:
         """Find the iterations log of a participant, unless an earlier run has left it."""
-        known = run.metadata.get(name, {}).get("working_directory", self._directory)
+        known = Path(run.metadata.get(name, {}).get("working_directory", self._directory))
         log = f"precice-{name}-iterations.log"
         try:
-            path: Path | None = Path(known) / log
+            path: Path | None = known / log
             if path is not None and not path.is_file():
-                path = self._searches(log, lambda: find_table(log, Path(known), [self._directory]))
+                path = self._searches(log, lambda: find_table(log, known, [self._directory]))
             return path if path is not None and path.stat().st_mtime_ns >= run.begun_unix_ns else None
         except OSError:
             return None
@@ -123,49 +116,44 @@ class CouplingTail:
     def _read(self, log: Path) -> None:
         """Count the windows that the log tells of since it was read last."""
         if self._tail is None or self._tail.path != log:
-            self._tail, self._windows = IterationsTail(log), _Windows()
+            self._tail = IterationsTail(log)
+            self._begin_anew()
         try:
             for columns in self._tail.windows():
-                windows = columns["TimeWindow"]
                 # A log that begins anew is of another run, but for one that goes on with the next window: preCICE
                 # starts a new one when a mesh is reset.
-                before = _Windows() if windows[0] != self._windows.last + 1 and self._windows.last else self._windows
-                judged, failed = columns.get("Convergence"), before.not_converged
-                self._windows = _Windows(
-                    np.append(before.iterations, columns["Iterations"]),
-                    None if judged is None or failed is None else failed + int((judged == 0).sum()),
-                    {name: int(values[-1]) for name, values in columns.items() if name not in _COMMON},
-                    int(windows[-1]),
-                )
+                if columns["TimeWindow"][0] != self._last + 1 and self._last:
+                    self._begin_anew()
+                judged, failed = columns.get("Convergence"), self._not_converged
+                self._iterations = np.append(self._iterations, columns["Iterations"])
+                self._not_converged = None if judged is None or failed is None else failed + int((judged == 0).sum())
+                self._acceleration = {name: int(v[-1]) for name, v in columns.items() if name not in _COMMON}
+                self._last = int(columns["TimeWindow"][-1])
         except DataError as error:
             self.problem = str(error)
 
-    def _latest(self, log: Path) -> dict[str, float]:
-        """Give the last row of the convergence log, which is read where it has changed."""
-        try:
-            stat = log.stat()
-        except OSError:
-            return {}
-        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if seen != self._seen:
-            self._row, self._seen = last_row(log), seen
-        return self._row
-
-    def _result(self, name: str, source: str, windows: _Windows, row: Mapping[str, float]) -> Convergence:
+    def _result(
+        self,
+        name: str,
+        source: str,
+        iterations: NDArray[np.int64],
+        not_converged: int | None,
+        row: Mapping[str, float],
+    ) -> Convergence:
         scheme = self._scheme
         return Convergence(
             participants=scheme.participants,
             participant=name,
             source=source,
-            windows=len(windows.iterations),
-            iterations_latest=median(windows.iterations[-self._size :]),
-            iterations=median(windows.iterations),
+            windows=len(iterations),
+            iterations_latest=median(iterations[-self._size :]),
+            iterations=median(iterations),
             max_iterations=scheme.max_iterations,
-            not_converged=windows.not_converged if scheme.measures else None,
-            acceleration=windows.acceleration,
+            not_converged=not_converged if scheme.measures else None,
+            acceleration=self._acceleration if source == "log" else {},
             window=int(row.get("TimeWindow", 0)),
             iteration=int(row.get("Iteration", 0)),
-            residuals=tuple(_residual(each, row) for each in scheme.measures) if row else (),
+            residuals=tuple(_residual(measure, row) for measure in scheme.measures) if row else (),
         )
 
 

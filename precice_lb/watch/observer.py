@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from precice_lb.dataset import Measurements
+from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.dataset.records import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
-from precice_lb.recommend import load_sources
 from precice_lb.watch.convergence import CouplingTail, median
-from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches, stated_parameters
+from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
 
 LATEST = 8
@@ -27,6 +27,7 @@ BINS = 60
 
 # A split is thought over anew when a compute time has changed by so much, or so many times more windows are there.
 _CHANGED, _MORE = 0.02, 1.5
+_UNKNOWN = Drift(math.nan, math.nan)
 
 
 class Observer:
@@ -44,8 +45,6 @@ class Observer:
         run's own start-up took, which is the least.
     warmup : int, optional
         Time windows to leave out; by default what the run says, else 1.
-    learner : str, optional
-        Learner of the models; by default that of `precice_lb.recommend_split`.
 
     Raises
     ------
@@ -62,7 +61,6 @@ class Observer:
         measurements: Sequence[str | Path] = (),
         restart_cost: float | None = None,
         warmup: int | None = None,
-        learner: str | None = None,
     ) -> None:
         self.directory = Path(directory)
         if not self.directory.is_dir():
@@ -71,11 +69,10 @@ class Observer:
             raise DataError(f"expected seconds that a restart costs of at least 0, found {restart_cost!r}")
         if warmup is not None and warmup < 0:
             raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-        self._given = load_sources(measurements, warmup=warmup) if measurements else None
-        self._earlier = self._given
         self._restart_cost = restart_cost
         self._warmup = warmup
-        self._learner = learner
+        self._measured = self._load(measurements)
+        self._earlier: Measurements | None = None
         #: Of whole directories, which take their own share of the time.
         self.searches = Searches()
         self._files = RunFiles(self.directory, self.searches)
@@ -85,8 +82,13 @@ class Observer:
         self._rebalance: Rebalance | str = ""
         self._asked_for: tuple[dict[str, float], int] = {}, 0
 
-    def poll(self) -> Snapshot | None:
+    def poll(self, *, hasty: bool = False) -> Snapshot | None:
         """Read what is new.
+
+        Parameters
+        ----------
+        hasty : bool
+            Leave out of a run that goes on what takes seconds to begin with: changes of load, and another split.
 
         Returns
         -------
@@ -97,41 +99,40 @@ class Observer:
         if run is None:
             return None
         if run is not self._run:
-            self._asked_for = {}, 0
-            self._earlier = self._given if self._given is not None else self._found(run)
+            self._run, self._asked_for = run, ({}, 0)
             schemes = [] if run.parsed is None else run.parsed.coupling_schemes
-            self._couplings = [
-                CouplingTail(each, self.directory, LATEST, self.searches) for each in schemes if each.is_implicit
-            ]
-        self._run = run
+            implicit = [scheme for scheme in schemes if scheme.is_implicit]
+            self._couplings = [CouplingTail(scheme, self.directory, LATEST, self.searches) for scheme in implicit]
         warmup = self._warmup
         if warmup is None:
-            warmup = max(int(each.get("warmup_windows", DEFAULT_WARMUP_WINDOWS)) for each in run.metadata.values())
+            warmup = max(int(data.get("warmup_windows", DEFAULT_WARMUP_WINDOWS)) for data in run.metadata.values())
         run.update(warmup)
-        return self._snapshot(run, warmup)
+        return self._snapshot(run, warmup, hasty=hasty and any(run.state(name) == "running" for name in run.ranks))
 
-    def _found(self, run: LiveRun) -> Measurements | None:
-        """Measurements of other runs of the case in the directory; None where none can be learned from."""
-        paths = self._files.earlier(run)
-        try:
-            return load_sources(paths, warmup=self._warmup) if paths else None
-        except PreciceLBError:
+    def _load(self, paths: Sequence[str | Path]) -> Measurements | None:
+        if not paths:
             return None
+        from precice_lb.recommend import load_sources
 
-    def _snapshot(self, run: LiveRun, warmup: int) -> Snapshot:
+        return load_sources(paths, warmup=self._warmup)
+
+    def _snapshot(self, run: LiveRun, warmup: int, *, hasty: bool) -> Snapshot:
         floor = transfer_floor(
             run.configuration,
             {name: series.least_wait for name, series in run.series.items()},
             {name: series.least_overhead for name, series in run.series.items()},
         )
-        participants = tuple(_state(run, name, floor, warmup) for name in run.ranks)
-        windows = min(each.windows for each in participants)
-        cores = np.array([each.layout.cores for each in participants], dtype=np.float64)
-        waiting = np.array([each.wait_share for each in participants])
+        participants = tuple(_state(run, name, floor, warmup, hasty=hasty) for name in run.ranks)
+        windows = min(part.windows for part in participants)
+        cores = np.array([part.layout.cores for part in participants], dtype=np.float64)
+        waiting = np.array([part.wait_share for part in participants])
         ending = None if run.parsed is None else run.parsed.windows
         convergence = [tail.update(run) for tail in self._couplings]
         notes = [*run.notes, *(tail.problem for tail in self._couplings if tail.problem)]
-        better = self._better(run, participants, windows)
+        if hasty:
+            better: Rebalance | str = "this and changes of load come with the next view"
+        else:
+            better = self._better(run, participants, windows)
         if isinstance(better, str):
             notes.append(f"no split to compare with: {better}")
         return Snapshot(
@@ -140,9 +141,9 @@ class Observer:
             participants=participants,
             windows=windows,
             windows_left=None if ending is None else max(ending - windows, 0),
-            window_seconds=max((e.window_seconds for e in participants if e.windows), default=math.nan),
+            window_seconds=max((part.window_seconds for part in participants if part.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
-            convergence=tuple(each for each in convergence if each is not None and (each.windows or each.window)),
+            convergence=tuple(one for one in convergence if one is not None and (one.windows or one.window)),
             guess=mode_of(run.metadata.values()),
             predictors=predictors_of([series.guessed(warmup) for series in run.series.values()]),
             latest=LATEST,
@@ -152,47 +153,56 @@ class Observer:
 
     def _better(self, run: LiveRun, participants: Sequence[ParticipantState], windows: int) -> Rebalance | str:
         """Think the split over, where there is reason to; say why that cannot be done."""
-        own = {each.participant: each.compute_seconds for each in participants}
-        unknown = [
-            *run.missing,
-            *(name for name, seconds in own.items() if not (math.isfinite(seconds) and seconds > 0)),
-        ]
+        seconds = {part.participant: part.compute_seconds for part in participants}
+        unknown = [*run.missing, *(name for name, value in seconds.items() if not 0 < value < math.inf)]
         if unknown:
             return f"expected the compute seconds of all participants, found none of {', '.join(unknown)} yet"
         last, before = self._asked_for
-        same = last.keys() == own.keys() and all(abs(own[name] / last[name] - 1) < _CHANGED for name in own)
+        same = last.keys() == seconds.keys() and all(abs(seconds[who] / last[who] - 1) < _CHANGED for who in last)
         if same and windows < _MORE * before:
             return self._rebalance
-        self._asked_for = own, windows
+        self._asked_for = seconds, windows
+        measured = self._measured
+        if measured is None and not before:
+            # Other runs of the case count, where they can be read.
+            try:
+                self._earlier = self._load(self._files.earlier(run))
+            except PreciceLBError:
+                self._earlier = None
+        measured = measured or self._earlier
+        layouts = {part.participant: part.layout for part in participants}
         try:
             self._rebalance = rebalance(
                 run.configuration,
-                {each.participant: each.layout.cores for each in participants},
-                own,
+                {name: layout.cores for name, layout in layouts.items()},
+                seconds,
                 {name: float(series.rows["iterations"][-LATEST:].mean()) for name, series in run.series.items()},
-                measurements=self._earlier,
-                parameters=stated_parameters(run.metadata.values(), self._earlier) if self._earlier else {},
-                learner=self._learner,
+                measurements=measured,
+                parameters=stated_parameters(run.metadata.values(), measured) if measured else {},
                 restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
                 restart_measured=self._restart_cost is None,
-                layouts={each.participant: each.layout for each in participants},
-                versions={name: str(each.get("version", "")) for name, each in run.metadata.items()},
+                layouts=layouts,
+                versions={name: str(data.get("version", "")) for name, data in run.metadata.items()},
             )
         except PreciceLBError as error:
             self._rebalance = str(error)
         return self._rebalance
 
 
-def _state(run: LiveRun, name: str, floor: float, warmup: int) -> ParticipantState:
+def _state(run: LiveRun, name: str, floor: float, warmup: int, *, hasty: bool) -> ParticipantState:
     """Sum a participant up."""
     metadata, series, rows = run.metadata[name], run.series[name], run.series[name].rows
     steady = rows["window"] > warmup
-    all_own = series.own(floor)
-    own, wait, wall = all_own[steady], rows["wait"][steady], rows["wall"][steady]
-    # What the first windows take is no load that a run has now; that it has changed since is looked for in all.
-    settled = warmup_of(own / np.maximum(rows["iterations"][steady], 1.0)) if np.isfinite(own).all() else 0
-    latest = slice(max(len(own) - LATEST, settled), None)
-    known = own[np.isfinite(own)]
+    compute = series.compute(floor)
+    seconds, wait, wall = compute[steady], rows["wait"][steady], rows["wall"][steady]
+    drift, shift, settled = _UNKNOWN, _UNKNOWN, 0
+    if not hasty:
+        known = seconds[np.isfinite(seconds)]
+        drift, shift = drift_of(known), shift_of(known[:-LATEST], known[-LATEST:])
+        # What the first windows take is no load that a run has now; that it has changed since is looked for in all.
+        if len(known) == len(seconds):
+            settled = warmup_of(seconds / np.maximum(rows["iterations"][steady], 1.0))
+    latest = slice(max(len(seconds) - LATEST, settled), None)
     parts = [part for part in np.array_split(np.arange(len(rows)), BINS) if len(part)]
     return ParticipantState(
         participant=name,
@@ -202,15 +212,13 @@ def _state(run: LiveRun, name: str, floor: float, warmup: int) -> ParticipantSta
         state=run.state(name),
         windows=series.last_window,
         window_seconds=median(wall[latest]),
-        compute_seconds=median(own[latest]),
+        compute_seconds=median(seconds[latest]),
         wait_seconds=median(wait[latest]),
         wait_share=_share(wait[latest], wall[latest]),
         wait_share_so_far=_share(wait, wall),
-        drift=drift_of(known) if len(known) else Drift(0.0, 0.0),
-        shift=shift_of(known[:-LATEST], known[-LATEST:]),
-        history_windows=np.array([rows["window"][part[-1]] for part in parts], dtype=np.int64),
+        drift=drift,
+        shift=shift,
         history_wait_share=np.array([_share(rows["wait"][part], rows["wall"][part]) for part in parts]),
-        history_compute_seconds=np.array([float(np.mean(all_own[part])) for part in parts]),
         problems=series.problems,
     )
 
@@ -221,19 +229,26 @@ def _share(wait: Array, wall: Array) -> float:
     return float(wait[known].sum()) / total if total > 0 else math.nan
 
 
+def no_run(directory: str | Path, when: str = "") -> StoreError:
+    """Say that there is nothing to watch."""
+    return StoreError(
+        f"{directory}: expected a run with at least one store file or profiling file in it, found none{when}; "
+        "record one: python -m precice_lb run SOLVER"
+    )
+
+
 def watch_run(
     directory: str | Path,
     *,
     measurements: Sequence[str | Path] = (),
     restart_cost: float | None = None,
     warmup: int | None = None,
-    learner: str | None = None,
 ) -> Snapshot:
     """Poll a simulation once that runs, has ended, or was killed; as ``precice-lb watch --once``.
 
     Parameters
     ----------
-    directory, measurements, restart_cost, warmup, learner
+    directory, measurements, restart_cost, warmup
         As of `Observer`.
 
     Returns
@@ -248,11 +263,7 @@ def watch_run(
     PreciceLBError
         As of `Observer`.
     """
-    observer = Observer(directory, measurements=measurements, restart_cost=restart_cost, warmup=warmup, learner=learner)
-    found = observer.poll()
-    if found is None:
-        raise StoreError(
-            f"{directory}: expected a run with at least one store file or profiling file in it, found none; "
-            "record one: python -m precice_lb run SOLVER"
-        )
-    return found
+    snapshot = Observer(directory, measurements=measurements, restart_cost=restart_cost, warmup=warmup).poll()
+    if snapshot is None:
+        raise no_run(directory)
+    return snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
-from precice_lb.dataset import Measurements
 from precice_lb.dataset.records import GUESSED, Columns, Guesses
 from precice_lb.dataset.windows import ParticipantTimes, windows_of
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
@@ -97,10 +96,10 @@ class Series:
         rows = self.rows[self.rows["window"] > warmup]
         return rows["window"], rows["iterations"], rows["wall"], rows["guess"]
 
-    def own(self, floor: float) -> Array:
+    def compute(self, floor: float) -> Array:
         """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
-        own: Array = self.rows["busy"] + (floor if np.isfinite(self.least_wait) else 0.0) * self.rows["iterations"]
-        return own
+        transfer = (floor if np.isfinite(self.least_wait) else 0.0) * self.rows["iterations"]
+        return np.asarray(self.rows["busy"] + transfer)
 
 
 class LiveRun:
@@ -108,8 +107,9 @@ class LiveRun:
 
     def __init__(self, ranks: Sequence[Sequence[Tail]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
-        self.key = _key(rank.path for group in ranks for rank in group)
         self.ranks = dict(sorted(by_name.items()))
+        self._all = [rank for group in ranks for rank in group]
+        self.key = _key(rank.path for rank in self._all)
         self.series = {name: Series() for name in self.ranks}
         self._notes = tuple(notes)
         first = next(iter(self.ranks.values()))[0].store
@@ -138,7 +138,7 @@ class LiveRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be read, and why."""
-        problems = [rank.problem for group in self.ranks.values() for rank in group if rank.problem]
+        problems = [rank.problem for rank in self._all if rank.problem]
         if not problems:
             return self._notes
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -147,19 +147,18 @@ class LiveRun:
     @property
     def start_up_seconds(self) -> float:
         """From the construction of the slowest participant to the end of its ``initialize``; NaN where unknown."""
-        found = []
-        for group in self.ranks.values():
-            store = group[0].store
+        seconds = []
+        for store in (group[0].store for group in self.ranks.values()):
             if len(store.initialize):
                 row = store.initialize[0]
                 end = int(row["begin_ns"]) + int(row["initialize_ns"])
-                found.append((end - int(store.metadata["started_clock_ns"])) * 1e-9)
-        return max(found, default=math.nan)
+                seconds.append((end - int(store.metadata["started_clock_ns"])) * 1e-9)
+        return max(seconds, default=math.nan)
 
     @property
     def begun_unix_ns(self) -> int:
         """When its first rank was started."""
-        return min(int(rank.store.metadata["started_unix_ns"]) for group in self.ranks.values() for rank in group)
+        return min(int(rank.store.metadata["started_unix_ns"]) for rank in self._all)
 
     @property
     def has_ended(self) -> bool:
@@ -168,12 +167,8 @@ class LiveRun:
 
     def state(self, participant: str) -> str:
         """Tell what a participant does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""
-        states = set()
-        for rank in self.ranks[participant]:
-            states.add(rank.state)
-            if "running" in states:
-                return "running"
-        return "stopped" if "stopped" in states else "ended"
+        states = {rank.state for rank in self.ranks[participant]}
+        return next(state for state in ("running", "stopped", "ended") if state in states)
 
     def update(self, warmup: int) -> None:
         """Take into the series what the ranks have read, until nothing is left in their files."""
@@ -183,17 +178,15 @@ class LiveRun:
                 series.add([rank.store for rank in group], warmup)
                 for rank in group:
                     rank.forget(series.last_window - _KEPT)
-            more = [rank for group in self.ranks.values() for rank in group if rank.has_more]
+            if not (more := [rank for rank in self._all if rank.has_more]):
+                return
             for rank in more:
                 rank.update()
-            if not more:
-                return
 
     def read(self) -> None:
         """Read the files once more."""
-        for group in self.ranks.values():
-            for rank in group:
-                rank.update()
+        for rank in self._all:
+            rank.update()
 
 
 class Searches:
@@ -313,16 +306,6 @@ class RunFiles:
             return find_profiles([self._directory])[0]
         except DataError:
             return []
-
-
-def stated_parameters(
-    metadata: Iterable[Mapping[str, Any]], measurements: Measurements
-) -> dict[str, float | str | None]:
-    """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
-    known = {column for columns in measurements.parameters.values() for column in columns}
-    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
-    is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
-    return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

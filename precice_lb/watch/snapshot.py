@@ -18,8 +18,6 @@ from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plain import plain
-from precice_lb.recommend import Recommendation, recommend
-from precice_lb.schedule import Schedule
 from precice_lb.watch.convergence import Convergence
 
 #: Version of what `Snapshot.to_dict` gives.
@@ -50,11 +48,8 @@ class ParticipantState:
     # Trend of its compute seconds over all windows after warm-up, and the latest windows beside those before.
     drift: Drift
     shift: Drift
-    # The course so far in at most `precice_lb.watch.observer.BINS` parts: the last window of each, the share of waiting
-    # and the mean compute seconds in it, shape (k,).
-    history_windows: NDArray[np.int64]
+    # The course so far: the share of waiting in at most `precice_lb.watch.observer.BINS` parts of the run, shape (k,).
     history_wait_share: NDArray[np.float64]
-    history_compute_seconds: NDArray[np.float64]
     # Why waits were not measured, with the number of ranks.
     problems: dict[str, int]
     # Of each rank.
@@ -73,8 +68,7 @@ class ParticipantState:
     @property
     def change(self) -> float:
         """The larger one of `shift` and `drift` among those that chance hardly gives; 0 where there is none."""
-        changes = [each.change for each in (self.shift, self.drift) if each.significant]
-        return max(changes, key=abs, default=0.0)
+        return max((move.change for move in (self.shift, self.drift) if move.significant), key=abs, default=0.0)
 
 
 @dataclass(frozen=True)
@@ -150,12 +144,12 @@ class Snapshot:
     predictors: tuple[Predictor, ...]
     latest: int
     rebalance: Rebalance | None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
         """Whether some participant still runs."""
-        return any(each.state == "running" for each in self.participants)
+        return any(part.state == "running" for part in self.participants)
 
     @property
     def measures(self) -> dict[str, float]:
@@ -163,30 +157,29 @@ class Snapshot:
         return {
             "gain": self.rebalance.gain if self.rebalance else math.nan,
             "waiting": self.waiting,
-            "drift": max((abs(each.change) for each in self.participants if each.is_drifting), default=0.0),
+            "drift": max(abs(part.change) if part.is_drifting else 0.0 for part in self.participants),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types: seconds, shares of 1, null where something is not known."""
+        values = plain(self)
+        for entry, part in zip(values["participants"], self.participants, strict=True):
+            entry["is_drifting"] = part.is_drifting
+        if (better := self.rebalance) is not None:
+            layouts = {name: choices.of(better.split[name]) for name, choices in better.layouts.items()}
+            values["rebalance"]["layouts"] = plain(layouts)
         measures = plain(self.measures)
-        values = {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **plain(self), "measures": measures}
-        for each, state in zip(values["participants"], self.participants, strict=True):
-            each["is_drifting"] = state.is_drifting
-        if self.rebalance is not None:
-            layouts, split = self.rebalance.layouts, self.rebalance.split
-            values["rebalance"]["layouts"] = plain({name: each.of(split[name]) for name, each in layouts.items()})
-        return values
+        return {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **values, "measures": measures}
 
 
 def rebalance(
     configuration: str,
-    ranks: Mapping[str, int],
+    cores: Mapping[str, int],
     compute_seconds: Mapping[str, float],
     iterations: Mapping[str, float],
     *,
     measurements: Measurements | None = None,
     parameters: Mapping[str, float | str | None] | None = None,
-    learner: str | None = None,
     restart_seconds: float = math.nan,
     restart_measured: bool = False,
     layouts: Mapping[str, Layout] | None = None,
@@ -194,47 +187,38 @@ def rebalance(
 ) -> Rebalance:
     """Recommend for the load that a run has now.
 
-    Curves come from earlier measurements, and each is scaled so that it gives, at the cores the participant runs on,
-    what it takes now: a load that has drifted since counts. Of a participant with versions those of the one that runs,
-    as in ``versions``, count. Without earlier measurements there is one point per
-    participant, and how it scales is what the learner assumes. The numbers of those with ``layouts`` count cores.
+    Earlier measurements of each participant, of the version that runs, are scaled so that their curve gives at its
+    cores what it takes now. Without any there is one point per participant, and how it scales is what the learner
+    assumes.
     """
-    parsed = parse_configuration(configuration)
-    total = sum(ranks.values())
-    if measurements is not None and measurements.versions:
-        running = {name: (versions or {}).get(name, "") for name in measurements.versions}
-        for name, version in running.items():
-            if version not in (known := measurements.versions[name]):
-                raise DataError(
-                    f"expected measurements of {name} {version or 'without a version'}, which runs, found those of "
-                    f"{', '.join(each or 'none' for each in known)}; measure it"
-                )
-        measurements = measurements.of_versions(running)
+    # They bring scipy, for which a first view does not wait.
+    from precice_lb.recommend import Recommendation, recommend
+    from precice_lb.schedule import Schedule
 
-    def recommended(what: Measurements, parameters: Mapping[str, float | str | None] | None) -> Recommendation:
-        return recommend(
-            what, total, schedule=Schedule.from_config(parsed, dict(iterations), what.overhead),
-            learner=learner, parameters=parameters, present=ranks,
-        )  # fmt: skip
+    parsed, total = parse_configuration(configuration), sum(cores.values())
+
+    def recommended(samples: Measurements) -> Recommendation:
+        schedule = Schedule.from_config(parsed, dict(iterations), samples.overhead)
+        return recommend(samples, total, schedule=schedule, parameters=parameters, present=cores)
 
     if measurements is None:
-        ran = {name: (layouts or {}).get(name, Layout(cores)) for name, cores in ranks.items()}
-        now = {name: Samples([layout.ranks], [compute_seconds[name]], layout.threads) for name, layout in ran.items()}
-        result = recommended(Measurements(now, configuration, iterations=dict(iterations)), None)
+        ran = {name: (layouts or {}).get(name, Layout(count)) for name, count in cores.items()}
+        frames = {name: Samples([at.ranks], [compute_seconds[name]], at.threads) for name, at in ran.items()}
+        result = recommended(Measurements(frames, configuration, iterations=dict(iterations)))
         basis = "this run alone, at one split"
     else:
-        before = recommended(measurements, parameters)
-        scaled = {}
+        measurements = _of_running_versions(measurements, versions or {})
+        before, frames = recommended(measurements), {}
         for name, frame in measurements.frames.items():
-            model = before.models[name]
-            factor = compute_seconds[name] / float(np.asarray(model.predict(np.array([[float(ranks[name])]])))[0])
-            scaled[name] = dataclasses.replace(
-                frame, seconds=frame.seconds * factor, standard_error=frame.standard_error * factor,
-                communication=math.nan,
-            )  # fmt: skip
+            expected = before.models[name].predict(np.array([[float(cores[name])]]))
+            factor = compute_seconds[name] / float(np.asarray(expected)[0])
+            error = frame.standard_error * factor
+            frames[name] = dataclasses.replace(
+                frame, seconds=frame.seconds * factor, standard_error=error, communication=math.nan
+            )
         # What windows of other runs differed by belongs to another load.
-        result = recommended(dataclasses.replace(measurements, frames=scaled, recorded=(), runs=()), parameters)
-        counts = ", ".join(f"{len(frame)} of {name}" for name, frame in scaled.items())
+        result = recommended(dataclasses.replace(measurements, frames=frames, recorded=(), runs=()))
+        counts = ", ".join(f"{len(frame)} of {name}" for name, frame in frames.items())
         basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
     present = result.alternatives.get("present")
     if present is None:
@@ -245,7 +229,7 @@ def rebalance(
     windows = np.ceil(restart_seconds * total / saved - 1e-9) if saved > 1e-12 * better else restart_seconds + math.inf
     return Rebalance(
         split=dict(result.split),
-        present=dict(ranks),
+        present=dict(cores),
         window_seconds=result.window_seconds,
         present_seconds=present.window_seconds,
         interval=result.interval,
@@ -258,3 +242,17 @@ def rebalance(
         warnings=result.warnings,
         layouts=result.layouts,
     )
+
+
+def _of_running_versions(measurements: Measurements, versions: Mapping[str, str]) -> Measurements:
+    """Keep the measurements of the versions that run."""
+    if not measurements.versions:
+        return measurements
+    running = {name: versions.get(name, "") for name in measurements.versions}
+    for name, version in running.items():
+        if version not in (known := measurements.versions[name]):
+            raise DataError(
+                f"expected measurements of {name} {version or 'without a version'}, which runs, found those of "
+                f"{', '.join(other or 'none' for other in known)}; measure it"
+            )
+    return measurements.of_versions(running)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
-from precice_lb.campaign import Launcher, RunPlan, Scheduler, Task
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide
@@ -65,40 +59,6 @@ total = 12
 start = {Left = 1, Right = 3}
 carry = ["state-*.npy"]
 """
-
-
-class BackgroundScheduler(Scheduler):
-    """Takes jobs as processes in the background, which go on when who submitted them is killed."""
-
-    longest_pause = 0.2
-
-    def submit(self, plan: RunPlan, script: Path) -> str:
-        with (plan.directory / "job.log").open("ab") as log:
-            job = subprocess.Popen(
-                ["bash", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        return str(job.pid)
-
-    def poll(self, job: str) -> list[str]:
-        try:
-            ended = psutil.Process(int(job)).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            ended = True
-        return ["COMPLETED" if ended else "RUNNING"]
-
-    def cancel(self, job: str) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(int(job), signal.SIGKILL)
-
-
-class BackgroundLauncher(Launcher):
-    """Each run is a job of `BackgroundScheduler`."""
-
-    def locate(self) -> None:
-        self.scheduler = BackgroundScheduler()
-
-    def command(self, plan: RunPlan, task: Task) -> list[str]:
-        return ["mpiexec", "-n", str(task.ranks), *task.command]
 
 
 def write_chain(directory: Path, *, chain: str = CHAIN, solver: str = SOLVER, **more: str) -> Path:

@@ -24,11 +24,9 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 DRIVER = """\
 import sys
 from pathlib import Path
-from segment_helpers import BackgroundLauncher, planned
+from segment_helpers import planned
 from precice_lb.campaign import read_study
 from precice_lb.chain.next import run_chain
-from precice_lb.plugins import LAUNCHERS
-LAUNCHERS.add("background", BackgroundLauncher)
 plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
 """
@@ -63,19 +61,15 @@ if tries == 0:
 """
 
 
-def start(study: Path, directory: Path) -> subprocess.Popen[str]:
-    path = os.pathsep.join([*(str(Path(__file__).parents[at]) for at in (0, 1)), *filter(None, sys.path)])
-    return subprocess.Popen(
+def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
+    """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after it began."""
+    path = os.pathsep.join([*(str(Path(__file__).parents[up]) for up in (0, 1)), *filter(None, sys.path)])
+    chain = subprocess.Popen(
         [sys.executable, "-c", DRIVER, study, directory],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-
-
-def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
-    """Run or go on with a chain; whether it came to its end before it was killed, so many seconds after it began."""
-    chain = start(study, directory)
     if kill_after is not None:
         lock = directory / "campaign.lock"
         while chain.poll() is None and not (lock.exists() and f"process {chain.pid} on" in lock.read_text()):
@@ -84,8 +78,8 @@ def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
             chain.wait(timeout=kill_after)
         except subprocess.TimeoutExpired:
             chain.kill()
-    _, said = chain.communicate(timeout=300)
-    assert chain.returncode in (0, -9), said
+    _, output = chain.communicate(timeout=300)
+    assert chain.returncode in (0, -9), output
     return chain.returncode == 0
 
 
@@ -108,9 +102,9 @@ def assert_whole(directory: Path, before: list[RunRecord]) -> None:
     assert {run.outcome for run in runs_of(directory)} <= {"finished", "interrupted"}
     notes = [run.segment for run in finished if run.segment is not None]
     assert [(note.number, note.start_window, note.windows) for note in notes] == [(1, 0, 4), (2, 4, 4), (3, 8, 4)]
-    said = page(directory)
-    assert [each["run"] for each in said["segments"]] == [run.name for run in finished]
-    assert (said["windows_done"], said["next"], said["problem"]) == (12, None, None)
+    written = page(directory)
+    assert [entry["run"] for entry in written["segments"]] == [run.name for run in finished]
+    assert (written["windows_done"], written["next"], written["problem"]) == (12, None, None)
     assert alive(directory) == []
 
 
@@ -157,29 +151,3 @@ def test_a_segment_whose_state_was_not_collected_is_not_run_again(
     assert_state(tmp_path / "chain" / finished_runs(tmp_path / "chain")[-1].directory, 12)
     assert len(list((tmp_path / "chain" / "runs").iterdir())) == 3
     assert (tmp_path / "mark").read_text() == "4"
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_job_that_goes_on_when_the_chain_is_killed_is_waited_for(tmp_path: Path) -> None:
-    path = write_chain(tmp_path, launcher='name = "background"')
-    directory = tmp_path / "chain"
-    for number in range(1, 4):
-        chain = start(path, directory)
-        end = time.monotonic() + 300
-        while not submitted(directory, number):
-            assert chain.poll() is None, chain.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        chain.kill()
-        _, said = chain.communicate(timeout=300)
-        assert ("waiting for job" in said) == (number > 1)
-    assert drive(path, directory, None)
-    assert [run.outcome for run in runs_of(directory)] == ["finished"] * 3
-    assert_whole(directory, [])
-    assert_state(directory / finished_runs(directory)[-1].directory, 12)
-
-
-def submitted(directory: Path, number: int) -> bool:
-    """Whether the job of a segment is known to the state, and not yet over."""
-    runs = runs_of(directory)
-    return len(runs) == number and runs[-1].job is not None and runs[-1].outcome == "running"

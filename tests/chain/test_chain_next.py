@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, finished_runs, runs_of
+from calibrate_helpers import finished_runs, runs_of
 from segment_helpers import SUBMIT, assert_state, page, write_chain, write_template
 
 from precice_lb.campaign.state import campaign_lock
@@ -106,39 +107,6 @@ def test_a_job_that_is_lost_is_made_again_when_that_is_said(tmp_path: Path) -> N
     assert_whole(directory)
 
 
-@pytest.mark.slow("a chain of real runs")
-def test_a_segment_that_fails_stops_the_chain_with_a_line_and_goes_on_when_called_again(tmp_path: Path) -> None:
-    study = write_template(tmp_path, right='collect = ["test -e /nonexistent/or/not/allowed"]')
-    directory = tmp_path / "chain"
-    assert following(study, "-o", str(directory)).returncode == 0
-    done = subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, text=True, timeout=300, check=False)
-    (run,) = runs_of(directory)
-    assert run.outcome == "failed"
-    lines = [line for line in done.stderr.splitlines() if "error" in line]
-    assert len(lines) == 1
-    assert "segment 1 failed, the state before it is intact: Left 1, Right 3" in lines[0]
-    assert lines[0].endswith(page(directory)["problem"])
-    changed(study, ("test -e /nonexistent/or/not/allowed", "test -e state-Right.npy"))
-    # Its solvers had ended well.
-    assert following(study, "-o", str(directory)).returncode == 0
-    assert [each.outcome for each in runs_of(directory)] == ["finished", "running"]
-    for _ in range(2):
-        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
-    assert_whole(directory)
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_retries_are_counted_over_all_jobs(tmp_path: Path) -> None:
-    study = write_template(tmp_path, runs="retries = 2", right='collect = ["false"]')
-    directory = tmp_path / "chain"
-    assert following(study, "-o", str(directory)).returncode == 0
-    for number in range(1, 4):
-        assert len(runs_of(directory)) == number
-        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, timeout=300, check=False)
-    assert [run.outcome for run in runs_of(directory)] == ["failed"] * 3
-    assert page(directory)["problem"]
-
-
 @pytest.mark.parametrize("number", ["", "Submitted batch job 7"])
 def test_a_job_that_has_not_begun_is_not_submitted_again(tmp_path: Path, number: str) -> None:
     study, directory = write_template(tmp_path), tmp_path / "chain"
@@ -151,6 +119,22 @@ def test_a_job_that_has_not_begun_is_not_submitted_again(tmp_path: Path, number:
     assert len(runs_of(directory)) == 1
     assert following(study, "-o", str(directory), "--lost").returncode == 0
     assert [each.outcome for each in runs_of(directory)] == ["interrupted", "running"]
+
+
+def test_a_directory_that_another_process_holds_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, directory = write_template(tmp_path), tmp_path / "chain"
+    directory.mkdir()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(campaign_lock(directory))
+        monkeypatch.setattr("precice_lb.chain.steps.LOCK_SECONDS", 0.2)
+        assert main(["chain", "next", str(study), "-o", str(directory)]) == 2
+        assert f"{directory}: another campaign runs here" in capsys.readouterr().err
+        monkeypatch.setattr("precice_lb.chain.steps.LOCK_SECONDS", 100.0)
+        threading.Timer(1.0, stack.pop_all().close).start()
+    assert main(["chain", "next", str(study), "-o", str(directory)]) == 0
+    assert (directory / "job.sbatch").is_symlink()
 
 
 def test_launchers_without_jobs_are_refused(tmp_path: Path) -> None:

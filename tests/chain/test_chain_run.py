@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from calibrate_helpers import changed, quiet
-from segment_helpers import CHAIN, SOLVER, assert_state, page, planned, write_chain, write_template
+from segment_helpers import CHAIN, assert_state, page, planned, write_chain
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
-from precice_lb.chain.steps import open_chain
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
@@ -47,49 +46,49 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
     assert_state(directory / "runs" / "003-Left3-Right1", 10)
     assert_state(directory / "runs" / "001-Left1-Right3", 4)
 
-    said = page(directory)
-    head = {key: value for key, value in said.items() if key != "segments"}
-    assert head == {
+    written = page(directory)
+    # What was planted: 0.6 s and 0.3 s of work, divided by the ranks; who computes longer sets the window.
+    segments = []
+    for number, split in enumerate(({"Left": 1, "Right": 3}, *SPLITS)):
+        seconds = {"Left": 0.6 / split["Left"], "Right": 0.3 / split["Right"]}
+        longest = max(seconds.values())
+        segments.append(
+            {
+                "segment": number + 1,
+                "run": f"{number + 1:03d}-Left{split['Left']}-Right{split['Right']}",
+                "start_window": 4 * number,
+                "split": split,
+                "windows": (4, 4, 2)[number],
+                "window_seconds": pytest.approx(longest, abs=1e-3),
+                "seconds": pytest.approx(seconds, abs=1e-3),
+                "wait_share": pytest.approx({name: 1 - s / longest for name, s in seconds.items()}, abs=1e-3),
+                "border_seconds": written["segments"][number]["border_seconds"],
+                "kind": "move" if number else "start",
+                "decision": f"planned for segment {number + 1}" if number else "start as chain.start says",
+            }
+        )
+    assert written == {
         "format": "precice-lb-chain",
         "format_version": 1,
         "study": str(study.path),
         "total_windows": 10,
         "windows_done": 10,
+        "segments": segments,
         "next": None,
         "problem": None,
         "unit": "ranks",
     }
-    segments = said["segments"]
-    assert [each["segment"] for each in segments] == [1, 2, 3]
-    assert [each["run"] for each in segments] == ["001-Left1-Right3", "002-Left2-Right2", "003-Left3-Right1"]
-    assert [each["start_window"] for each in segments] == [0, 4, 8]
-    assert [each["windows"] for each in segments] == [4, 4, 2]
-    assert [each["split"] for each in segments] == [{"Left": 1, "Right": 3}, *SPLITS]
-    assert [each["kind"] for each in segments] == ["start", "move", "move"]
-    assert [each["decision"] for each in segments] == [
-        "start as chain.start says",
-        "planned for segment 2",
-        "planned for segment 3",
-    ]
-    # What was planted: 0.6 s and 0.3 s of work, divided by the ranks; who computes longer sets the window.
-    for each in segments:
-        own = {"Left": 0.6 / each["split"]["Left"], "Right": 0.3 / each["split"]["Right"]}
-        longest = max(own.values())
-        assert each["window_seconds"] == pytest.approx(longest, abs=1e-3)
-        assert each["seconds"] == pytest.approx(own, abs=1e-3)
-        assert each["wait_share"] == pytest.approx({name: 1 - s / longest for name, s in own.items()}, abs=1e-3)
-        assert each["border_seconds"] >= 0
-    told = [str(event) for event in events]
-    assert told[0] == (
+    lines = [str(event) for event in events]
+    assert lines[0] == (
         f"chain in {directory}: 10 windows; at the start of each segment Right reads Heat as zero, "
         "Left reads Flux as zero (docs/how-to/restart.md)"
     )
-    assert told[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start as chain.start says)"
-    assert told[-1] == "the chain has come to its end: 10 windows"
-    assert len((directory / "campaign.log").read_text().splitlines()) == len(told) == 8
+    assert lines[1] == "segment 1 of 3: Left 1, Right 3 ranks, windows 1 to 4 of 10 (start as chain.start says)"
+    assert lines[-1] == "the chain has come to its end: 10 windows"
+    assert len((directory / "campaign.log").read_text().splitlines()) == len(lines) == 8
     # Called again, it is at its end.
     run_chain(study, directory, report=quiet, decider=planned())
-    assert page(directory) == said
+    assert page(directory) == written
     with pytest.raises(CalibrationError, match="holds a campaign of another study"):
         run_campaign(study, directory, report=quiet)
 
@@ -187,21 +186,6 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
             assert (errors < 0.01).all()
 
 
-@pytest.mark.slow("a chain of real runs")
-def test_directories_are_carried_and_what_is_left_out_begins_anew(tmp_path: Path) -> None:
-    solver = """\
-import pathlib
-for place in ("out/deep", "scratch"):
-    pathlib.Path(place).mkdir(parents=True, exist_ok=True)
-    with open(f"{place}/{sys.argv[1]}", "a") as file:
-        file.write("x" if comm.rank == 0 else "")
-"""
-    path = write_chain(tmp_path, solver=SOLVER + solver, chain=CHAIN.replace('"]', '", "out"]'))
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
-    last = tmp_path / "chain" / "runs" / "003-Left3-Right1" / "case"
-    assert [(last / place / "Left").read_text() for place in ("out/deep", "scratch")] == ["xxx", "x"]
-
-
 def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     path = write_chain(tmp_path, chain=CHAIN.replace("state-*.npy", "*").replace("total = 12", "total = 8"))
     run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
@@ -209,41 +193,6 @@ def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     assert_state(last, 8)
     sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}
     assert sizes == {"2"}
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_the_steps_of_a_chain_stand_apart(tmp_path: Path) -> None:
-    study = read_study(write_chain(tmp_path))
-    directory = tmp_path / "chain"
-    decisions = []
-    for _ in range(3):
-        # Each as a process of its own would do it: decide and make, run, conclude.
-        with open_chain(study, directory, planned(*SPLITS)) as chain:
-            decision = chain.decide()
-            assert decision is not None
-            decisions.append(decision.split)
-            made = chain.enter(decision)
-            assert chain.runs.make(made)
-        with open_chain(study, directory, planned(*SPLITS)) as chain:
-            record = chain.running
-            assert record is not None
-            outcome = chain.runs.start(record)
-        with open_chain(study, directory, planned(*SPLITS)) as chain:
-            record = chain.running
-            assert record is not None
-            chain.runs.conclude(record, outcome)
-            chain.write()
-    assert decisions == [{"Left": 1, "Right": 3}, *SPLITS]
-    assert page(directory)["windows_done"] == 12
-    assert_state(directory / "runs" / "003-Left3-Right1", 12)
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_template_s_jobs_run_a_chain(tmp_path: Path) -> None:
-    path = write_template(tmp_path, submit="bash {script}")
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*SPLITS))
-    assert_state(tmp_path / "chain" / "runs" / "003-Left3-Right1", 12)
-    assert page(tmp_path / "chain")["windows_done"] == 12
 
 
 def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from precice_xml_helpers import configuration, scheme
 from segment_helpers import CHAIN
 
 from precice_lb.campaign import Study, read_study
-from precice_lb.campaign.prepare import copy_tree
 from precice_lb.case import parse_configuration
 from precice_lb.chain.document import Segment
 from precice_lb.chain.next import forgotten_state
@@ -177,20 +176,3 @@ def test_what_schemes_forget_at_a_border_is_said(kind: str, body: str, initializ
         way = 'from="{}" to="{}"'.format(*initialized)
         text = text.replace(way, f'{way} initialize="true"')
     assert forgotten_state(parse_configuration(text)) == expected
-
-
-def test_a_copy_may_be_of_some_paths_only(tmp_path: Path) -> None:
-    for name in ("a/one", "a/two", "b/deep/three", "b/four", "five"):
-        path = tmp_path / "from" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("new")
-    (tmp_path / "from" / "a" / "link").symlink_to("../five")
-    (tmp_path / "to" / "a").mkdir(parents=True)
-    (tmp_path / "to" / "a" / "one").write_text("old")
-    (tmp_path / "to" / "a" / "two").write_text("old")
-    only = frozenset(map(Path, ("a/one", "a/link", "b/deep")))
-    copy_tree(tmp_path / "from", tmp_path / "to", only=only)
-    found = {str(path.relative_to(tmp_path / "to")): path for path in (tmp_path / "to").rglob("*")}
-    assert sorted(found) == ["a", "a/link", "a/one", "a/two", "b", "b/deep", "b/deep/three"]
-    assert [found[name].read_text() for name in ("a/one", "a/two", "b/deep/three")] == ["new", "old", "new"]
-    assert str(found["a/link"].readlink()) == "../five"

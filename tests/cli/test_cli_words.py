@@ -162,8 +162,8 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb.case.machine import Demands, MachineSection
     from precice_lb.case.sections import BoundsSection, RunsSection
     from precice_lb.cli.recommend import recommend
-    from precice_lb.cli.watch import watch
     from precice_lb.recommend import Machine
+    from precice_lb.watch.command import watch
 
     on_the_line = set(inspect.signature(watch).parameters)
     assert set(inspect.signature(watch_run).parameters) <= on_the_line

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def _generated() -> Iterable[Case]:
     for number, ((a, scheme), (b, mapping), (c, dimensions), (d, (left, right)), (e, direction)) in enumerate(
         everything
     ):
-        if (a + b + c + d + e) % 2:
+        if (a + b + c + d + e) % 2 or (mapping.startswith("rbf") and left + right > 2):
             continue
         acceleration = list(ACCELERATIONS)[(number // 2) % 4] if scheme.endswith("implicit") else "plain"
         configuration: dict[str, Any] = {
@@ -127,61 +127,57 @@ def _generated() -> Iterable[Case]:
 
 ONE = {"A": 1, "B": 1}
 SUBSTEPS = {"A": {"step": 0.04}, "B": {"step": 0.03}}
-FOUR = CONVERGENCE.replace("/><abs", "/>") + (
+FOUR = CONVERGENCE + (
     '<relative-convergence-measure limit="1e-6" data:Load /><relative-convergence-measure limit="1e-6" data:Shift />'
 )
-FIRST = '<time-window-size value="-1" method="first-participant" />'
+BACK = {"write_direction": ["Force"], "conservative": ["Force"]}
+CUT = '<max-time value="0.25" />'
+TO_C = "Load:B>C Shift:C>B"
 
 
-def _pair(name: str, scheme: str, roles: dict[str, dict[str, Any]] | None = None, **configuration: Any) -> Case:
-    if scheme.endswith("implicit"):
+def _case(
+    name: str, couplings: str, ranks: str = "", roles: dict[str, dict[str, Any]] | None = None, **configuration: Any
+) -> Case:
+    """Make a case of couplings as in "serial-implicit AB; parallel-explicit BC Load:B>C", and ranks as in "A2 B3"."""
+    exchanges = []
+    for coupling in couplings.split("; "):
+        kind, members, *data = coupling.split(" ")
+        exchanges.append((kind, members[0], ",".join(members[1:]), " ".join(data) or BOTH_WAYS))
+    if any(not kind.endswith("explicit") for kind, *_ in exchanges):
         configuration.setdefault("iteration", CONVERGENCE)
-    return Case(name, [(scheme, "A", "B", BOTH_WAYS)], ONE, configuration, roles or {})
+    names = sorted({member for _, first, others, _ in exchanges for member in (first, *others.split(","))})
+    counts = dict.fromkeys(names, 1) | {part[0]: int(part[1:]) for part in ranks.split()}
+    return Case(name, exchanges, counts, configuration, roles or {})
 
 
 HAND_WRITTEN = [
-    _pair("waveforms of degree 3 and 2", "serial-implicit", SUBSTEPS, degrees={"Heat": 3, "Force": 2}),
-    _pair(
-        "waveforms of degree 0",
-        "parallel-implicit",
-        SUBSTEPS,
-        degrees={"Heat": 0, "Force": 0},
-        substeps={"Heat": False, "Force": False},
+    _case("waveforms of degree 3 and 2", "serial-implicit AB", roles=SUBSTEPS, degrees={"Heat": 3, "Force": 2}),
+    _case(
+        "waveforms of degree 0", "parallel-implicit AB", roles=SUBSTEPS,
+        degrees={"Heat": 0, "Force": 0}, substeps={"Heat": False, "Force": False},
     ),
-    _pair("substeps one way only", "serial-implicit", SUBSTEPS, substeps={"Force": False}),
-    _pair("explicit with substeps", "serial-explicit", SUBSTEPS, degrees={"Heat": 3}, substeps={"Heat": True}),
-    _pair("window size of the first participant", "serial-explicit", SUBSTEPS, window=FIRST),
-    _pair(
-        "window size of the first participant, implicit",
-        "serial-implicit",
-        SUBSTEPS,
-        window=FIRST,
-        end='<max-time value="0.1" />',
-    ),
-    _pair("implicit with a cut window", "serial-implicit", {"B": {"step": 0.03}}, end='<max-time value="0.25" />'),
-    _pair(
-        "absolute measure, and few iterations",
-        "parallel-implicit",
+    _case("substeps one way only", "serial-implicit AB", roles=SUBSTEPS, substeps={"Force": False}),
+    _case("explicit with substeps", "serial-explicit AB", roles=SUBSTEPS, degrees={"Heat": 3}, substeps={"Heat": True}),
+    _case("implicit with a cut window", "serial-implicit AB", roles={"B": {"step": 0.03}}, end=CUT),
+    _case(
+        "absolute measure, and few iterations", "parallel-implicit AB",
         iteration='<max-iterations value="5" /><absolute-convergence-measure limit="1e-6" data:Heat />',
     ),
-    _pair(
-        "absolute measure and relative measure",
-        "serial-implicit",
+    _case(
+        "absolute measure and relative measure", "serial-implicit AB",
         iteration='<max-iterations value="40" /><absolute-convergence-measure limit="1e-6" data:Heat />'
         '<relative-convergence-measure limit="1e-6" data:Force />',
     ),
-    _pair("a fixed number of iterations", "serial-implicit", iteration='<max-iterations value="3" />'),
-    _pair("write-consistent", "serial-explicit", write_direction=True, vector=["Heat"], initialize=["Force"]),
-    _pair("read-conservative", "parallel-explicit", conservative=["Heat", "Force"]),
-    _pair("write-consistent, read-conservative", "serial-explicit", write_direction=["Force"], conservative=["Heat"]),
+    _case("a fixed number of iterations", "serial-implicit AB", iteration='<max-iterations value="3" />'),
+    _case("write-consistent", "serial-explicit AB", write_direction=True, vector=["Heat"], initialize=["Force"]),
+    _case("read-conservative", "parallel-explicit AB", conservative=["Heat", "Force"]),
+    _case(
+        "write-consistent, read-conservative", "serial-explicit AB", write_direction=["Force"], conservative=["Heat"]
+    ),
     *(
-        _pair(
-            f"kernel {kernel}",
-            "parallel-explicit",
-            mapping=mapping,
-            inside_mapping=f"<basis-function:{kernel} />",
-            write_direction=["Force"],
-            conservative=["Force"],
+        _case(
+            f"kernel {kernel}", "parallel-explicit AB", mapping=mapping,
+            inside_mapping=f"<basis-function:{kernel} />", **BACK,
         )
         for kernel, mapping in (
             ("volume-splines", "rbf-global-direct"),
@@ -194,10 +190,8 @@ HAND_WRITTEN = [
         )
     ),
     *(
-        _pair(
-            f"IQN-ILS with {filtering} and {conditioner}",
-            "parallel-implicit",
-            {"A": {"step": 0.05}},
+        _case(
+            f"IQN-ILS with {filtering} and {conditioner}", "parallel-implicit AB", roles={"A": {"step": 0.05}},
             end='<max-time-windows value="4" />',
             iteration=CONVERGENCE + '<acceleration:IQN-ILS><data name:Force scaling="3" /><data name:Heat />'
             f'<initial-relaxation value="0.5" /><max-used-iterations value="7" />'
@@ -213,88 +207,42 @@ HAND_WRITTEN = [
             ("QR3", "residual-sum", 1),
         )
     ),
-    Case(
-        "implicit with explicit, chain of three",
-        [("serial-implicit", "A", "B", BOTH_WAYS), ("parallel-explicit", "B", "C", "Load:B>C Shift:C>B")],
-        {"A": 1, "B": 1, "C": 1},
-        {"iteration": CONVERGENCE},
+    _case("implicit with explicit, chain of three", f"serial-implicit AB; parallel-explicit BC {TO_C}"),
+    _case(
+        "explicit before implicit, chain of three", f"serial-explicit CB {TO_C}; parallel-implicit AB",
+        roles={"B": {"step": 0.04}}, initialize=["Shift"],
     ),
-    Case(
-        "explicit before implicit, chain of three",
-        [("serial-explicit", "C", "B", "Load:B>C Shift:C>B"), ("parallel-implicit", "A", "B", BOTH_WAYS)],
-        {"A": 1, "B": 1, "C": 1},
-        {"iteration": CONVERGENCE, "initialize": ["Shift"]},
-        {"B": {"step": 0.04}},
-    ),
-    Case(
+    _case(
         "star of four",
-        [
-            ("serial-implicit", "A", "B", BOTH_WAYS),
-            ("serial-explicit", "A", "C", "Load:A>C Shift:C>A"),
-            ("parallel-explicit", "A", "D", "Mass:A>D Flow:D>A"),
-        ],
-        {"A": 1, "B": 1, "C": 1, "D": 1},
-        {"iteration": CONVERGENCE},
+        "serial-implicit AB; serial-explicit AC Load:A>C Shift:C>A; parallel-explicit AD Mass:A>D Flow:D>A",
     ),
-    Case(
+    _case(
         "chain of five",
-        [
-            ("serial-explicit", "A", "B", "Load:A>B Shift:B>A"),
-            ("serial-implicit", "B", "C", "Heat:B>C Force:C>B"),
-            ("parallel-explicit", "C", "D", "Mass:C>D Flow:D>C"),
-            ("serial-explicit", "D", "E", "Tide:D>E"),
-        ],
-        {"A": 1, "B": 1, "C": 1, "D": 1, "E": 1},
-        {"iteration": CONVERGENCE},
+        "serial-explicit AB Load:A>B Shift:B>A; serial-implicit BC Heat:B>C Force:C>B; "
+        "parallel-explicit CD Mass:C>D Flow:D>C; serial-explicit DE Tide:D>E",
     ),
-    Case(
-        "multi",
-        [("multi", "B", "A,C", "Heat:A>B Force:B>A Load:B>C Shift:C>B")],
-        {"A": 1, "B": 1, "C": 1},
-        {"iteration": FOUR},
-    ),
-    Case(
-        "multi with IQN-ILS and initial data",
-        [("multi", "B", "A,C", "Heat:A>B Force:B>A Load:B>C Shift:C>B")],
-        {"A": 1, "B": 1, "C": 1},
-        {
-            "initialize": ["Heat"],
-            "iteration": FOUR + "<acceleration:IQN-ILS><data name:Heat /><data name:Force /><data name:Load />"
-            '<data name:Shift /><initial-relaxation value="0.5" /></acceleration:IQN-ILS>',
-        },
-        {"C": {"step": 0.05}},
+    _case("multi", f"multi BAC {BOTH_WAYS} {TO_C}", iteration=FOUR),
+    _case(
+        "multi with IQN-ILS and initial data", f"multi BAC {BOTH_WAYS} {TO_C}", roles={"C": {"step": 0.05}},
+        initialize=["Heat"],
+        iteration=FOUR + "<acceleration:IQN-ILS><data name:Heat /><data name:Force /><data name:Load />"
+        '<data name:Shift /><initial-relaxation value="0.5" /></acceleration:IQN-ILS>',
     ),
     *(
-        Case(
-            f"idle ranks, {scheme}, {mapping}",
-            [(scheme, "A", "B", BOTH_WAYS)],
-            {"A": 2, "B": 3},
-            {
-                "mapping": mapping,
-                "inside_mapping": "<basis-function:thin-plate-splines />" if mapping.startswith("rbf") else "",
-                "vector": ["Force"],
-                "write_direction": ["Force"],
-                "conservative": ["Force"],
-                "iteration": CONVERGENCE + ACCELERATIONS[acceleration],
-            },
-            {
-                "A": {"idle": 1},
-                "B": {"idle": 1, "owners": 1} if mapping.startswith("rbf") else {"owners": 2},
-            },
+        _case(
+            f"idle ranks, {scheme}, nearest-neighbor", f"{scheme} AB", "A2 B3", {"A": {"idle": 1}, "B": {"owners": 2}},
+            vector=["Force"], iteration=CONVERGENCE + ACCELERATIONS[acceleration], **BACK,
         )
-        for scheme, mapping, acceleration in (
-            ("parallel-explicit", "rbf-global-direct", "plain"),
-            ("parallel-explicit", "nearest-neighbor", "plain"),
-            ("parallel-implicit", "nearest-neighbor", "IQN-ILS"),
-            ("serial-implicit", "nearest-neighbor", "aitken"),
+        for scheme, acceleration in (
+            ("parallel-explicit", "plain"),
+            ("parallel-implicit", "IQN-ILS"),
+            ("serial-implicit", "aitken"),
         )
     ),
     *(
-        Case(
+        _case(
             f"{kind} with parallel-explicit, windows of {sizes[0]} and {sizes[1]}",
-            [(kind, "A", "B", BOTH_WAYS), ("parallel-explicit", "B", "C", "Load:B>C Shift:C>B")],
-            {"A": 1, "B": 1, "C": 1},
-            {"window": sizes, "end": '<max-time value="1.2" />', "iteration": CONVERGENCE},
+            f"{kind} AB; parallel-explicit BC {TO_C}", window=sizes, end='<max-time value="1.2" />',
         )
         for kind, sizes in (
             ("parallel-explicit", (0.2, 0.3)),
@@ -302,112 +250,76 @@ HAND_WRITTEN = [
             ("serial-implicit", (0.2, 0.4)),
         )
     ),
-    Case("one direction, run ahead", [("serial-explicit", "A", "B", "Heat:A>B")], ONE, {}, {"A": {"step": 0.03}}),
-]
+    _case("one direction, run ahead", "serial-explicit AB Heat:A>B", roles={"A": {"step": 0.03}}),
+]  # fmt: skip
 
-
-def _explicit(name: str, *others: Any) -> Case:
-    """A case with more vertices."""
-    return Case(name, *others, vertices=(23, 17, 11))
-
-
+LEAVES = {"finalize": False}
+SMALL_PART = {
+    "A": {"points": [[0.03, 0.0], [0.1, 0.06], [1.0, 0.0]]},
+    "B": {"points": [[0, 0], [0.1, 0], [0.9, 0], [1, 0]]},
+}
+# With more vertices.
 EXPLICIT = [
-    _explicit(
-        "serial 2-D, vector back", [("serial-explicit", "A", "B", BOTH_WAYS)], {"A": 1, "B": 1}, {"vector": ["Force"]}
-    ),
-    _explicit(
-        "serial 3-D, vector, initial data of the second, 2 + 1 ranks",
-        [("serial-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 2, "B": 1},
-        {"dimensions": 3, "vector": ["Heat", "Force"], "initialize": ["Force"]},
-    ),
-    _explicit(
-        "serial 2-D, initial data of the first, 2 + 3 ranks, no finalize",
-        [("serial-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 2, "B": 3},
-        {"initialize": ["Heat"]},
-        {"A": {"finalize": False}, "B": {"finalize": False}},
-    ),
-    _explicit(
-        "parallel 2-D, both initialize, 1 + 2 ranks, two data one way of which one is initialized",
-        [("parallel-explicit", "A", "B", "Heat:A>B Flux:A>B Force:B>A")],
-        {"A": 1, "B": 2},
-        {"vector": ["Flux"], "initialize": ["Heat", "Force"]},
-    ),
-    _explicit(
-        "parallel 3-D, 2 + 3 ranks, ranks without vertices",
-        [("parallel-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 2, "B": 3},
-        {"dimensions": 3, "vector": ["Force"]},
-        {"A": {"owners": 1}, "B": {"owners": 2}},
-    ),
-    _explicit(
-        "parallel, cut window and subcycling, what is written before a window's last step is lost",
-        [("parallel-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 1, "B": 1},
-        {"end": '<max-time value="0.25" />'},
-        {"A": {"step": 0.04, "write_first_only": 2}, "B": {"step": 0.03}},
-    ),
-    _explicit(
-        "serial, cut window and subcycling between both ends of a window",
-        [("serial-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 1, "B": 2},
-        {"end": '<max-time value="0.25" />\n<max-time-windows value="7" />', "initialize": ["Heat", "Force"]},
-        {"A": {"step": 0.04}, "B": {"step": 0.03}},
-    ),
-    _explicit(
-        "serial, constant in time",
-        [("serial-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 1, "B": 1},
-        {"degrees": {"Heat": 0, "Force": 0}},
-        {"B": {"step": 0.03}},
-    ),
-    _explicit(
-        "serial, write direction",
-        [("serial-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 1, "B": 1},
-        {"write_direction": True, "vector": ["Heat"], "initialize": ["Force"]},
-    ),
-    _explicit("serial, one direction", [("serial-explicit", "A", "B", "Heat:A>B")], {"A": 1, "B": 2}),
-    _explicit("parallel, against the order", [("parallel-explicit", "A", "B", "Force:B>A")], {"A": 1, "B": 1}),
-    _explicit(
-        "no geometric filter, interfaces apart",
-        [("parallel-explicit", "A", "B", BOTH_WAYS)],
-        {"A": 2, "B": 2},
-        {"receive": 'geometric-filter="no-filter" ', "directory": "exchange"},
-        {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
-    ),
-    _explicit(
-        "the geometric filter hides the nearest neighbour of a small part",
-        [("parallel-explicit", "A", "B", "Heat:A>B")],
-        {"A": 1, "B": 2},
-        {},
-        {
-            "A": {"points": [[0.03, 0.0], [0.1, 0.06], [1.0, 0.0]]},
-            "B": {"points": [[0, 0], [0.1, 0], [0.9, 0], [1, 0]]},
-        },
-    ),
-    _explicit(
-        "chain of three, both serial",
-        [("serial-explicit", "A", "B", BOTH_WAYS), ("serial-explicit", "B", "C", "Load:B>C Shift:C>B")],
-        {"A": 1, "B": 2, "C": 1},
-        {"initialize": ["Shift"]},
-    ),
-    _explicit(
-        "chain of three, serial and parallel, the same data to both neighbours",
-        [("serial-explicit", "A", "B", BOTH_WAYS), ("parallel-explicit", "C", "B", "Force:B>C Shift:C>B")],
-        {"A": 1, "B": 1, "C": 2},
-        {"vector": ["Force"], "end": '<max-time value="1/4" />'},
-        {"B": {"step": 0.06}},
-    ),
-    _explicit(
-        "many windows that add up in rounding",
-        [("parallel-explicit", "A", "B", "Heat:A>B")],
-        {"A": 1, "B": 1},
-        {"window": 0.7e-3, "end": '<max-time value="0.35" />'},
-        {"A": {"step": 0.1e-3}},
-    ),
-]
+    replace(one, vertices=(23, 17, 11))
+    for one in (
+        _case("serial 2-D, vector back", "serial-explicit AB", vector=["Force"]),
+        _case(
+            "serial 3-D, vector, initial data of the second, 2 + 1 ranks", "serial-explicit AB", "A2",
+            dimensions=3, vector=["Heat", "Force"], initialize=["Force"],
+        ),
+        _case(
+            "serial 2-D, initial data of the first, 2 + 3 ranks, no finalize", "serial-explicit AB", "A2 B3",
+            {"A": LEAVES, "B": LEAVES}, initialize=["Heat"],
+        ),
+        _case(
+            "parallel 2-D, both initialize, 1 + 2 ranks, two data one way of which one is initialized",
+            "parallel-explicit AB Heat:A>B Flux:A>B Force:B>A", "B2", vector=["Flux"], initialize=["Heat", "Force"],
+        ),
+        _case(
+            "parallel 3-D, 2 + 3 ranks, ranks without vertices", "parallel-explicit AB", "A2 B3",
+            {"A": {"owners": 1}, "B": {"owners": 2}}, dimensions=3, vector=["Force"],
+        ),
+        _case(
+            "parallel, cut window and subcycling, what is written before a window's last step is lost",
+            "parallel-explicit AB", roles={"A": {"step": 0.04, "write_first_only": 2}, "B": {"step": 0.03}}, end=CUT,
+        ),
+        _case(
+            "serial, cut window and subcycling between both ends of a window", "serial-explicit AB", "B2", SUBSTEPS,
+            end=f'{CUT}\n<max-time-windows value="7" />', initialize=["Heat", "Force"],
+        ),
+        _case(
+            "serial, constant in time", "serial-explicit AB", roles={"B": {"step": 0.03}},
+            degrees={"Heat": 0, "Force": 0},
+        ),
+        _case(
+            "serial, write direction", "serial-explicit AB",
+            write_direction=True, vector=["Heat"], initialize=["Force"],
+        ),
+        _case("serial, one direction", "serial-explicit AB Heat:A>B", "B2"),
+        _case("parallel, against the order", "parallel-explicit AB Force:B>A"),
+        _case(
+            "no geometric filter, interfaces apart", "parallel-explicit AB", "A2 B2",
+            {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
+            receive='geometric-filter="no-filter" ', directory="exchange",
+        ),
+        _case(
+            "the geometric filter hides the nearest neighbour of a small part",
+            "parallel-explicit AB Heat:A>B", "B2", SMALL_PART,
+        ),
+        _case(
+            "chain of three, both serial", f"serial-explicit AB; serial-explicit BC {TO_C}", "B2", initialize=["Shift"]
+        ),
+        _case(
+            "chain of three, serial and parallel, the same data to both neighbours",
+            "serial-explicit AB; parallel-explicit CB Force:B>C Shift:C>B", "C2", {"B": {"step": 0.06}},
+            vector=["Force"], end='<max-time value="1/4" />',
+        ),
+        _case(
+            "many windows that add up in rounding", "parallel-explicit AB Heat:A>B", roles={"A": {"step": 0.1e-3}},
+            window=0.7e-3, end='<max-time value="0.35" />',
+        ),
+    )
+]  # fmt: skip
 
 GUESSES = {"Guess-of-Heat": False, "Guess-of-Force": False, "Guess-of-Load": False, "Guess-of-Shift": False}
 
@@ -504,7 +416,8 @@ def recorded(file: Path) -> tuple[str, dict[str, dict[str, np.ndarray]]]:
         for key, shape in json.loads(str(content["shapes"])).items():
             case, _, what = key.partition("|")
             size = int(np.prod(shape))
-            results[case][what] = numbers[position : position + size].reshape(shape)
+            # Of cases that are no more, nothing.
+            results.get(case, {})[what] = numbers[position : position + size].reshape(shape)
             position += size
     return version, results
 

@@ -8,8 +8,7 @@ import pytest
 from embedded_helpers import write_configuration
 
 from precice_lb.case import parse_configuration
-from precice_lb.case.elements import Tag, schema
-from precice_lb.embedded import Participant, allowed
+from precice_lb.embedded import Participant
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 
@@ -80,15 +79,11 @@ UNSUPPORTED = {
 }
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text: str, tmp_path: Path) -> None:
-    before, after, tag = UNSUPPORTED[name]
+def assert_refused(text: str, before: str, after: str, tag: str) -> None:
     changed = text.replace(before, after)
     assert changed != text
-    path = tmp_path / "changed.xml"
-    path.write_text(changed)
     with pytest.raises(UnsupportedConfigurationError) as caught:
-        Participant("A", str(path), 0, 1)
+        check(changed)
     lines = [number for number, line in enumerate(changed.splitlines(), 1) if after.splitlines()[-1] in line]
     message = str(caught.value)
     assert tag in message
@@ -97,19 +92,9 @@ def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text:
     assert "\n" not in message
 
 
-def test_the_list_names_only_what_precice_knows() -> None:
-    tags: set[str] = set()
-    attributes: set[str] = set()
-
-    def collect(name: str, tag: Tag) -> None:
-        tags.add(name)
-        attributes.update(tag.attributes, (f"{name.partition(':')[0]}/{attribute}" for attribute in tag.attributes))
-        for child in tag.children.items():
-            collect(*child)
-
-    collect("precice-configuration", schema())
-    assert tags >= allowed._KNOWN_TAGS
-    assert attributes >= set(allowed._RULES)
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_only_libprecice_does_is_refused_with_tag_and_line(name: str, text: str) -> None:
+    assert_refused(text, *UNSUPPORTED[name])
 
 
 def test_unknown_participants_are_named(text: str) -> None:
@@ -126,13 +111,21 @@ def test_parallel_participants_do_not_write_consistently(tmp_path: Path) -> None
         check(path.read_text(), size=2)
 
 
-def test_one_cluster_is_for_one_rank(text: str) -> None:
+@pytest.mark.parametrize("kind", ["rbf", "rbf-global-direct"])
+def test_radial_basis_functions_are_for_one_rank(kind: str, text: str) -> None:
     head, tail = text.split("<mapping:nearest-neighbor", 1)
     attributes, rest = tail.split("/>", 1)
-    changed = f"{head}<mapping:rbf{attributes}><basis-function:volume-splines /></mapping:rbf>{rest}"
+    changed = f"{head}<mapping:{kind}{attributes}><basis-function:volume-splines /></mapping:{kind}>{rest}"
     check(changed)
-    with pytest.raises(UnsupportedConfigurationError, match="several ranks with <mapping:rbf"):
+    with pytest.raises(UnsupportedConfigurationError, match=f"several ranks with <mapping:{kind} "):
         check(changed, size=2)
+
+
+def test_windows_of_the_first_participant_are_refused(text: str) -> None:
+    serial = text.replace("parallel-explicit", "serial-explicit")
+    check(serial)
+    with pytest.raises(UnsupportedConfigurationError, match=r'only "fixed" as "method".*found method="first-part'):
+        check(serial.replace('<time-window-size value="0.1"', '<time-window-size method="first-participant"'))
 
 
 def test_data_comes_from_one_place(text: str) -> None:
@@ -175,17 +168,6 @@ def test_nothing_is_said_twice(tag: str, text: str) -> None:
         check(text.replace(tag, tag + tag))
 
 
-@pytest.mark.parametrize("port", ["", "x", "-1", "65536", "1.5"])
-def test_ports_are_numbers(port: str, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r'(a port number|a whole number) as "port"'):
-        check(text.replace("<m2n:sockets", f'<m2n:sockets port="{port}"'))
-
-
-def test_safety_factors_are_not_negative(text: str) -> None:
-    with pytest.raises(ConfigurationError, match='at least 0 as "safety-factor"'):
-        check(text.replace("<receive-mesh", '<receive-mesh safety-factor="-0.5"'))
-
-
 ITERATION = """<max-iterations value="9" /><relative-convergence-measure limit="1e-3" data:Heat />
 <acceleration:IQN-ILS><data name:Force />
 <initial-relaxation value="0.5" /><time-windows-reused value="2" /><filter type="QR2" limit="0.1" />
@@ -217,15 +199,7 @@ def implicit(tmp_path: Path) -> str:
 @pytest.mark.parametrize("name", IMPLICIT)
 def test_iterations_are_refused_with_tag_and_line(name: str, implicit: str) -> None:
     check(implicit)
-    before, after, tag = IMPLICIT[name]
-    changed = implicit.replace(before, after)
-    assert changed != implicit
-    with pytest.raises(UnsupportedConfigurationError) as caught:
-        check(changed)
-    message = str(caught.value)
-    lines = [number for number, line in enumerate(changed.splitlines(), 1) if after in line]
-    assert tag in message
-    assert any(f"line {line}:" in message for line in lines)
+    assert_refused(implicit, *IMPLICIT[name])
 
 
 @pytest.mark.parametrize(

@@ -237,14 +237,6 @@ def test_wrong_calls_before_initialize(name: str, tmp_path: Path) -> None:
     assert isinstance(caught.value, RuntimeError)
 
 
-def test_what_is_no_array_is_a_type_error(tmp_path: Path) -> None:
-    participant = Participant("A", str(configure(tmp_path)), 0, 1)
-    with pytest.raises(TypeError, match="positions"):
-        participant.set_mesh_vertices(MESH_A, 3.0)
-    with pytest.raises(TypeError, match="name"):
-        participant.get_mesh_dimensions(3)  # type: ignore[arg-type]
-
-
 def test_wrong_calls_while_coupled(tmp_path: Path) -> None:
     def solver(a: Participant) -> None:
         a.set_mesh_vertices(MESH_A, CORNERS)
@@ -338,14 +330,6 @@ def test_a_bad_timeout_and_a_missing_configuration_are_refused(tmp_path: Path, m
         monkeypatch.setenv("PRECICE_LB_TIMEOUT", text)
         with pytest.raises(CouplingError, match="PRECICE_LB_TIMEOUT"):
             Participant("A", str(configure(tmp_path)), 0, 1)
-
-
-def test_it_can_be_subclassed_as_the_recorder_does(tmp_path: Path) -> None:
-    class Recorded(Participant):
-        def advance(self, computed_timestep_length: float) -> None:
-            super().advance(computed_timestep_length)
-
-    assert Recorded("A", str(configure(tmp_path)), 0, 1).get_mesh_dimensions(MESH_A) == 2
 
 
 # In a process of its own: importing preCICE starts MPI, whose variables would keep this one from starting ranks.

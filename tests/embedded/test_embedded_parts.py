@@ -25,7 +25,7 @@ from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
 from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file, write_frame
 from precice_lb.embedded.files import Table
-from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes, expanded_box, inside
+from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes
 from precice_lb.embedded.timeline import Clock, Waveform
 
 
@@ -100,12 +100,6 @@ def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
     assert independent_columns(np.zeros((3, 3)), filtering, 1e-3) == [2]
 
 
-def test_one_filter_goes_by_the_matrix_and_the_others_by_the_column() -> None:
-    factor = triangle(np.diag([1000.0, 1.0]), IntraComm("A", 0, 1))
-    assert independent_columns(factor, "QR1", 1e-2) == [0]
-    assert independent_columns(factor, "QR2", 1e-2) == independent_columns(factor, "QR3", 1e-2) == [0, 1]
-
-
 def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = Table("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])
@@ -129,21 +123,6 @@ def test_nearest_neighbours_against_brute_force(n: int, m: int, dimensions: int,
     for few_pairs in (mapping._FEW_PAIRS, 0):
         with mock.patch.object(mapping, "_FEW_PAIRS", few_pairs):
             np.testing.assert_array_equal(mapping.nearest_neighbours(origins, candidates), expected)
-
-
-def test_box_moves_out_by_the_longest_edge() -> None:
-    box = expanded_box(np.array([[0.0, 1.0], [2.0, 1.5]]), 0.5)
-    np.testing.assert_array_equal(box, [[-1.0, 0.0], [3.0, 2.5]])
-    np.testing.assert_array_equal(inside(np.array([[-1.0, 2.5], [-1.01, 1.0]]), [box]), [True, False])
-    np.testing.assert_array_equal(inside(np.array([[3.5, 0.5]]), [box, box + 1.0]), [True])
-    assert not inside(np.zeros((2, 3)), []).any()
-
-
-def test_rank_and_size_are_checked() -> None:
-    with pytest.raises(CouplingError, match=r"index 2 of size 2"):
-        IntraComm("A", 2, 2)
-    with pytest.raises(CouplingError, match=r"index 0 of size 0"):
-        IntraComm("A", 0, 0)
 
 
 @pytest.fixture
@@ -191,19 +170,6 @@ def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Channel, Chann
         assert sent - taken <= 4
         assert pair[1].receive()[0].size == window.size
     sender.join()
-
-
-def test_a_sender_that_waits_learns_that_its_partner_left(pair: tuple[Channel, Channel]) -> None:
-    def run_ahead() -> None:
-        for _ in range(60):
-            pair[0].send([np.zeros((500_000, 1))])
-
-    with ThreadPoolExecutor() as pool:
-        sending = pool.submit(run_ahead)
-        time.sleep(0.3)
-        pair[1].abort()
-        with pytest.raises(CouplingError, match=r'partner "B" is gone'):
-            sending.result(60)
 
 
 def test_partners_that_provide_many_meshes_to_each_other_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
@@ -259,21 +225,6 @@ def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: 
     for thread in leaving:
         thread.join(30)
     assert not any(thread.is_alive() for thread in leaving)
-
-
-def test_a_partner_that_computes_for_long_is_waited_for(pair: tuple[Channel, Channel]) -> None:
-    answer = threading.Timer(0.5, pair[1].send, [[np.ones((1, 1))]])
-    answer.start()
-    (got,) = pair[0].receive()
-    answer.join()
-    assert got[0, 0] == 1.0
-
-
-def test_what_is_no_message_is_an_error(pair: tuple[Channel, Channel]) -> None:
-    write_frame(pair[1]._socket, b"rubbish")
-    channel = pair[0]
-    with pytest.raises(CouplingError, match=r'partner "B" is gone'):
-        channel.receive()
 
 
 def test_a_dropped_connection_is_an_error(pair: tuple[Channel, Channel]) -> None:

@@ -69,10 +69,6 @@ def test_the_error_is_that_of_the_guess_over_that_of_the_last_value() -> None:
     assert [error for _, error in made[1:]] == pytest.approx([1.0, np.hypot(3.0, 1.0) / 5.0])
 
 
-def test_modes_are_all_predictors_and_the_choice_of_them() -> None:
-    assert set(MODES) == {"auto", *PREDICTORS}
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("entries", [0, 1, 5])
 def test_what_rests_is_guessed_without_a_word(mode: str, entries: int) -> None:
@@ -245,15 +241,3 @@ def test_every_number_of_iterations_is_counted_without_a_word() -> None:
     """Warnings are errors here; a verdict in the very window before a probe is one of the cases."""
     for seed in range(300):
         _simulate(_world(4.0, 0.4 + 0.002 * seed, 2.0, seed), 400)
-
-
-def test_two_guards_with_the_same_counts_decide_the_same() -> None:
-    one, two = Guard(), Guard()
-    generator = np.random.default_rng(0)
-    guessed = False
-    for _ in range(2000):
-        iterations = int(generator.integers(1, 12))
-        one.count(guessed, iterations)
-        two.count(guessed, iterations)
-        guessed = one.wants()
-        assert guessed == two.wants()

@@ -165,19 +165,6 @@ NOTES = {
         "<absolute-or-relative",
         'the shifted "Heat"',
     ),
-    "a value preconditioner": (
-        [before('<data name="Heat" mesh="B-Mesh" />', '<preconditioner type="value" />')],
-        "<preconditioner",
-        "norms",
-    ),
-    "a waveform of degree 0": (
-        [
-            ('<data:scalar name="Heat" />', '<data:scalar name="Heat" waveform-degree="0" />'),
-            ('from="B" to="A" />', 'from="B" to="A" substeps="false" />'),
-        ],
-        '<data:scalar name="Heat"',
-        'waveform-degree="0"',
-    ),
     "no measure": ([(f"    {MEASURE}\n", "")], "<coupling-scheme:", "max-iterations"),
 }
 NO_NOTES = {
@@ -193,10 +180,6 @@ NO_NOTES = {
     "a relative measure of what is not shifted": [
         *AITKEN,
         before(MEASURE, '<relative-convergence-measure data="Force" mesh="A-Mesh" limit="1e-3" />'),
-    ],
-    "degree 0 of what is not shifted": [
-        ('<data:vector name="Force" />', '<data:vector name="Force" waveform-degree="0" />'),
-        ('from="A" to="B" />', 'from="A" to="B" substeps="false" />'),
     ],
 }
 

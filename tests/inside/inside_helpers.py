@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from coupled_runs import coupled_run
 from numpy.typing import NDArray
 
+from precice_lb.dataset import CoupledRun
 from precice_lb.inside import RankLoad
 
 FEATURES = ("cells", "porous", "monitor")
@@ -36,3 +39,18 @@ def only(loads: Sequence[RankLoad], *features: str) -> list[RankLoad]:
     """The same runs where only some features were counted."""
     places = [FEATURES.index(name) for name in features]
     return [RankLoad(load.run, features, load.counts[:, places], load.seconds) for load in loads]
+
+
+def uneven_run(ranks: int, *, known: bool = True) -> CoupledRun:
+    """A has 960 cells of fluid and 120 porous ones, half of these on its first rank; its ranks wait inside solve."""
+    counts = {"fluid": np.full(ranks, 960 / ranks), "porous": np.r_[60.0, np.full(ranks - 1, 60 / (ranks - 1))]}
+    work = 1e-3 * counts["fluid"] + 9e-3 * counts["porous"]
+    slowest = np.full(12, work.max())
+    whole = coupled_run(f"{ranks}", {"A": ranks, "B": 4}, {"A": slowest, "B": 0.3 * slowest}, np.ones(12), serial=False)
+    part = replace(
+        whole.participants["A"],
+        rank_counts=counts,
+        rank_solve=np.full(ranks, work.max()),
+        rank_mpi=work.max() - work if known else np.full(ranks, np.nan),
+    )
+    return replace(whole, participants=whole.participants | {"A": part})

@@ -1,19 +1,21 @@
-"""A participant that will run in balance costs less, needs fewer ranks, and a recommendation of its samples says so."""
+"""What balance would gain is said in the report, and costs less and needs fewer ranks in samples of it."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
-from coupled_runs import coupled_run
+from inside_helpers import uneven_run
 
 from precice_lb.__main__ import main
 from precice_lb.dataset import CoupledRun, Measurements, Samples, measurements_from_runs
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.inside import Balance, FeatureCosts, Partition, RankLoad
+from precice_lb.inside.view import inside_section
 from precice_lb.recommend import recommend_split
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.page import Evidence
 
 RANKS = np.array([1, 2, 4, 8, 16, 32])
 # Fluid's slowest rank takes 1.6 times the mean, at all splits but that of one rank.
@@ -22,17 +24,6 @@ FLUID = np.column_stack([RANKS, SLOWEST * 40.0 / RANKS])
 SOLID = np.column_stack([RANKS, 40.0 / RANKS])
 ORIGINS = np.array([f"run {ranks}" for ranks in RANKS])
 MEASURED = Measurements({"Fluid": Samples(*FLUID.T, origin=ORIGINS), "Solid": Samples(*SOLID.T, origin=ORIGINS)})
-
-
-def uneven_run(ranks: int) -> CoupledRun:
-    """A has 960 cells of fluid and 120 porous ones, half of these on its first rank; its ranks wait inside solve."""
-    counts = {"fluid": np.full(ranks, 960 / ranks), "porous": np.r_[60.0, np.full(ranks - 1, 60 / (ranks - 1))]}
-    work = 1e-3 * counts["fluid"] + 9e-3 * counts["porous"]
-    slowest = np.full(12, work.max())
-    whole = coupled_run(f"{ranks}", {"A": ranks, "B": 4}, {"A": slowest, "B": 0.3 * slowest}, np.ones(12), serial=False)
-    measured = {"rank_counts": counts, "rank_solve": np.full(ranks, work.max()), "rank_mpi": work.max() - work}
-    part = dataclasses.replace(whole.participants["A"], **measured)  # type: ignore[arg-type]
-    return dataclasses.replace(whole, participants=whole.participants | {"A": part})
 
 
 def balance(after: float = 1.02) -> Balance:
@@ -87,3 +78,31 @@ def test_the_command_writes_the_samples_of_stores(tmp_path: Path, monkeypatch: p
 def test_what_took_the_directory_says_what_to_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recommend", "measured.csv", "--ranks", "26", *words]) == 2
     assert "DIR/samples.csv, which recommend takes as a source" in capsys.readouterr().err
+
+
+def blocks(runs: list[CoupledRun]) -> list[Block]:
+    found = recommend_split(measurements_from_runs(runs), 12)
+    return list(inside_section(Evidence(found, runs)))
+
+
+def test_ranks_features_and_gain() -> None:
+    found = blocks([uneven_run(4), uneven_run(8)])
+    (table,) = (block for block in found if isinstance(block, Table) and block.header[0] == "feature")
+    assert [row[:2] for row in table.rows] == [("fluid", "0.001"), ("porous", "0.009")]
+    (chart,) = (block for block in found if isinstance(block, Chart) and block.name == "inside-1")
+    (axes,) = chart.figure.axes
+    assert axes.get_ylabel() == "busy time per window (s)"
+    # The busiest rank first, its porous cells above the fluid ones.
+    assert axes.containers[1].patches[0].get_height() == pytest.approx(60 * 9e-3)
+    # On 8 ranks 0.66 s for a mean of 0.255 s.
+    (facts,) = (dict(block.pairs) for block in found if isinstance(block, DefinitionList))
+    assert facts["perfect balance"] == "0.2550 s per time window for each rank, 61 % less"
+    ranks = next(block for block in found if isinstance(block, Table) and block.header[0] == "rank")
+    assert ranks.rows[0][:4] == ("0", "0.6600", "0.1200", "0.5400")
+
+
+def test_where_waiting_is_within_the_seconds_it_says_what_to_do() -> None:
+    found = blocks([uneven_run(4, known=False), uneven_run(8, known=False)])
+    (missing,) = (block.text for block in found if isinstance(block, Paragraph) and "keep waiting" in block.text)
+    assert "PRECICE_LB_MPI_TIME=1" in missing
+    assert not any(isinstance(block, Chart) and block.name == "inside-1" for block in found)

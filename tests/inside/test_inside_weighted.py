@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside import Cells, FeatureCosts, partition_of
-from precice_lb.inside.weighted import PARTITIONERS, hilbert_order, pieces, whole_weights
+from precice_lb.inside.weighted import PARTITIONERS, pieces, whole_weights
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)
 
@@ -132,12 +132,11 @@ def test_every_rank_has_a_cell_whatever_the_weights(weights: list[float], data: 
     )
     row = np.array(weights)
     cells = Cells(np.array(places, dtype=float), ("cells",), np.ones((len(row), 1)), np.empty((0, 2), np.int64))
-    for name in ("bisection", "hilbert"):
-        for each in (cells, _line(weights)):
-            rank_of = PARTITIONERS[name](each, row, ranks)
-            assert rank_of.dtype == np.int64
-            assert (np.bincount(rank_of, minlength=ranks) >= 1).all()
-            assert len(np.bincount(rank_of)) == ranks
+    for each in (cells, _line(weights)):
+        rank_of = PARTITIONERS["bisection"](each, row, ranks)
+        assert rank_of.dtype == np.int64
+        assert (np.bincount(rank_of, minlength=ranks) >= 1).all()
+        assert len(np.bincount(rank_of)) == ranks
 
 
 @pytest.mark.parametrize("name", PARTITIONERS)
@@ -175,13 +174,3 @@ def test_whole_weights_keep_their_ratios(weights: list[float]) -> None:
         assert found / found.sum() == pytest.approx(
             np.array(weights) / max(weights) / sum(np.array(weights) / max(weights)), abs=1e-7
         )
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-def test_the_curve_visits_every_cell_once_and_steps_to_neighbours(dimensions: int) -> None:
-    side = 8
-    points = np.stack(np.meshgrid(*[np.arange(side)] * dimensions, indexing="ij"), -1).reshape(-1, dimensions)
-    order = hilbert_order(points.astype(float))
-    assert sorted(order) == list(range(side**dimensions))
-    along = points[order]
-    assert (np.abs(np.diff(along, axis=0)).sum(axis=1) == 1).all()

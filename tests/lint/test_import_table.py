@@ -42,7 +42,7 @@ def test_a_breach_is_seen(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "precice_lb", copy)
     for place, line in {
         "models": "from precice_lb.store import reader",
-        "watch": "from precice_lb.export import export_csv",
+        "watch": "from precice_lb.chain import decide",
         "record": "import scipy",
         "report": "from precice_lb.record import advance",
     }.items():

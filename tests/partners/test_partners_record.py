@@ -19,8 +19,8 @@ from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.partners import partners_report, read_store_meshes
 from precice_lb.partners.sources import run_with_meshes
+from precice_lb.partners.view import write_beside
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.report.partners import write_partners_beside
 from precice_lb.store.reader import read_runs
 
 CONFIGURATION = """<?xml version="1.0"?>
@@ -191,7 +191,7 @@ def test_nothing_is_overridden_where_it_is_switched_off(
     if off == "PRECICE_LB_MESHES":
         with pytest.raises(DataError, match="PRECICE_LB_MESHES"):
             read_store_meshes([tmp_path / "store"])
-        assert write_partners_beside([tmp_path / "store"], {"Left": 1}, tmp_path / "out") == []
+        assert write_beside([tmp_path / "store"], {"Left": 1}, tmp_path / "out") == []
 
 
 def test_an_unknown_setting_is_one_warning_and_the_default(
@@ -325,9 +325,9 @@ def test_the_run_that_tells_most_is_taken(start: Any, tmp_path: Path, monkeypatc
 def test_a_recommendation_gets_the_partners_of_its_split_beside_it(
     start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert write_partners_beside([tmp_path, tmp_path / "table.csv"], {"Left": 2, "Right": 2}, tmp_path / "out") == []
+    assert write_beside([tmp_path, tmp_path / "table.csv"], {"Left": 2, "Right": 2}, tmp_path / "out") == []
     _run(start, {"Left": 3, "Right": 2})
-    written = write_partners_beside([tmp_path / "store"], {"Left": 3, "Right": 2}, tmp_path / "out")
+    written = write_beside([tmp_path / "store"], {"Left": 3, "Right": 2}, tmp_path / "out")
     assert {"partners.json", "partners.h5"} <= {path.name for path in written}
     assert all(path.is_file() for path in written)
     (missing, *_) = json.loads((tmp_path / "out" / "partners.json").read_text())["missing"]

@@ -19,13 +19,12 @@ from precice_lb.partners import (
     analysis,
     connected_ranks,
     make_mesh,
-    measured_start_up,
     partners_report,
     read_exports,
 )
 from precice_lb.partners.meshes import bisection, refined, repartition
 from precice_lb.partners.report import advise, reason
-from precice_lb.report.partners import partners_tables, write_partners
+from precice_lb.partners.view import partners_tables, write_partners
 
 CONFIGURATION = """<?xml version="1.0"?>
 <precice-configuration>
@@ -211,56 +210,27 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
         assert level_2["indptr"][-1] == len(level_2["indices"]) == written["links"][0]["level_2_pairs"]
         assert level_2["data"][:].sum() * 24 == written["links"][0]["bytes_per_window"]
         assert tuple(level_2.attrs["shape"]) == (12, 5)
-    for name in ("pairs.svg", "counts.svg"):
-        assert (case / "out" / f"partners-Fluid-Mesh-Solid-{name}").stat().st_size > 5000
+    assert (case / "out" / "partners-Fluid-Mesh-Solid-pairs.svg").stat().st_size > 5000
 
 
-def test_what_is_configured_is_shown_first(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """preCICE's default of one level, its pairs and partners, before those of two levels; and the other way round."""
+def test_what_is_configured_is_shown_first(case: Path) -> None:
+    """preCICE's default of one level, its pairs and partners, beside those of two levels; and the other way round."""
     two = CONFIGURATION.replace('connector="Solid"/>', 'connector="Solid" use-two-level-initialization="true"/>')
     (case / "two.xml").write_text(two)
-    titles = []
-    for name in ("precice-config.xml", "two.xml"):
-        assert main(["partners", str(case / "exports"), "--config", str(case / name), "--format", "json"]) == 0
-        told = json.loads(capsys.readouterr().out)["links"][0]
-        report = partners_report(
-            read_configuration(case / name), read_exports([case / "exports"], _configuration(case))
-        )
-        grids = partners_tables(report)
-        titles.append([grid.title.split(",")[0] for grid in grids if not grid.title.startswith("Ranks with")])
-        (row,) = grids[0].rows
-        cells = dict(zip(grids[0].header, row, strict=True))
-        pairs = told["one_level_pairs"] if name == "precice-config.xml" else told["level_1_pairs"]
-        assert list(cells)[2] == ("one level" if name == "precice-config.xml" else "level 1")
-        assert row[2] == str(pairs)
+    for name, scheme in (("precice-config.xml", "one level"), ("two.xml", "two levels")):
+        meshes = read_exports([case / "exports"], _configuration(case))
+        report = partners_report(read_configuration(case / name), meshes)
+        (link,) = report.to_dict()["links"]
+        counts = [link["one_level_pairs"], link["level_1_pairs"]]
+        pairs, other = counts if scheme == "one level" else counts[::-1]
+        connected, partners, initialisation, *_ = partners_tables(report)
+        cells = dict(zip(connected.header, connected.rows[0], strict=True))
+        assert (cells["levels"], cells["pairs"], cells["in the other"]) == (scheme[:3], str(pairs), str(other))
         empty = float(cells["empty"].removesuffix(" %")) / 100
-        assert empty == pytest.approx(1 - told["level_2_pairs"] / pairs, abs=6e-4)
+        assert empty == pytest.approx(1 - link["level_2_pairs"] / pairs, abs=6e-4)
         # Means over the ranks are pairs over ranks.
-        assert float(grids[1].rows[0][2]) == pytest.approx(pairs / 12, abs=0.06)
-        configured = [each.rows[0][1] for each in grids if each.title.startswith("Initialisation")]
-        assert configured[0].endswith("(configured)")
-    assert titles == [
-        [
-            "Pairs of ranks with one-level initialisation",
-            "Partners per rank (one level)",
-            "Initialisation",
-            "Partners per rank (level 1",
-        ],
-        ["Pairs of ranks with two-level initialisation", "Partners per rank (level 1)", "Initialisation"],
-    ]
-
-
-def test_measured_start_up_stands_beside_the_estimate(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    profiles = Path(__file__).parents[1] / "data" / "profiling"
-    told = measured_start_up([profiles / "all-parallel"])
-    assert all(
-        0 < parts["repartitioning"] + parts["connectSecondaries"] < parts["initialize"] for parts in told.values()
-    )
-    arguments = ["partners", str(case / "exports"), "--config", str(case / "precice-config.xml")]
-    assert main([*arguments, "--profiling", str(profiles / "fundamental"), "--constants", "latency=1e-6"]) == 0
-    shown = capsys.readouterr().out
-    assert "measured start-up of" in shown
-    assert "latency 1e-06" in shown
+        assert float(partners.rows[0][2]) == pytest.approx(pairs / 12, abs=0.06)
+        assert initialisation.rows[0][1] == f"{scheme} (configured)"
 
 
 def test_stated_constants_are_warned_of(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import importlib
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -18,15 +18,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chain_view_helpers import chain_of
 from clock_helpers import emulated_clock
 from emulation import CostLaw
 from precice_xml_helpers import configuration, scheme
 from profiling_helpers import followed
 from record_helpers import configuration as pair
 from record_helpers import environment, run_pair
-from report_helpers import refused
+from report_helpers import refused, write_run
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
+from precice_lb.chain.document import CHAIN_FILE
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.series import Drift
@@ -38,7 +40,6 @@ from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
-from precice_lb.report.watch_view import watch_facts, watch_line
 from precice_lb.store import rank_file
 from precice_lb.store.columns import INITIALIZE
 from precice_lb.store.rank_file import Tail
@@ -49,13 +50,13 @@ from precice_lb.watch import Observer, Snapshot, watch_run
 from precice_lb.watch import run as watch_files
 from precice_lb.watch.run import SEARCH_SHARE
 from precice_lb.watch.snapshot import Rebalance, rebalance
+from precice_lb.watch.view import watch_facts, watch_line, watch_table
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
 ROOT = Path(__file__).parents[2]
-
-
-# ----------------------------------------------------------------------------------------------- a run that goes on
+# The name in the package is the command.
+watch_command = importlib.import_module("precice_lb.watch.command")
 
 PLANTED, GROWTH = 14, 0.06
 DRIFTING = f"""
@@ -181,7 +182,7 @@ def test_a_planted_drift_is_seen_within_ten_windows_and_a_kill_after_it(
     assert "A restart" in capsys.readouterr().out or told["rebalance"]["gain"] == 0
 
 
-# -------------------------------------------------------------------------------------------- reading what is new
+# ---- reading what is new
 
 
 def grow(directory: Path, steps: list[int], ranks: int = 2) -> Iterator[int]:
@@ -226,33 +227,8 @@ def test_looking_again_and_again_gives_what_reading_the_whole_run_gives(tmp_path
         steady = run.steady(each.participant)
         share = part.wait_seconds[steady].sum() / part.window_seconds[steady].sum()
         assert each.wait_share_so_far == pytest.approx(float(share))
-        assert len(each.history_windows) == 60
-        assert each.history_windows[-1] == 269
+        assert len(each.history_wait_share) == 60
     assert not any(each.is_drifting for each in seen.participants)
-
-
-def test_only_new_rows_are_read_and_few_at_once(tmp_path: Path) -> None:
-    writer = StoreWriter(tmp_path, metadata(), PARALLEL)
-    for first in range(1, 11, 5):
-        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(first, first + 5)))
-    early = Tail(writer.path, most=4)
-    counts = []
-    while not counts or early.has_more:
-        counts.append(len(early.read()))
-    assert counts == [5, 5, 0]
-    writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(11, 13)))
-    assert early.read()["window"].tolist() == [11, 12]
-    assert len(early.read()) == 0
-    writer.close(finished=True, ended_unix_ns=START + 1)
-    assert len(early.read()) == 0
-    assert early.head is not None
-    assert early.head.metadata["finished"] is True
-    assert early.path.suffix == ".h5"
-    late = Tail(early.path, most=5)
-    counts = []
-    while not counts or late.has_more:
-        counts.append(len(late.read()))
-    assert counts == [5, 5, 2]
 
 
 def test_a_look_at_a_run_without_news_reads_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,18 +275,6 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
     assert Observer(tmp_path / "whole").poll() is None
 
 
-def test_merged_runs_are_seen_too(tmp_path: Path) -> None:
-    for _ in grow(tmp_path, [30]):
-        pass
-    before = watch_run(tmp_path)
-    export_merged([tmp_path], tmp_path / "merged")
-    after = watch_run(tmp_path / "merged")
-    assert [each.compute_seconds for each in after.participants] == [
-        each.compute_seconds for each in before.participants
-    ]
-    assert after.rebalance == before.rebalance
-
-
 def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
     """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
     for done in grow(tmp_path, [8, 22]):
@@ -327,10 +291,10 @@ def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
             assert load_runs([tmp_path])[0].participants["A"].windows[-1] == 30
 
 
-# -------------------------------------------------------------------------------------- preCICE's profiling files
+# ---- preCICE's profiling files
 
 
-@pytest.mark.parametrize("run", ["all-implicit", "all-parallel", "fundamental", "synchronize"])
+@pytest.mark.parametrize("run", ["all-implicit", "fundamental", "synchronize"])
 def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) -> None:
     folder = followed(tmp_path / "case", run)
     import_profiling([folder.parent], tmp_path / "store")
@@ -346,37 +310,28 @@ def test_profiling_files_are_followed_while_they_grow(tmp_path: Path, run: str) 
         waits = WaitsFiller(RankFile(path, recorded, expected.configuration))
         filler = RowsFiller(header, profiled_participant(header, [folder.parent]))
         alone = Tail(filler.head, filler=filler)
-        found, joined, given = [], [], 0
+        read, joined, done = [], [], 0
         for cut in [header.offset, *range(header.offset + 100, len(content), 333), len(content)]:
             file.write_bytes(content[:cut])
             known = len(alone.rows)
             alone.update()
-            found.append(alone.rows[known:])
+            read.append(alone.rows[known:])
             assert alone.problem == ""
             # The recorder writes in steps of its own.
-            upto = min(given + 2, len(bare)) if cut < len(content) else len(bare)
-            joined.append(waits.fill(bare[given:upto], is_last=cut == len(content)))
-            given = upto
-        assert np.concatenate(found).tobytes() == expected.advances.tobytes()
+            upto = min(done + 2, len(bare)) if cut < len(content) else len(bare)
+            joined.append(waits.fill(bare[done:upto], is_last=cut == len(content)))
+            done = upto
+        assert np.concatenate(read).tobytes() == expected.advances.tobytes()
         assert alone.store.metadata["finished"] is True
         np.testing.assert_array_equal(alone.store.initialize, expected.initialize)
         rows_joined = np.concatenate(joined)
         for column in ("window", "wait_ns", "mapping_ns"):
             np.testing.assert_array_equal(rows_joined[column], expected.advances[column])
         assert waits.metadata["timing_source"].startswith("precice-profiling")
-
-
-def test_solvers_without_a_recorder_are_seen_by_their_profiling_files(tmp_path: Path) -> None:
-    folder = followed(tmp_path / "case", "all-implicit")
-    import_profiling([folder.parent], tmp_path / "store")
-    seen, run = watch_run(tmp_path / "case"), load_runs([tmp_path / "store"])[0]
-    assert [each.participant for each in seen.participants] == ["A", "B"]
-    for each in seen.participants:
-        part = run.participants[each.participant]
-        assert each.windows == part.windows[-1]
-        assert each.compute_seconds == pytest.approx(
-            float(np.median(part.compute_seconds[run.steady(each.participant)])), rel=0.01
-        )
+    seen, recorded_run = watch_run(tmp_path / "case"), load_runs([tmp_path / "store"])[0]
+    assert {part.participant: part.windows for part in seen.participants} == {
+        name: part.windows[-1] for name, part in recorded_run.participants.items()
+    }
 
 
 @pytest.mark.precice
@@ -393,7 +348,7 @@ def test_waits_on_libprecice_come_from_its_profiling_files(tmp_path: Path) -> No
         assert each.problems == {}
 
 
-# ------------------------------------------------------------------------------------------ what rebalancing brings
+# ---- what rebalancing brings
 
 
 LAWS = {"A": CostLaw(0.01, 4.0, 0.0, 0.0), "B": CostLaw(0.01, 1.0, 0.0, 0.0)}
@@ -436,9 +391,6 @@ def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_
     assert abs(second.split["A"] - 16) <= 1
     assert second.gain < 0.1 < first.gain
     assert second.windows_to_pay > 3 * first.windows_to_pay
-
-
-def test_a_running_version_that_was_not_measured_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="measurements of A fpga, which runs, found those of cpu, gpu; measure it"):
         rebalanced(tmp_path, "fpga")
 
@@ -474,19 +426,6 @@ def test_a_load_that_changed_lately_is_told_with_its_sign(factor: float, tmp_pat
     assert np.sign(part.shift.z_score) == np.sign(factor - 1)
 
 
-def test_a_trend_says_that_it_is_relative_to_the_median(tmp_path: Path) -> None:
-    """From twice the median down to nearly nothing, more than the median is lost."""
-    falling = 0.1 * np.concatenate([np.linspace(2.2, 1.1, 50), np.linspace(1.1, 0.2, 50)])
-    write_store(tmp_path, [row(w, seconds, 0.0, 0.0) for w, seconds in enumerate(falling, start=1)])
-    seen = watch_run(tmp_path)
-    (part,) = seen.participants
-    part = dataclasses.replace(part, shift=Drift(0.0, 0.0))
-    assert part.change < -1
-    told = watch_facts(dataclasses.replace(seen, participants=(part,)))[0]
-    assert "has fallen by 1" in told
-    assert "% of its median so far" in told
-
-
 def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(tmp_path: Path) -> None:
     text = configuration("AB", [scheme("parallel-explicit", "AB", body='    <max-time-windows value="40" />\n')])
     for name, wait in (("A", 0.02), ("B", 0.12)):
@@ -501,8 +440,6 @@ def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(t
     for each in seen.participants:
         part = run.participants[each.participant]
         assert each.compute_seconds == pytest.approx(float(np.median(part.compute_seconds[-8:])))
-        changes = dataclasses.replace(each, shift=Drift(-0.5, -10.0), drift=Drift(0.1, 5.0))
-        assert changes.change == -0.5
 
 
 def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
@@ -519,39 +456,40 @@ def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_pa
     assert (seen.windows, seen.windows_left) == (30, 70)
 
 
-@pytest.mark.parametrize(("left", "ends"), [(25, ", 25 are left"), (5, ", 5 are left: it does not")])
-def test_a_restart_that_the_run_does_not_outlast_is_said_not_to_pay(left: int, ends: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("left", "ends"), [(25, "25 are left"), (5, "5 are left: it does not")])
+def test_sentences_by_hand(left: int, ends: str, tmp_path: Path) -> None:
     write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)])
     seen = watch_run(tmp_path)
-    running = tuple(dataclasses.replace(each, state="running") for each in seen.participants)
+    (part,) = seen.participants
+    part = dataclasses.replace(part, state="running", shift=Drift(0.0, 0.0), drift=Drift(-1.5, -7.0))
     better = Rebalance({"A": 3}, {"A": 2}, 0.8, 1.0, (0.7, 0.9), 0.25, 0.9, 2.0, False, 10.0, "", ())
-    seen = dataclasses.replace(seen, participants=running, windows_left=left, rebalance=better)
-    assert watch_line(seen).endswith(f"20 % shorter, pays after 10 more windows (at 2 s){ends}")
+    seen = dataclasses.replace(seen, participants=(part,), windows_left=left, rebalance=better)
+    assert watch_line(seen) == (
+        "window 20 | 0.3000 s | 33 % of core time waits | A computes 0.3000 s, waits 33 % | "
+        "The load of A has fallen by 150 % of its median so far (7.0 standard deviations). | "
+        "A 3 ranks would take 0.800 s per window instead of 1.000 s: 20 % shorter, with a probability of 90 %. | "
+        f"A restart pays after 10 more windows (at 2 s), {ends}."
+    )
+    assert dataclasses.replace(part, shift=Drift(-0.5, -10.0), drift=Drift(0.1, 5.0)).change == -0.5
 
 
-def test_what_is_not_known_is_said(tmp_path: Path) -> None:
-    write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in range(1, 21)], backend="libprecice")
-    seen = watch_run(tmp_path)
-    assert math.isnan(seen.waiting)
-    assert seen.rebalance is None
-    assert any("expected the compute seconds of all participants" in note for note in seen.notes)
-    assert any("profiling file" in fact for fact in watch_facts(seen))
-    json.dumps(seen.to_dict(), allow_nan=False)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(StoreError, match="found none"):
-        watch_run(tmp_path / "empty")
-
-
-def test_texts_of_files_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_known_is_said_and_texts_of_files_stay_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = ["<script>alert(1)</script>", "[bold]x[/bold]\n\x1b[31m", "名" * 20, "x" * 200]
     for name in names:
-        write_store(tmp_path, [row(w, 0.1, 0.2, 0.1) for w in range(1, 21)], name, run="[red]\nrun")
+        table = [row(w, 0.1, 0.2, None, None) for w in range(1, 21)]
+        write_store(tmp_path, table, name, run="[red]\nrun", backend="libprecice")
     for arguments in (["--once"], [], ["--once", "--format", "json"]):
         assert main(["watch", str(tmp_path), *arguments]) == 0
         text = capsys.readouterr().out
         assert "\x1b" not in text
         assert "<script>" in text
-    assert [each["participant"] for each in json.loads(text)["participants"]] == sorted(names)
+        assert "expected the compute seconds of all participants" in " ".join(text.split())
+    seen = json.loads(text)
+    assert [part["participant"] for part in seen["participants"]] == sorted(names)
+    assert (seen["waiting"], seen["rebalance"]) == (None, None)
+    assert any("profiling file" in fact for fact in watch_facts(watch_run(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -561,6 +499,7 @@ def test_texts_of_files_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--threshold", "gain=10"], "such as gain=0.1 for 10 %, found 'gain=10'"),
         (["--threshold", "speed=3"], "expected gain, waiting or drift"),
         (["--every", "0"], "at least 0.1 seconds"),
+        (["--wait", "-1"], "at least 0 seconds"),
         (["--once", "--restart-cost", "-1"], "at least 0"),
         (["--once", "--warmup", "-1"], "at least 0"),
         (["--once", "--measurements", "nothing.csv"], "nothing.csv"),
@@ -574,11 +513,95 @@ def test_bad_input_is_one_line(
 
 
 def test_an_empty_directory_is_waited_for_and_a_missing_one_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Observer(tmp_path).poll() is None
-    assert "expected a run with at least one store file" in refused(capsys, "watch", tmp_path, "--once")
+    pauses = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(watch_command, "time", clock)
+    expected = f"{tmp_path}: expected a run with at least one store file or profiling file in it, found none"
+    for arguments, ends in (
+        ([], " within 60 s (--wait); "),
+        (["--wait", "7"], " within 7 s (--wait); "),
+        (["--once"], "; "),
+    ):
+        pauses.clear()
+        assert main(["watch", str(tmp_path), *arguments]) == 2
+        assert f"{expected}{ends}record one" in capsys.readouterr().err
+        assert len(pauses) == {"": 12, "--wait": 2, "--once": 0}["".join(arguments[:1])]
     assert "expected a directory" in refused(capsys, "watch", tmp_path / "missing")
+
+
+def test_the_first_view_of_a_run_that_goes_on_comes_before_scipy_and_at_full_priority(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+from precice_lb.chain.document import CHAIN_FILE
+from precice_lb.cli import main
+lowered = []
+os.nice = lambda by: lowered.append(by) or sys.exit(0 if "scipy.stats" not in sys.modules else 1)
+main(["watch", {str(tmp_path)!r}])
+"""
+    for name in "AB":
+        writer = StoreWriter(tmp_path, metadata(name), PARALLEL)
+        writer.append(rows(row(w, 0.1, 0.2, 0.1) for w in range(1, 11)))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line == (
+        "window 10 | 0.3000 s | 33 % of core time waits | A computes 0.3000 s, waits 33 % | "
+        "B computes 0.3000 s, waits 33 %"
+    )
+    seen = Observer(tmp_path).poll(hasty=True)
+    assert seen is not None
+    assert seen.notes == ("no split to compare with: this and changes of load come with the next view",)
+    assert [line[6] for line in watch_table(seen).rows] == ["–", "–"]
+
+
+# ---- chains of jobs
+
+SPLITS = [{"Inner": 2, "Outer": 4}, {"Inner": 3, "Outer": 3}]
+
+
+def write_segment(directory: Path, number: int) -> None:
+    split = SPLITS[number - 1]
+    stores = directory / "runs" / f"{number:03d}" / "stores"
+    write_run(stores, split, start=START + number * 60 * 10**9, windows=10, run=f"{number:03d}")
+
+
+@pytest.mark.parametrize("problem", [None, "segment 2 failed"])
+def test_watching_goes_on_between_segments_and_ends_with_the_chain(
+    problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment(tmp_path, 1)
+    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
+    assert "chain" not in json.loads(capsys.readouterr().out)
+    (tmp_path / CHAIN_FILE).write_text("{")
+    assert main(["watch", str(tmp_path), "--every", "0.1"]) == 0
+    # A chain that cannot be read costs the view nothing else.
+    assert "the record of a chain" in capsys.readouterr().out
+    chain_of(SPLITS[:1], total=20, following=SPLITS[1]).save(tmp_path)
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    assert capsys.readouterr().out.startswith("Job chain: segment 2, from window 11 of 20 on\n")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        """What happens between two polls: at first nothing, though the first segment has ended."""
+        pauses.append(seconds)
+        if len(pauses) == 2 and problem is None:
+            write_segment(tmp_path, 2)
+            chain_of(SPLITS, total=20).save(tmp_path)
+        elif len(pauses) == 2:
+            chain_of(SPLITS[:1], total=20, problem=problem).save(tmp_path)
+
+    monkeypatch.setattr(watch_command.time, "sleep", pause)
+    assert main(["watch", str(tmp_path)]) == 0
+    assert len(pauses) == 2
+    first, *others = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Job chain")]
+    assert first.startswith("Job chain: segment 2, from window 11 of 20 on | window 10 | ")
+    (last,) = others
+    end = (
+        "Job chain at its end: 2 segments, 20 of 20 windows" if problem is None else "Job chain stopped: 1 segment, 10"
+    )
+    assert last.startswith(end)
 
 
 def test_a_tree_that_takes_long_to_search_is_searched_in_a_share_of_the_time(

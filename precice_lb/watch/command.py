@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -17,11 +18,9 @@ from precice_lb.cli.flow import print_result
 from precice_lb.cli.options import named_values
 from precice_lb.exceptions import CalibrationError, DataError
 from precice_lb.names import say
-from precice_lb.plain import plain
 
 if TYPE_CHECKING:
-    from precice_lb.chain.document import ChainDocument
-    from precice_lb.report.blocks import Block
+    from precice_lb.report.blocks import Block, Story
     from precice_lb.watch import Observer, Snapshot
 
 REACHED = 3
@@ -30,6 +29,8 @@ REACHED = 3
 _MEASURES = ("gain", "waiting", "drift")
 # A poll must not take more than this share of a core, but for searches, which have one of their own.
 _SHARE = 0.02
+# Beside a solver on the same core it gets a quarter of that.
+_NICENESS = 5
 
 
 @app.command
@@ -41,9 +42,9 @@ def watch(
     threshold: list[str] | None = None,
     once: bool = False,
     every: float = 5.0,
+    wait: float = 60.0,
     format: Literal["table", "json"] = "table",
     warmup: int | None = None,
-    learner: str | None = None,
 ) -> int:
     """Watch a simulation while it runs: waiting, drift, convergence, and whether a restart with another split pays.
 
@@ -72,107 +73,104 @@ def watch(
         Poll once and end.
     every
         Seconds between two polls, at least.
+    wait
+        Seconds to wait for a run to begin; then it is an error that there is none.
     format
         A table to read, or JSON: one object, and without --once one per poll and line.
     warmup
         Time windows to leave out; by default what the run says, else 1.
-    learner
-        Learner of the models, as of recommend.
     """
-    if not once:
-        _come_last()
-    from precice_lb.report.render import console
-    from precice_lb.watch import Observer, watch_run
+    from precice_lb.watch import Observer
 
     limits = _limits(threshold or [])
     if not every >= 0.1:
         raise DataError(f"--every: expected at least 0.1 seconds, found {every:g}")
-    words = {"measurements": measurements or (), "restart_cost": restart_cost, "warmup": warmup, "learner": learner}
+    if not wait >= 0:
+        raise DataError(f"--wait: expected at least 0 seconds, found {wait:g}")
+    observer = Observer(directory, measurements=measurements or (), restart_cost=restart_cost, warmup=warmup)
     if once:
-        view = _View(watch_run(directory, **words), *_chain_of(directory))  # type: ignore[arg-type]
-        ascii_only = console().options.ascii_only
-        print_result(format, lambda: view.blocks(ascii_only=ascii_only), view.values)
-        return REACHED if _reached(view.snapshot, limits) else 0
-    observer = Observer(directory, **words)  # type: ignore[arg-type]
+        view = next(_polls(observer, every, wait=0.0, is_hasty=False))
+        print_result(format, view.blocks, view.values)
+        return REACHED if view.reaches(limits) else 0
     with _screen(format) as show:
-        for view in _polls(observer, every):
+        for view in _polls(observer, every, wait, is_hasty=True):
             show(view)
-            if _reached(view.snapshot, limits):
+            if view.reaches(limits):
                 return REACHED
     return 0
 
 
-def _come_last() -> None:
-    """Leave processors to the solvers on this machine, even before anything is imported."""
-    with contextlib.suppress(OSError):
-        if hasattr(os, "SCHED_IDLE"):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        else:
-            os.nice(19)
-
-
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What a poll found: the latest run, and the chain of jobs that it belongs to, or why that cannot be read."""
+    """What a poll found: the latest run, and what the directory says above it."""
 
     snapshot: Snapshot
-    chain: ChainDocument | None = None
-    problem: str = ""
+    story: Story | None
 
     @property
     def goes_on(self) -> bool:
         """Whether there is, or will be, more to see."""
-        return self.snapshot.is_running or (self.chain is not None and not self.chain.is_over)
+        return self.snapshot.is_running or (self.story is not None and not self.story.is_over)
 
-    def blocks(self, *, ascii_only: bool) -> list[Block]:
-        """Say all of it: the chain above its run."""
-        from precice_lb.report.blocks import Paragraph
-        from precice_lb.report.chain_view import chain_progress
-        from precice_lb.report.watch_view import watch_blocks
+    def reaches(self, limits: dict[str, float]) -> bool:
+        """Whether a threshold was reached."""
+        return any(self.snapshot.measures[name] >= limit for name, limit in limits.items())
 
-        chain = [] if self.chain is None else chain_progress(self.chain)
-        problem = [Paragraph(self.problem, "warning")] if self.problem else []
-        return [*chain, *watch_blocks(self.snapshot, ascii_only=ascii_only), *problem]
+    def blocks(self) -> list[Block]:
+        """Say all of it, the run last."""
+        from precice_lb.watch.view import watch_blocks
+
+        return [*([] if self.story is None else self.story.progress()), *watch_blocks(self.snapshot)]
 
     def line(self) -> str:
         """Say in one line what changes."""
-        from precice_lb.report.chain_view import chain_line
-        from precice_lb.report.watch_view import watch_line
+        from precice_lb.watch.view import watch_line
 
         line = watch_line(self.snapshot)
-        return line if self.chain is None else f"{chain_line(self.chain)} | {line}"
+        return line if self.story is None else f"{self.story.line} | {line}"
 
     def values(self) -> dict[str, Any]:
         """Give plain JSON types."""
         values = self.snapshot.to_dict()
-        return values if self.chain is None else {**values, "chain": plain(self.chain)}
+        return values if self.story is None else {**values, self.story.name: self.story.values}
 
 
-def _chain_of(directory: Path) -> tuple[ChainDocument | None, str]:
-    """Read what the chain says of itself, where the directory is one's."""
-    from precice_lb.chain.document import read_chain
+def _story_of(directory: Path) -> tuple[Story | None, tuple[str, ...]]:
+    """Read what the directory says above its runs, or why that cannot be read."""
+    from precice_lb.report.blocks import read_story
 
     try:
-        return read_chain(directory), ""
+        return read_story(directory), ()
     except CalibrationError as error:
-        return None, str(error)
+        return None, (str(error),)
 
 
-def _polls(observer: Observer, every: float) -> Iterator[_View]:
-    """Poll until the run, or its chain, has ended; less often where polling takes long."""
-    told = False
+def _polls(observer: Observer, every: float, wait: float, *, is_hasty: bool) -> Iterator[_View]:
+    """Poll until the run, or its chain, has ended; less often where polling takes long.
+
+    A hasty first view comes without what takes long, and before this process leaves the cores to the solvers.
+    """
+    from precice_lb.watch.observer import no_run
+
+    began, was_told = time.monotonic(), False
     while True:
         begin = time.monotonic() - observer.searches.seconds
         # Before the run: a chain that has come to its end meanwhile is looked at once more.
-        chain = _chain_of(observer.directory)
-        snapshot = observer.poll()
+        story, problem = _story_of(observer.directory)
+        snapshot = observer.poll(hasty=is_hasty)
         if snapshot is not None:
-            view = _View(snapshot, *chain)
+            view = _View(dataclasses.replace(snapshot, notes=(*snapshot.notes, *problem)), story)
             yield view
             if not view.goes_on:
                 return
-        elif not told:
-            told = True
+            if is_hasty:
+                is_hasty = False
+                os.nice(_NICENESS)
+                continue
+        elif time.monotonic() - began >= wait:
+            raise no_run(observer.directory, f" within {wait:g} s (--wait)" if wait else "")
+        elif not was_told:
+            was_told = True
             say(f"no run in {observer.directory} yet", sys.stderr)
         time.sleep(max(every, (time.monotonic() - observer.searches.seconds - begin) / _SHARE))
 
@@ -181,22 +179,23 @@ def _polls(observer: Observer, every: float) -> Iterator[_View]:
 def _screen(format: str) -> Iterator[Callable[[_View], None]]:
     """Show polls: on a terminal the same screen anew, else a line or JSON object for each that found something new."""
     from precice_lb.report.render import console, rendered
-    from precice_lb.report.watch_view import watch_facts
+    from precice_lb.watch.view import watch_facts
 
     if format == "table" and sys.stdout.isatty():
         from rich.live import Live
 
         screen = console()
         with Live(console=screen, auto_refresh=False) as live:
-            yield lambda view: live.update(rendered(view.blocks(ascii_only=screen.options.ascii_only)), refresh=True)
+            yield lambda view: live.update(rendered(view.blocks()), refresh=True)
         return
     last: object = None
 
     def show(view: _View) -> None:
         nonlocal last
         snapshot = view.snapshot
-        coupled = [(each.windows, each.window, each.iteration) for each in snapshot.convergence]
-        state = (snapshot.windows, [each.state for each in snapshot.participants], coupled, repr(view.chain))
+        coupled = [(one.windows, one.window, one.iteration) for one in snapshot.convergence]
+        story = view.story and view.story.values
+        state = (snapshot.windows, [part.state for part in snapshot.participants], coupled, story, snapshot.notes)
         if state == last:
             return
         last = state
@@ -217,8 +216,3 @@ def _limits(texts: Sequence[str]) -> dict[str, float]:
 
     expected = "gain, waiting or drift and a share between 0 and 1, such as gain=0.1 for 10 %"
     return named_values(texts, "--threshold", expected, limit)
-
-
-def _reached(snapshot: Snapshot, limits: dict[str, float]) -> bool:
-    measures = snapshot.measures
-    return any(measures[name] >= limit for name, limit in limits.items())

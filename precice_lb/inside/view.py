@@ -33,10 +33,9 @@ _MOST = 5
 
 def inside_blocks(balance: Balance) -> list[Block]:
     """Say what features cost, what ranks spend their time on, and what another partition would change."""
-    told: list[Block] = [costs_table(balance), DefinitionList(tuple(_facts(balance))), _ranks(balance)]
-    if balance.costs.problem:
-        told.append(Paragraph(f"nothing is recommended: {balance.costs.problem}", "warning"))
-    return [*told, *_partition(balance)]
+    problem = balance.costs.problem
+    warnings = [Paragraph(f"nothing is recommended: {problem}", "warning")] if problem else []
+    return [costs_table(balance), DefinitionList(tuple(_facts(balance))), _ranks(balance), *warnings]
 
 
 def costs_table(balance: Balance) -> Table:
@@ -71,7 +70,10 @@ def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
         seconds, what = balance.now
         unit = seconds_unit([*seconds, *partition.seconds])
         before, after = float(seconds.max()), float(partition.seconds.max())
-        yield "imbalance after", f"{percent(imbalance(partition.seconds))}, by the fitted costs"
+        shared = f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')}"
+        even = f"{percent(imbalance(partition.equal_seconds))} with as many cells on each"
+        yield "partition", f"{shared} by {partition.partitioner}"
+        yield "imbalance after", f"{percent(imbalance(partition.seconds))} by the fitted costs, {even}"
         faster = f"{unit.text(after)} expected: {before / after:.2f} times as fast"
         yield "slowest rank", f"{unit.text(before)} per time window ({what}), {faster}"
 
@@ -103,27 +105,6 @@ def _ranks(balance: Balance) -> Table:
     return Table(title, ("rank", f"busy, {unit.symbol}", *features, "unexplained"), rows)
 
 
-def _partition(balance: Balance) -> Iterator[Table]:
-    if (partition := balance.partition) is None:
-        return
-    unit = seconds_unit([*partition.seconds, *partition.equal_seconds])
-    rows = [
-        {
-            "each rank has": name,
-            f"slowest, {unit.symbol}": unit.number(float(each.max())),
-            "mean": unit.number(float(each.mean())),
-            "fastest": unit.number(float(each.min())),
-            "imbalance": percent(imbalance(each)),
-        }
-        for name, each in (("as many cells", partition.equal_seconds), ("equal cost", partition.seconds))
-    ]
-    title = (
-        f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')} by "
-        f"{partition.partitioner}, seconds per time window by the fitted costs"
-    )
-    yield Table.of(title, rows)
-
-
 def write_inside(balance: Balance, directory: str | Path) -> list[Path]:
     """Write inside.json, and the files of a partition where there is one, into a directory."""
     contents = {"inside.json": json_text(balance.to_dict()).encode()}
@@ -146,8 +127,8 @@ def inside_section(evidence: Evidence) -> Iterator[Block]:
         if not balance.costs.problem:
             yield _chart(f"inside-{number}", label, balance)
             yield Paragraph(
-                "precice-lb inside partitions the mesh by these costs, and precice-lb recommend --set "
-                "recommend.inside=… says how many ranks the participant needs then."
+                "precice-lb inside with --mesh and -o partitions the mesh by these costs, and writes what the runs "
+                "would have measured with that, for precice-lb recommend."
             )
 
 
@@ -179,3 +160,6 @@ def _chart(stem: str, name: str, balance: Balance) -> Chart:
         panel.axes.set_xticks(place[: len(named)], list(map(str, named)))
 
     return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))
+
+
+page_section = ("imbalance", "", inside_section)

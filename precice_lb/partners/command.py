@@ -31,7 +31,6 @@ def partners(
     steps: int = 1,
     iterations: float = 1.0,
     constants: list[str] | None = None,
-    profiling: Path | None = None,
     format: Format = "table",
     unit: Unit = None,
     output: Output = None,
@@ -70,13 +69,11 @@ def partners(
     constants
         Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01; and
         cores=64, where all ranks share fewer cores than there are ranks.
-    profiling
-        A directory of preCICE's profiling files: what the start-up took there stands beside the estimate.
     output
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
-    from precice_lb.partners import CostModel, measured_start_up, partners_report
-    from precice_lb.report.partners import partners_blocks, write_partners
+    from precice_lb.partners import CostModel, partners_report
+    from precice_lb.partners.view import partners_blocks, write_partners
 
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
     configuration, meshes, regions = _meshes(sources, config, files, partition_array)
@@ -94,7 +91,6 @@ def partners(
         iterations=iterations,
         model=CostModel(**stated),
         cores=None if cores is None else int(cores),
-        measured=measured_start_up([profiling]) if profiling is not None else None,
     )
     print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
     if output is not None:

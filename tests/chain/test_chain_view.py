@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from chain_view_helpers import chain_of
-from page_helpers import Elements
-from report_helpers import HOSTILE, refused, write_run
+from report_helpers import HOSTILE, refused
 from rich.console import Console
-from store_helpers import START
+from store_helpers import row, write_store
 
 from precice_lb.chain.document import CHAIN_FILE, ChainDocument
+from precice_lb.chain.view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section, story_of
 from precice_lb.cli import main
 from precice_lb.report.blocks import Chart, Paragraph, Table
-from precice_lb.report.chain_view import chain_blocks, chain_chart, chain_line, chain_progress, chain_section
-from precice_lb.report.page import chain_page
+from precice_lb.report.page import story_page
 from precice_lb.report.render import page_html, rendered
 
 TWO = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 5, "Outer": 11}, {"Inner": 5, "Outer": 11}]
@@ -46,32 +46,18 @@ def screen(blocks: Sequence[object], width: int = 80) -> str:
     return stream.getvalue()
 
 
-def write_chain(directory: Path, splits: Sequence[Mapping[str, int]], **more: object) -> ChainDocument:
-    """A chain with the stores of its segments."""
-    chain = chain_of(splits, **more)  # type: ignore[arg-type]
-    directory.mkdir(exist_ok=True)
-    chain.save(directory)
-    for place, each in enumerate(chain.segments):
-        stores = directory / "runs" / each.run / "stores"
-        write_run(stores, each.split, start=START + place * 60 * 10**9, windows=each.windows, run=each.run)
-    return chain
-
-
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 def test_every_chain_is_shown_everywhere(chain: ChainDocument) -> None:
-    page = chain_page(chain, "too few runs")
-    blocks = page.sections[0].blocks
-    assert any(isinstance(block, Chart) for block in blocks) == bool(chain.segments)
-    text = Elements(page_html(page)).text
-    said = screen(chain_blocks(chain), 120)
-    assert "\x1b" not in said
-    for shown in (text, said):
+    page = story_page(story_of(chain), "too few runs")
+    assert any(isinstance(block, Chart) for block in page.sections[0].blocks) == bool(chain.segments)
+    text = screen(chain_blocks(chain), 120)
+    assert "\x1b" not in text
+    for shown in (page_html(page).replace("\xa0", " "), text):
         assert f"{len(chain.segments)} segment" in shown
-        for each in chain.segments[:2]:
-            assert each.decision.split(":")[0] in shown
+        assert all(entry.decision.split(":")[0] in shown for entry in chain.segments[:2])
     if chain.next is not None:
-        assert f"segment {len(chain.segments) + 1} at Inner 8 + Outer 8 ranks (move): moves since it pays" in said
-    assert ("The chain has stopped: segment 5" in said.replace("\n", " ")) == (chain.problem is not None)
+        assert f"segment {len(chain.segments) + 1} at Inner 8 + Outer 8 ranks (move): moves since it pays" in text
+    assert ("The chain has stopped: segment 5" in text.replace("\n", " ")) == (chain.problem is not None)
     assert len(chain_line(chain)) < 80
     assert len(screen(chain_progress(chain))) < 2000
 
@@ -93,15 +79,6 @@ def test_the_table_has_what_was_written() -> None:
     assert pairs["time in windows"] == f"{seconds:.3f} s"
     assert pairs["time at borders"] == f"16.00 s ({100 * 16 / (16 + seconds):.1f} % of all)"
     assert pairs["changes of the split"] == "2, 1 of them undone"
-
-
-def test_the_numbers_of_five_participants_fit_a_terminal() -> None:
-    names = ("Coupler", "Atmosphere", "Land", "Ice", "Ocean")
-    chain = chain_of([dict(zip(names, (8, 2, 31, 1, 12), strict=True))] * 10, windows=50)
-    lines = screen(chain_blocks(chain)).splitlines()
-    row = next(line for line in lines if line.startswith("10 ") and " + " in line)
-    assert "8 + 2 + 31 + 1 + 12" in row
-    assert "451–500" in row
 
 
 def test_the_figure_shows_the_segments_as_they_were() -> None:
@@ -142,28 +119,28 @@ def test_what_was_not_measured_is_a_dash() -> None:
 
 
 def test_the_view_of_a_running_segment_has_the_latest_ones() -> None:
-    told = screen(chain_progress(CHAINS["two participants"]), 200)
-    assert "segment 5, from window 41 of 60 on" in told
-    assert [line.split()[0] for line in told.splitlines() if "–" in line] == ["1", "2", "3", "4"]
-    assert "Segment 5 at Inner 8 + Outer 8 ranks (move): moves since it pays within 20 windows" in told
+    text = screen(chain_progress(CHAINS["two participants"]), 200)
+    assert "segment 5, from window 41 of 60 on" in text
+    assert [line.split()[0] for line in text.splitlines() if "–" in line] == ["1", "2", "3", "4"]
+    assert "Segment 5 at Inner 8 + Outer 8 ranks (move): moves since it pays within 20 windows" in text
     assert screen(chain_progress(CHAINS["sixty segments"]), 400).count("–") == 5
 
 
-def test_a_chain_without_runs_is_reported_alone(tmp_path: Path) -> None:
-    write_chain(tmp_path / "chain", [], following=NEXT, total=60)
-    assert main(["report", str(tmp_path / "chain"), "-o", str(tmp_path / "report")]) == 0
-    page = Elements((tmp_path / "report" / "report.html").read_text())
-    assert [each["id"] for each in page.named("section")] == ["chain"]
-    assert "No split is recommended from its runs by now" in page.text
-
-
 @pytest.mark.parametrize("command", ["report", "summary"])
-def test_a_damaged_chain_is_refused_in_one_line(
+def test_a_chain_without_runs_is_reported_alone_and_a_damaged_one_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_chain(tmp_path / "chain", [{"Inner": 1, "Outer": 1}])
-    path = tmp_path / "chain" / CHAIN_FILE
+    CHAINS["none"].save(tmp_path)
+    path = tmp_path / CHAIN_FILE
+    if command == "report":
+        assert main(["report", str(tmp_path), "-o", str(tmp_path / "report")]) == 0
+        page = (tmp_path / "report" / "report.html").read_text()
+        assert re.findall('<section[^>]* id="([a-z]*)"', page) == ["chain"]
+        assert "No split is recommended from its runs by now" in page
+        capsys.readouterr()
+    else:
+        write_store(tmp_path, [row(window, 0.1, 0.2, 0.1) for window in range(1, 9)])
     path.write_text(path.read_text()[:-40])
-    error = refused(capsys, command, tmp_path / "chain")
+    error = refused(capsys, command, tmp_path)
     assert f"{path}: expected the record of a chain, but it cannot be read" in error

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from precice_lb.record.recorder import Recorder
 
 
-def guessing_class(cls: Any, recording: Any, asked: str | None, arguments: Mapping[str, Any]) -> Any:
+def participant_class(cls: Any, recording: Any, asked: str | None, arguments: Mapping[str, Any]) -> Any:
     """Choose a participant's class: with first guesses where they are asked for and the configuration has them.
 
     ``cls`` is ``recording`` or what the solver derives from it; ``asked`` is what the solver says, else the

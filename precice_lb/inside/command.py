@@ -30,7 +30,7 @@ def inside(
     mesh: Path | None = None,
     partition: str | None = None,
     ranks: int | None = None,
-    partitioner: Literal["bisection", "hilbert", "metis"] = "bisection",
+    partitioner: Literal["bisection", "metis"] = "bisection",
     output: Output = None,
     format: Format = "table",
     unit: Unit = None,
@@ -67,15 +67,14 @@ def inside(
     ranks
         How many ranks share the mesh; by default those of the largest run.
     partitioner
-        bisection (recursive, along coordinates), hilbert (pieces of the space-filling curve), or metis (needs the extra
-        metis).
+        bisection (recursive, along coordinates), or metis (needs the extra metis).
     output
         Also write inside.json and, with --mesh, the partition and the weights of cells into this directory, and of
         stores samples.csv: what they would have measured with that partition, for recommend.
     """
     from precice_lb.inside import balance_of, partition_of, read_cells
     from precice_lb.inside.loads import loads_of_runs, loads_of_tables, read_counts, read_seconds
-    from precice_lb.report.inside import inside_blocks, write_inside
+    from precice_lb.inside.view import inside_blocks, write_inside
 
     chosen = _names(features)
     runs: list[CoupledRun] = []

@@ -34,7 +34,7 @@ def guess_check(config: Path, *, output: ResultFile = None) -> int:
     """
     from precice_lb.case import read_configuration
     from precice_lb.guess.config import obstacles
-    from precice_lb.report.guess import guess_blocks
+    from precice_lb.guess.view import guess_blocks
 
     configuration = read_configuration(config)
     print_result("table", lambda: guess_blocks(configuration), output=output, whole_lines=True)

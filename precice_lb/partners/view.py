@@ -11,51 +11,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.exceptions import PreciceLBError
 from precice_lb.names import visible
-from precice_lb.partners import partners_report, write_pairs
-from precice_lb.partners.report import reason
+from precice_lb.partners.report import partners_report, reason, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
 from precice_lb.plain import json_text
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Paragraph, Table
 from precice_lb.report.render import attempted, write_files
-from precice_lb.report.style import Panel, colour_of, one_panel, whole_ticks
+from precice_lb.report.style import Panel, one_panel, whole_ticks
 from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import stores_below
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
+    from precice_lb.report.page import Evidence
 
 
-# Cells of a side of the matrix.
-_CELLS = 400
+# Cells of a side of the matrix, and received meshes that a page draws.
+_CELLS, _DRAWN = 400, 4
 
 
-def link_charts(found: LinkPartners, stem: str) -> list[Chart]:
-    """Draw one received mesh: which ranks are connected and how much they exchange, and partners per rank."""
-    provider, receiver = found.link.provider, found.link.receiver
-    return [
-        Chart(
-            f"{stem}-pairs",
-            f"Each cell is a pair of ranks of {visible(provider)} and {visible(receiver)}: grey pairs only open a "
-            "connection, coloured ones exchange data.",
-            one_panel(_matrix, 3.8, found),
-        ),
-        Chart(
-            f"{stem}-counts",
-            "How many ranks have how many partners: a long tail to the right means ranks that talk to everyone.",
-            one_panel(_histogram, 2.8, found),
-        ),
-    ]
-
-
-def _names(found: LinkPartners) -> list[str]:
-    return list(short_names((found.link.provider, found.link.receiver), 16).values())
-
-
-def _how(found: LinkPartners) -> str:
-    """Name what `LinkPartners.connected` counts."""
-    return " in level 1" if found.link.two_level or found.one_level is None else " in one level"
+def link_chart(found: LinkPartners, stem: str) -> Chart:
+    """Draw for one received mesh which ranks are connected and how much they exchange."""
+    return Chart(
+        stem,
+        f"Each cell is a pair of ranks of {visible(found.link.provider)} and {visible(found.link.receiver)}: grey "
+        "pairs only open a connection, coloured ones exchange data.",
+        one_panel(_matrix, 3.8, found),
+    )
 
 
 def _binned(
@@ -70,12 +53,15 @@ def _matrix(panel: Panel, found: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
     from matplotlib.colors import LogNorm
 
-    axes, names = panel.axes, _names(found)
+    axes = panel.axes
+    provider, receiver = short_names((found.link.provider, found.link.receiver), 16).values()
+    # Level 1 where what is configured is not known.
+    how = _scheme(found.link.two_level or found.one_level is None)
     extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
     connected = _binned(found.connected, found.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    panel.area(f"connected{_how(found)}", color="#D1D1D1")
+    panel.area(f"connected in {how}", color="#D1D1D1")
     if found.level_2 is not None and found.vertices is not None and len(found.level_2):
         image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
@@ -85,29 +71,9 @@ def _matrix(panel: Panel, found: LinkPartners) -> None:
         panel.area("exchanges data (level 2)", color="#2A788E")
     axes.grid(False)
     title = f"Pairs of ranks over mesh {short_names([found.link.mesh], 20)[found.link.mesh]}"
-    panel.label(title, f"rank of {names[0]}, the provider", f"rank of {names[1]}, the receiver")
+    panel.label(title, f"rank of {provider}, the provider", f"rank of {receiver}, the receiver")
     for axis in (axes.xaxis, axes.yaxis):
         whole_ticks(axis)
-
-
-def _histogram(panel: Panel, found: LinkPartners) -> None:
-    """Draw how many partners the ranks of both sides have."""
-    axes, names = panel.axes, _names(found)
-    sides = [found.partners(side, found.connected) for side in (0, 1)]
-    most = max(int(each.max()) for each in sides)
-    step = max(-(-(most + 1) // 40), 1)
-    edges = np.arange(0, most + step + 1, step)
-    for side, partners in enumerate(sides):
-        share = np.histogram(partners, edges)[0] / len(partners) * 100
-        colour = colour_of(side)
-        axes.stairs(share, edges - 0.5, fill=True, color=colour, alpha=0.35)
-        axes.stairs(share, edges - 0.5, color=colour, linewidth=1.4)
-        axes.axvline(float(partners.mean()), color=colour, linestyle="--", linewidth=1.2)
-        panel.area(f"{names[side]}: mean {partners.mean():.1f}, at most {partners.max()}", color=colour)
-    xlabel = f"partners of a rank{_how(found)} (count)"
-    panel.label("Partners per rank (dashed: mean)", xlabel, "share of the participant's ranks (%)")
-    whole_ticks(axes.xaxis)
-    axes.set_ylim(bottom=0)
 
 
 _MOST = 5
@@ -123,56 +89,53 @@ def bytes_text(size: float) -> str:
 
 def partners_tables(report: PartnersReport) -> list[Table]:
     """Make the tables of a report."""
-    tables = []
-    for two_level in (False, True):
-        if links := [found for found in report.links if found.link.two_level == two_level]:
-            tables += [_pairs(links, two_level=two_level), _partners(links, two_level=two_level)]
-    tables.append(_initialisation(report.links))
-    if one := [found for found in report.links if not found.link.two_level]:
-        tables.append(_partners(one, two_level=True, instead=True))
-    return [*tables, *_most(report.links)]
+    return [_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)]
 
 
-def _pairs(links: Sequence[LinkPartners], *, two_level: bool) -> Table:
-    rows = []
-    for found in links:
-        size = math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())
-        one, level_1 = _count(found.one_level), _count(found.level_1)
-        pairs = found.level_1 if two_level else found.one_level
-        empty = math.nan
-        if pairs is not None and found.level_2 is not None:
-            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
-        rows.append(
-            (found.link.title, f"{found.ranks[0]} × {found.ranks[1]}", level_1 if two_level else one,
-             _count(found.level_2), percent(empty), one if two_level else level_1, f"{found.messages_per_window:.0f}",
-             bytes_text(size))
-        )  # fmt: skip
-    names = ("level 1", "one level") if two_level else ("one level", "level 1")
-    header = ("mesh", "ranks", names[0], "level 2", "empty", f"instead: {names[1]}", "messages", "data")
-    how = "two-level" if two_level else "one-level"
-    title = f"Pairs of ranks with {how} initialisation, as configured, and what they exchange per time window"
-    return Table(title, header, tuple(rows))
+def _scheme(two_level: bool) -> str:
+    return "two levels" if two_level else "one level"
 
 
 def _count(pairs: NDArray[np.int64] | None) -> str:
     return "–" if pairs is None else str(len(pairs))
 
 
-def _partners(links: Sequence[LinkPartners], *, two_level: bool, instead: bool = False) -> Table:
+def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for found in links:
-        pairs = found.level_1 if two_level else found.one_level
+        pairs, two_level = found.configured, found.link.two_level
+        empty = math.nan
+        if pairs is not None and found.level_2 is not None:
+            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
+        rows.append(
+            {
+                "mesh": found.link.title,
+                "ranks": f"{found.ranks[0]} × {found.ranks[1]}",
+                "levels": "two" if two_level else "one",
+                "pairs": _count(pairs),
+                "with data": _count(found.level_2),
+                "empty": percent(empty),
+                "in the other": _count(found.one_level if two_level else found.level_1),
+                "messages": f"{found.messages_per_window:.0f}",
+                "data": bytes_text(math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())),
+            }
+        )
+    title = "Pairs of ranks that are connected, as configured, and what they exchange per time window"
+    return Table.of(title, rows, (0, 2))
+
+
+def _partners(links: Sequence[LinkPartners]) -> Table:
+    rows = []
+    for found in links:
         for side, who in enumerate((found.link.provider, found.link.receiver)):
             cells = ("–",) * 3
-            if pairs is not None:
-                partners = found.partners(side, pairs)
+            if found.configured is not None:
+                partners = found.partners(side, found.configured)
                 cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
             busy = "–" if found.level_2 is None else f"{found.partners(side, found.level_2).mean():.1f}"
             rows.append((found.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
-    how = "level 1" if two_level else "one level"
-    title = f"Partners per rank ({how}{', with two-level initialisation instead' if instead else ''})"
-    return Table(title, header, tuple(rows), (0, 1))
+    return Table("Partners per rank, as configured", header, tuple(rows), (0, 1))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Table:
@@ -181,9 +144,8 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
         # What is configured first.
         for two_level, cost in sorted(found.cost.items(), key=lambda each: each[0] != found.link.two_level):
             configured = " (configured)" if two_level == found.link.two_level else ""
-            name = f"{'two levels' if two_level else 'one level'}{configured}"
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
-            rows.append((found.link.title, name, *memory, seconds_text(cost.seconds, 2)))
+            rows.append((found.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
@@ -221,10 +183,6 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
         if found.open_choices:
             near = "several of the provider are equally near: preCICE may pick others"
             yield found.link.title, f"for {found.open_choices} vertices {near}"
-    for name, parts in report.measured.items():
-        took = ", ".join(f"{event} {seconds_text(seconds, 3)}" for event, seconds in parts.items() if event != "ranks")
-        slowest = f"the slowest of {plural(parts['ranks'], 'rank', '.0f')}, with waits for the partner"
-        yield f"measured start-up of {name}", f"{took or 'nothing recorded'} ({slowest})"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     yield "cost model", f"{constants} (seconds, bytes)"
 
@@ -241,18 +199,18 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 
 
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
-    """Write partners.json, partners.h5 and two pictures per received mesh into a directory."""
+    """Write partners.json, partners.h5 and a picture per received mesh into a directory."""
     contents = {"partners.json": json_text(report.to_dict()).encode()}
     for found in report.links:
-        for chart in link_charts(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}")):
-            contents[f"{chart.name}.svg"] = chart.svg
+        chart = link_chart(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}-pairs"))
+        contents[f"{chart.name}.svg"] = chart.svg
     written = write_files(directory, contents, "partners")
     pairs = Path(directory) / "partners.h5"
     write_pairs(report, pairs)
     return [*written, pairs]
 
 
-def write_partners_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
+def write_beside(sources: Iterable[str | Path], split: Mapping[str, int], directory: str | Path) -> list[Path]:
     """Write the partner ranks of a recommended split beside it, where a recorded run kept its meshes."""
 
     def write() -> list[Path]:
@@ -286,3 +244,23 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
         text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
         report = dataclasses.replace(report, missing=(text, *report.missing))
     return report
+
+
+def partners_section(evidence: Evidence) -> Iterator[Block]:
+    """Show which ranks talk to each other at the recommended split, where a run kept its meshes."""
+    try:
+        report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
+    except PreciceLBError as error:
+        raise Missing(f"Not reported: {error}.") from error
+    if report is None:
+        raise Missing(
+            "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
+            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
+            "participants, and name that directory to precice-lb partners."
+        )
+    for number, found in enumerate(report.links[:_DRAWN], start=1):
+        yield link_chart(found, f"partners-{number}")
+    yield from partners_blocks(report)
+
+
+page_section = ("partners", "Partner ranks", partners_section)

@@ -1,0 +1,63 @@
+"""Rooms that stand on the core, one line each: without a folder and its line the package works as before, less that.
+
+The core imports no room. It asks for a hook by name and gets what every room has under it, loaded then. A room says
+where: ``module`` for a module that adds something where it is imported, ``module:name`` for what the core calls or
+shows.
+
+=================== ================================================================================================
+``columns``         tables in stores (`precice_lb.store.columns.register`)
+``command``         subcommands (``precice_lb.cli.app``)
+``participant_class`` ``(cls, recording, asked, arguments)`` to the class of a participant, where its configuration
+                    or its user asks for another one
+``run_facts``       a run to pairs of a key and a text, for summaries and for who watches
+``page_section``    name, title and maker of a section of the page; one of a name that is there is added to it
+``write_beside``    ``(sources, ranks, directory)`` to files written beside a recommendation
+``read_story``      a directory to what it says above its runs (`precice_lb.report.blocks.Story`), or None
+=================== ================================================================================================
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "partners": ("command", "view:page_section", "view:write_beside"),
+    "watch": ("command",),
+    "guess": ("columns", "command", "exchange:participant_class", "view:run_facts"),
+    "inside": ("command", "view:page_section"),
+    "chain": ("command", "view:read_story"),
+    "embedded": (),
+}
+
+
+def hooks(name: str) -> list[Any]:
+    """Load what the rooms have under the name of a hook, in their order."""
+    found = []
+    for room_name, places in ROOMS.items():
+        for module, _, attribute in (place.partition(":") for place in places):
+            if name == (attribute or module):
+                loaded = importlib.import_module(f"precice_lb.{room_name}.{module}")
+                found.append(getattr(loaded, attribute) if attribute else loaded)
+    return found
+
+
+def room(name: str) -> ModuleType | None:
+    """Load a room, if it is there."""
+    return importlib.import_module(f"precice_lb.{name}") if name in ROOMS else None
+
+
+def lazily(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
+    """Make a room's ``__getattr__``: it loads what the room offers when it is asked for, from one of its modules."""
+
+    def get(name: str) -> Any:
+        if name in names:
+            for module in modules:
+                loaded = importlib.import_module(f"{package}.{module}")
+                if hasattr(loaded, name):
+                    return getattr(loaded, name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get

@@ -1,0 +1,80 @@
+"""The rooms that stand on the core: in a copy of the tree each folder and its line go, and the rest works as before."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from archive_helpers import unpack
+from conftest import FULL_COUNTS
+
+from precice_lb.rooms import ROOMS, hooks
+
+ROOT = Path(__file__).parents[1]
+# What needs no coupled run, which without libprecice is one with the embedded backend.
+CORE = ("case", "dataset", "ingest", "models", "recommend", "schedule", "split", "store")
+NEEDS_RUNS = ("schedule/test_schedule_recorded.py",)
+SMOKE = """
+import sys
+import precice_lb
+from precice_lb.cli import main
+assert precice_lb.__file__ == sys.argv[1], precice_lb.__file__
+assert not any(name.split(".")[1:2] == [room] for name in sys.modules for room in sys.argv[3:])
+codes = [main(["--help"]), main(["summary", sys.argv[2]]), main(["recommend", sys.argv[2], "--ranks", "6"])]
+codes.append(main(["report", sys.argv[2], "--output", "page"]))
+sys.exit(str(codes) if any(codes) else 0)
+"""
+
+
+def python(tree: Path, *arguments: object) -> str:
+    """Run Python with the copy in front of what is installed; what it printed."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    return done.stdout
+
+
+def copy_without(rooms: list[str], directory: Path) -> Path:
+    """Copy package and tests without the folders of some rooms and their lines."""
+    for name in ("precice_lb", "tests", "configs"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", directory)
+    table = directory / "precice_lb" / "rooms.py"
+    for room in rooms:
+        shutil.rmtree(directory / "precice_lb" / room)
+        shutil.rmtree(directory / "tests" / room)
+        text, lines = re.subn(rf'^    "{room}": .*\n', "", table.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert lines == 1
+        table.write_text(text, encoding="utf-8")
+    return directory
+
+
+@pytest.mark.parametrize("rooms", [*([room] for room in ROOMS), list(ROOMS)], ids=[*ROOMS, "all"])
+def test_the_core_works_without(rooms: list[str], tmp_path: Path) -> None:
+    tree = copy_without(rooms, tmp_path / "tree")
+    stores = unpack("runs/pulse.zip", tmp_path)
+    said = python(tree, "-c", SMOKE, tree / "precice_lb" / "__init__.py", stores, *rooms)
+    for command in ("partners", "watch", "guess", "inside", "chain"):
+        assert (f"│ {command} " in said) == (command not in rooms)
+    if FULL_COUNTS or rooms == list(ROOMS):
+        folders = CORE if FULL_COUNTS else ("dataset",)
+        left_out = [f"--ignore=tests/{name}" for name in NEEDS_RUNS]
+        python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{name}" for name in folders))
+
+
+def test_every_hook_is_there() -> None:
+    for places in ROOMS.values():
+        for place in places:
+            assert hooks(place.rpartition(":")[2] or place)
+    assert hooks("nothing") == []
