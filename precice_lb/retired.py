@@ -26,6 +26,7 @@ _COMMANDS: dict[str, str] = {
 _OPTIONS: dict[str, str] = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
+    "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
     "partners --profiling": "precice-profiling analyze says what the start-up of a run took",
     "partners --cores": "say --constants cores=…",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",

@@ -24,7 +24,6 @@ def partners(
     *sources: Path,
     config: Path | None = None,
     mesh: list[str] | None = None,
-    partition_array: str | None = None,
     ranks: list[str] | None = None,
     partition: list[str] | None = None,
     vertices: list[str] | None = None,
@@ -51,10 +50,7 @@ def partners(
     config
         The precice-config.xml; stores carry their own.
     mesh
-        A mesh from files that meshio reads: Fluid-Mesh=fluid.0.vtu,fluid.1.vtu (one per rank), or one file and
-        --partition-array. Needs the extra meshio.
-    partition_array
-        Name of the array with the rank of each point or cell.
+        A mesh from files that meshio reads, one per rank: Fluid-Mesh=fluid.0.vtu,fluid.1.vtu. Needs the extra meshio.
     ranks
         Forecast for other numbers of ranks: Fluid=3072,Solid=1024.
     partition
@@ -76,7 +72,7 @@ def partners(
     from precice_lb.partners.view import partners_blocks, write_partners
 
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
-    configuration, meshes, regions = _meshes(sources, config, files, partition_array)
+    configuration, meshes, regions = _meshes(sources, config, files)
     names = list(configuration.participants)
     stated = by_participant(constants or [], ["cores", *CostModel().to_dict()], "--constants", float)
     cores = stated.pop("cores", None)
@@ -103,7 +99,7 @@ def _by_mesh(texts: list[str] | None, option: str, what: str, read: Callable[[st
 
 
 def _meshes(
-    sources: tuple[Path, ...], config: Path | None, files: dict[str, list[str]], array: str | None
+    sources: tuple[Path, ...], config: Path | None, files: dict[str, list[str]]
 ) -> tuple[Configuration, dict[str, PartitionedMesh], dict[str, NDArray[np.float64]]]:
     from precice_lb.case import read_configuration
     from precice_lb.partners import read_exports, read_mesh_files, read_store_meshes
@@ -129,5 +125,5 @@ def _meshes(
         if name not in providers:
             raise DataError(f"--mesh: expected a provided mesh of {config} ({', '.join(providers)}), found {name!r}")
         dimensions = configuration.meshes[name].dimensions
-        meshes[name] = read_mesh_files(name, providers[name], paths, dimensions, partition=array)
+        meshes[name] = read_mesh_files(name, providers[name], paths, dimensions)
     return configuration, meshes, regions

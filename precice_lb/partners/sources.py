@@ -1,4 +1,4 @@
-"""Where partitioned meshes come from (stores, exports of preCICE, mesh files with a partition)."""
+"""Where partitioned meshes come from (stores, exports of preCICE, a mesh file for each rank)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,15 +106,7 @@ def _read_csv(path: Path, dimensions: int) -> Floats:
         ) from None
 
 
-def read_mesh_files(
-    name: str,
-    participant: str,
-    files: Iterable[str | Path],
-    dimensions: int,
-    *,
-    partition: str | None = None,
-    ranks: int | None = None,
-) -> PartitionedMesh:
+def read_mesh_files(name: str, participant: str, files: Iterable[str | Path], dimensions: int) -> PartitionedMesh:
     """Read a mesh from files of any format that meshio knows.
 
     Parameters
@@ -123,13 +114,9 @@ def read_mesh_files(
     name, participant : str
         The mesh, and the participant that provides it.
     files : iterable of path
-        One file per rank, in the order of ranks, or one file with a partition.
+        One file per rank, in the order of ranks.
     dimensions : int
         Space dimensions of the mesh; a third coordinate of a flat mesh is dropped.
-    partition : str, optional
-        Name of the array with the rank of each point, or of each cell: then a point belongs to the lowest of its cells.
-    ranks : int, optional
-        Number of ranks, where the last ones are empty; by default as many as are named.
 
     Returns
     -------
@@ -139,63 +126,30 @@ def read_mesh_files(
     Raises
     ------
     DataError
-        If meshio is not installed or cannot read a file, or the partition is missing or has another length.
+        If meshio is not installed or cannot read a file.
     """
-    paths = [Path(each) for each in files]
+    paths = [Path(path) for path in files]
     read = [read_meshio(path) for path in paths]
-    if partition is not None and len(read) != 1:
-        raise DataError(
-            f"expected one file with the partition array {partition!r}, found {len(read)} files; give one or no array"
-        )
-    points = [np.asarray(each.points, dtype=float) for each in read]
-    for path, each in zip(paths, points, strict=True):
-        if each.shape[1] < dimensions:
+    points = [np.asarray(mesh.points, dtype=float) for mesh in read]
+    for path, some in zip(paths, points, strict=True):
+        if some.shape[1] < dimensions:
             raise DataError(
-                f"{path}: expected points in {dimensions} dimensions, found {each.shape[1]}; give a mesh of this case"
+                f"{path}: expected points in {dimensions} dimensions, found {some.shape[1]}; give a mesh of this case"
             )
-    if partition is None:
-        rank_of = np.repeat(np.arange(len(read)), [len(each) for each in points])
-    else:
-        rank_of = _partition(paths[0], read[0], partition)
-    starts = np.cumsum([0, *(len(each) for each in points[:-1])])
+    counts = [len(some) for some in points]
     cells: dict[str, list[Integers]] = {}
-    for mesh, start in zip(read, starts, strict=True):
+    for mesh, start in zip(read, np.cumsum([0, *counts[:-1]]), strict=True):
         for block in mesh.cells:
             if block.type in _MESHIO_CELLS:
-                corners = np.asarray(block.data, np.int64) + start
-                # A solver sets only cells of its own vertices.
-                own = (rank_of[corners] == rank_of[corners[:, :1]]).all(axis=1)
-                cells.setdefault(_MESHIO_CELLS[block.type], []).append(corners[own])
-    named = int(rank_of.max()) + 1 if len(rank_of) else 0
+                cells.setdefault(_MESHIO_CELLS[block.type], []).append(np.asarray(block.data, np.int64) + start)
     return make_mesh(
         name,
         participant,
         np.concatenate(points)[:, :dimensions],
-        rank_of,
-        max(named, len(read)) if ranks is None else ranks,
+        np.repeat(np.arange(len(read)), counts),
+        len(read),
         cells={kind: np.concatenate(arrays) for kind, arrays in cells.items()},
         source=", ".join(map(str, paths[:1])) + (" …" if len(paths) > 1 else ""),
-    )
-
-
-def _partition(path: Path, mesh: Any, name: str) -> Integers:
-    count = len(mesh.points)
-    if name in mesh.point_data:
-        return np.asarray(mesh.point_data[name]).ravel().astype(np.int64)
-    if name in mesh.cell_data:
-        lowest = np.full(count, np.iinfo(np.int64).max)
-        for block, values in zip(mesh.cells, mesh.cell_data[name], strict=True):
-            ranks = np.asarray(values).ravel().astype(np.int64)
-            for corner in np.asarray(block.data).T:
-                np.minimum.at(lowest, corner, ranks)
-        if (lowest == np.iinfo(np.int64).max).any():
-            raise DataError(
-                f"{path}: expected a cell with {name!r} at every point, found a point without; clean the mesh"
-            )
-        return lowest
-    there = sorted({*mesh.point_data, *mesh.cell_data})
-    raise DataError(
-        f"{path}: expected an array {name!r} of points or cells, found {', '.join(there) or 'none'}; name one of them"
     )
 
 
