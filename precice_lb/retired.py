@@ -10,7 +10,7 @@ from typing import Any
 from precice_lb.exceptions import DataError
 from precice_lb.names import say
 
-__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_turns", "refuse_retired"]
+__all__ = ["CAMPAIGN_KEYS", "STUDY_KEYS", "drop_retired", "pass_over_runs", "refuse_retired"]
 
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
@@ -75,12 +75,15 @@ _OF_BOTH = {
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 _OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation", "recommend.inside")
+STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "runs.meshes", "meshes", "emulation", "recommend.inside")
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",
     "runs.energy",
     "settings.recommend.inside",
+    "asked.runs.meshes",
+    "asked.meshes",
+    "study.meshes",
 )
 
 
@@ -124,8 +127,10 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
         say(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", sys.stderr)
 
 
-def pass_over_turns(values: dict[str, Any], path: Path) -> None:
-    """Take a campaign's runs with participants in turns, which measured another coupling, for interrupted ones.
+def pass_over_runs(values: dict[str, Any], path: Path) -> None:
+    """Take runs of a campaign that say nothing of its case any more for interrupted ones.
+
+    These are runs with participants in turns, and those on smaller meshes that did not end well.
 
     Parameters
     ----------
@@ -136,11 +141,14 @@ def pass_over_turns(values: dict[str, Any], path: Path) -> None:
     """
     runs = values.get("runs")
     records = [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-    if turns := [run for run in records if run.pop("in_turns", False)]:
-        for run in turns:
+    meshes = [run for run in records if run.get("mesh") is not None and run.get("outcome") != "finished"]
+    if passed := [run for run in records if run.get("in_turns") or run in meshes]:
+        for run in passed:
             run["outcome"] = "interrupted"
-        names = ", ".join(str(run.get("name")) for run in turns)
-        say(f"precice-lb: {path}: runs in turns ({names}): retired, and so passed over", sys.stderr)
+        names = ", ".join(str(run.get("name")) for run in passed)
+        say(
+            f"precice-lb: {path}: runs in turns or on smaller meshes ({names}): retired, and so passed over", sys.stderr
+        )
 
 
 def _drop(value: Any, key: list[str]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from precice_lb.campaign import Event
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
-from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.dataset import load_runs
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
@@ -113,16 +113,22 @@ def recording(path: Path, **work: float) -> Path:
     return changed(path, *((f"python solver.py {name}", f"{start} {name} {much}") for name, much in work.items()))
 
 
-def state_of(directory: Path) -> CampaignState:
+def run_of(number: int, split: dict[str, int], outcome: str = "finished", **more: Any) -> RunRecord:
+    """A run that a campaign has noted."""
+    name = f"{number:03d}"
+    return RunRecord(number, name, split, f"runs/{name}", f"token-{name}", "", outcome=outcome, **more)  # type: ignore[arg-type]
+
+
+def state_of(directory: Path) -> CampaignResult:
     """Read the state of a campaign, which has to be there."""
-    state = CampaignState.load(directory)
+    state = CampaignResult.load(directory)
     assert state is not None
     return state
 
 
 def runs_of(directory: Path) -> list[RunRecord]:
     """Runs of a campaign or a chain, if it has begun."""
-    state = CampaignState.load(directory)
+    state = CampaignResult.load(directory)
     return [] if state is None else state.runs
 
 

@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from precice_lb.campaign.launchers.slurm import GPU_OPTIONS
 from precice_lb.campaign.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
 from precice_lb.campaign.processes import log_tail, run_processes
 from precice_lb.campaign.state import PREPARED, STATE_FILE
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import ranks_per_node
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
@@ -43,6 +43,8 @@ LEFT_OUT = (
     "precice-*-watchpoint-*.log",
 )
 _BLOCK = 1 << 20
+# Launchers that know options of Slurm.
+_SLURM = ("slurm", "srun")
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
@@ -181,16 +183,10 @@ def task_of(
 ) -> Task:
     """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
     layout = study.layout(participant.name, cores)
+    per_node, options = _on_nodes(study, participant, layout.threads)
+    nowhere = Path()
     task = Task(
-        participant.name,
-        (),
-        layout.ranks,
-        Path(),
-        Path(),
-        ranks_per_node(study, participant, layout.threads),
-        participant.options,
-        layout.threads,
-        segment=segment,
+        participant.name, (), layout.ranks, nowhere, nowhere, per_node, options, layout.threads, segment=segment
     )
     variables = {}
     if participant.name in study.layouts:
@@ -200,6 +196,21 @@ def task_of(
             variables["OMP_PROC_BIND"] = "false"
     variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
     return replace(task, variables=variables)
+
+
+def _on_nodes(study: Study, participant: ParticipantSection, threads: int) -> tuple[int | None, tuple[str, ...]]:
+    """Return ranks on each node, None where they may be shared, and what a batch system is asked for to get them.
+
+    On a kind of nodes these are as many as fit, where no fewer are asked for.
+    """
+    kind, gpus, wanted = study.kind_of(participant), participant.gpus_per_rank, participant.ranks_per_node
+    options = (kind.options if kind else ()) + participant.options
+    if gpus and study.launcher.name in _SLURM and not any(option.startswith(GPU_OPTIONS) for option in options):
+        options += (f"--gpus-per-task={gpus}",)
+    if kind is None:
+        return wanted or getattr(study.launcher, "ranks_per_node", None), options
+    fit = min(kind.cores_per_node // threads, kind.gpus_per_node // gpus if gpus else kind.cores_per_node)
+    return max(min(fit, wanted or fit), 1), options
 
 
 def tasks_of(
@@ -219,9 +230,7 @@ def tasks_of(
     )
 
 
-def prepared(
-    study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path, mesh: int | None = None
-) -> Path | None:
+def prepared(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path) -> Path | None:
     """Return where a campaign keeps the prepared files of a participant for a run, made now if they are not there.
 
     None where the participant needs nothing.
@@ -230,9 +239,8 @@ def prepared(
         return None
     # Names and versions may both have a hyphen.
     of_version = f"+{participant.version}" if participant.version else ""
-    of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
     layout = Layout(task.ranks, task.threads)
-    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}{of_mesh}"
+    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}"
     if (place / _NOTE).is_file():
         return place
     if place.exists():  # a kill came in between

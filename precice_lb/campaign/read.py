@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from precice_lb.campaign.checks import check_layouts, check_versions
 from precice_lb.campaign.launchers import launcher_from
+from precice_lb.campaign.launchers.slurm import GPU_OPTIONS
 from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import chosen, combinations_of
 from precice_lb.case import Configuration, read_configuration
 from precice_lb.case.earlier import at_present, tables_in
 from precice_lb.case.read import overlaid, read_toml, tables_from
-from precice_lb.case.sections import ChainSection, ParticipantSection
+from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
@@ -71,7 +70,7 @@ def study_from(raw: dict[str, Any], path: Path) -> Study:
 
 def check_study(study: Study) -> None:
     """Check everything that can be known before the first run."""
-    runs = study.runs
+    runs, names = study.runs, study.names_and_versions
     if runs.windows <= runs.warmup_windows:
         raise StudyError(
             f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
@@ -80,83 +79,92 @@ def check_study(study: Study) -> None:
     _ = study.budget
     if words := [name for name, value in study.case.parameter.items() if isinstance(value, str)]:
         raise StudyError(f"case.parameter.{words[0]}: expected a number, found {study.case.parameter[words[0]]!r}")
-    for name in study.case.environment:
-        if name in RUN_VARIABLES:
-            raise StudyError(f"case.environment.{name}: the campaign itself sets this variable for each run")
-    for index, participant in enumerate(study.participants, start=1):
-        programs = [(f"versions[{at}].", version) for at, version in enumerate(participant.versions, start=1)]
-        for key, program in programs or [("", participant)]:
-            if not program.command:
-                raise StudyError(f"participants[{index}].{key}command: this key is missing")
-        if study.names.index(participant.name) != index - 1:
-            raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
-        if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
-            # As the user most likely named them.
-            unit = "cores" if participant.name in study.layouts else "ranks"
-            raise StudyError(
-                f"participants[{index}].maximum_{unit}: expected at least minimum_{unit} = "
-                f"{participant.minimum_ranks}, found {participant.maximum_ranks}"
-            )
-    _check_meshes(study)
-    check_versions(study)
-    check_layouts(study)
-    needed = sum(low for low, _ in study.bounds.values())
-    if study.budget < needed:
-        # The same for all who are bound.
-        whys = {f" ({bounds.least.why})" for bounds in study.accepted_ranks.values() if bounds.least.why}
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise StudyError(f"participants: {twice[0]!r} stands in the study twice")
+    _check_variables(study.case.environment, "case.environment")
+    programs = list(_programs(study))
+    for number, kind in enumerate(study.machine.kinds, start=1):
+        _check_options(study, f"machine.kinds[{number}]", kind.options)
+    for key, _, program in programs:
+        _check_program(study, key, program)
+    has_versions = any(participant.versions for participant in study.participants)
+    if getattr(study.launcher, "allocation", None) == "campaign" and (study.machine.kinds or has_versions):
         raise StudyError(
-            f"machine.ranks: expected at least {plural(needed, study.unit)} for "
-            f"{plural(len(study.names), 'participant')}{''.join(whys)}, found {study.budget}"
+            'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
+            'kinds here: use "run"'
         )
+    if study.chain is not None and (study.machine.kinds or has_versions):
+        raise StudyError("chain: expected participants without versions on nodes of one kind, found others")
+    needed = 2 * len(study.combinations) if has_versions else 0
+    if runs.splits is None and runs.maximum < needed:
+        raise StudyError(f"runs.maximum: expected {needed} runs or more, two with each version, found {runs.maximum}")
+    combinations = [study, *map(study.chosen, study.combinations)]
     try:
-        _ = study.allow
+        for one in combinations:
+            _ = one.limits
     except InfeasibleError as error:
         raise StudyError(f"machine: {error}") from error
-    _check_splits(study)
-    if study.chain is not None:
-        _check_chain(study, study.chain)
-    _check_case(study)
-
-
-def _check_meshes(study: Study) -> None:
-    meshes, parameters = study.runs.meshes, study.case.parameter
-    for index, mesh in enumerate(meshes, start=1):
-        key = f"runs.meshes[{index}]"
-        for name in mesh.parameter:
-            if name not in parameters:
-                raise StudyError(
-                    f"{key}.parameter: {name!r} is not in case.parameter, which says what the case itself has"
-                    f"{choices(name, list(parameters))}"
-                )
-        if all(parameters[name] == value for name, value in mesh.parameter.items()):
-            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in case.parameter")
-        for name in mesh.environment:
-            if name in RUN_VARIABLES:
-                raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
-    if meshes and study.runs.splits is not None:
-        raise StudyError("runs.meshes: smaller meshes belong to an adaptive design: leave out runs.splits")
-    small = sum(mesh.runs for mesh in meshes)
-    if small >= study.runs.maximum:
-        raise StudyError(
-            f"runs.maximum: expected more than the {plural(small, 'run')} on smaller meshes, found {study.runs.maximum}"
-        )
-
-
-def _check_splits(study: Study) -> None:
-    for index, split in enumerate(study.runs.splits or (), start=1):
-        if named := next((name for name in split if ":" in name and name not in study.names), None):
-            raise StudyError(
-                f"runs.splits[{index}]: expected participants without a version, since each split is run with every "
-                f"version, found {named!r}"
-            )
+    for index, split in enumerate(runs.splits or (), start=1):
         try:
-            for versions in combinations_of(study):
-                one = chosen(study, versions)
+            for one in combinations[1:]:
                 one.require_split(one.split_of(split))
         except StudyError as error:
             raise StudyError(f"runs.splits[{index}]: {error}") from error
-    if study.runs.splits == ():
+    if runs.splits == ():
         raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
+    if study.chain is not None:
+        _check_chain(study, study.chain)
+    _check_case(study)
+    for key, one, program in programs:
+        _check_commands(one, key, program)
+
+
+def _programs(study: Study) -> Iterator[tuple[str, Study, ParticipantSection]]:
+    """Give all that may run as a participant, each version of those that have any, with the key of its table."""
+    for index, participant in enumerate(study.participants):
+        key = f"participants[{index + 1}]"
+        for number, version in enumerate(participant.versions, start=1):
+            one = study.chosen({participant.name: version.name})
+            yield f"{key}.versions[{number}]", one, one.participants[index]
+        if not participant.versions:
+            yield key, study, participant
+
+
+def _check_program(study: Study, key: str, program: ParticipantSection) -> None:
+    """Check what a participant or a version of it says of itself: variables, options, threads."""
+    if not program.command:
+        raise StudyError(f"{key}.command: this key is missing")
+    if program.version:
+        _check_options(study, key, program.options)
+    environment = {k: v for k, v in program.environment.items() if k != VERSION_VARIABLE or not program.version}
+    _check_variables(environment, f"{key}.environment")
+    for name, value in environment.items():
+        if name == "OMP_NUM_THREADS" and program.name in study.layouts:
+            raise StudyError(f"{key}.environment.{name}: the participant's threads set this variable; leave it out")
+        try:
+            check_placeholders(value, PLACEHOLDERS)
+        except StudyError as error:
+            raise StudyError(f"{key}.environment.{name}: {error}") from error
+    if not study.launcher.gives_threads and (program.layouts.threads != 1 or program.layouts.pairs):
+        raise StudyError(
+            f"{key}: threads of {program.name!r} on the launcher {study.launcher.name}, which only knows ranks: use "
+            "mpiexec, srun or slurm, write {threads} or {cores} into launcher.participant of a template, or leave out "
+            "its threads"
+        )
+
+
+def _check_options(study: Study, key: str, options: Sequence[str]) -> None:
+    """Refuse options of a batch system where no job is made of them; steps of an allocation may ask for its GPUs."""
+    name = study.launcher.name
+    wrong = [option for option in options if not (name == "srun" and option.startswith(GPU_OPTIONS))]
+    if wrong and not hasattr(study.launcher, "options"):
+        some = "options for GPUs alone" if name == "srun" else "no options of a batch system"
+        raise StudyError(f"{key}.options: expected {some} on the launcher {name}, found {wrong[0]!r}: use slurm")
+
+
+def _check_variables(environment: Mapping[str, str], key: str) -> None:
+    if taken := [name for name in environment if name in RUN_VARIABLES]:
+        raise StudyError(f"{key}.{taken[0]}: the campaign itself sets this variable for each run")
 
 
 def _check_chain(study: Study, chain: ChainSection) -> None:
@@ -205,11 +213,6 @@ def _check_case(study: Study) -> None:
             raise StudyError(f"{key}.directory: no such directory: {directory}")
         if not directory.resolve().is_relative_to(case):
             raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
-        for number, version in enumerate(participant.versions, start=1):
-            one = chosen(study, {participant.name: version.name})
-            _check_commands(one, one.participants[index - 1], f"{key}.versions[{number}]")
-        if not participant.versions:
-            _check_commands(study, participant, key)
     missing = [name for name in configured if name not in study.names]
     if missing:
         raise StudyError(
@@ -222,18 +225,17 @@ def _check_case(study: Study) -> None:
             raise StudyError(f"runs.existing[{index}]: no such directory of stores: {path}")
 
 
-def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:
+def _check_commands(study: Study, key: str, participant: ParticipantSection) -> None:
     """Check a participant's command, what comes before and after it, and templates."""
     case = study.case_directory
     directory = case / participant.directory
     values = task_of(study, participant, study.bounds[participant.name][0]).values
-    single = isinstance(participant.command, str)
-    commands = [
-        ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
-    ]
+    commands = {f"command.{ranks}": command for ranks, command in participant.commands().items()}
+    if isinstance(participant.command, str):
+        commands = {"command": participant.command}
     for what, listed in (("prepare", participant.prepare), ("collect", participant.collect)):
-        commands += [(f"{what}[{number}]", command) for number, command in enumerate(listed, start=1)]
-    for name, command in commands:
+        commands |= {f"{what}[{number}]": command for number, command in enumerate(listed, start=1)}
+    for name, command in commands.items():
         try:
             check_placeholders(command, PLACEHOLDERS)
             check_command(command, directory, case, values)

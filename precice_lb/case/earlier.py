@@ -21,7 +21,6 @@ _MOVED = {
     "environment": "case.environment",
     "parameter": "case.parameter",
     "parameters": "case.parameter",
-    "meshes": "runs.meshes",
     "recommend.level": "runs.level",
     "recommend.within": "runs.within",
     "recommend.accept_missing_ranks": "runs.accept_missing_ranks",

@@ -16,9 +16,8 @@ from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
 from precice_lb.campaign.processes import Outcome
-from precice_lb.campaign.result import measurements_of
 from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
-from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote, measurements_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.chain.document import Segment, SegmentEntry
@@ -96,10 +95,8 @@ def note_of(record: RunRecord) -> SegmentNote:
 class SegmentRuns(CampaignRuns):
     """Does the segments of a chain in ``directory``; what a finished one left is never written to again."""
 
-    def __init__(
-        self, study: Study, launcher: Launcher, state: CampaignState, directory: Path, windows: ChainWindows
-    ) -> None:
-        super().__init__(study, launcher, state, directory)
+    def __init__(self, study: Study, launcher: Launcher, state: CampaignResult, windows: ChainWindows) -> None:
+        super().__init__(study, launcher, state)
         self._windows = windows
         #: What a segment's job does at its end.
         self.last_line = ""
@@ -110,8 +107,7 @@ class SegmentRuns(CampaignRuns):
 
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""
-        highest = sum(high for _, high in self.study.bounds.values())
-        self.launcher.check_cores(min(self.study.budget, highest))
+        self.launcher.check_cores(self.largest)
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
@@ -162,7 +158,7 @@ class SegmentRuns(CampaignRuns):
             return problem
         note = note_of(record)
         note.ended = True
-        self.state.save(self.directory)
+        self.state.save()
         began = time.monotonic()
         try:
             self._collect(record)

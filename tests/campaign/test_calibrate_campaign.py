@@ -15,14 +15,13 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, write_case, write_study
+from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, run_of, write_case, write_study
 from conftest import FULL_COUNTS
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import campaign_started, print_event, run_finished
-from precice_lb.campaign.design import split_key
+from precice_lb.campaign.campaign import print_event, run_finished
 from precice_lb.campaign.processes import TOKEN_VARIABLE, log_tail, stop_token
-from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import CalibrationError
 
@@ -151,13 +150,6 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
     assert len(run_campaign(study, campaign, report=quiet).finished) == 1
     monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:1])
     assert len(run_campaign(study, campaign, report=quiet).finished) == 1
-
-
-def test_a_campaign_directory_inside_the_case_is_not_copied_into_itself(tmp_path: Path) -> None:
-    case = write_case(tmp_path)
-    result = run_campaign(read_study(write_study(tmp_path, runs=TWO_SPLITS)), case / "campaign", report=quiet)
-    assert len(result.finished) == 2
-    assert not (case / "campaign" / result.runs[1].directory / "case" / "campaign").exists()
 
 
 def test_a_link_as_configuration_leaves_the_linked_file_alone(tmp_path: Path) -> None:
@@ -309,10 +301,10 @@ def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Pa
         time.sleep(random.uniform(0.1, 0.9))
         campaign.kill()
         campaign.wait(timeout=300)
-        before = CampaignState.load(directory)
-        done = before.finished if before is not None else []
+        before = CampaignResult.load(directory)
+        done = before.finished if before is not None else ()
         result = run_campaign(read_study(path), directory, report=quiet)
-        assert sorted(map(split_key, (run.split for run in result.finished))) == sorted(map(split_key, splits))
+        assert sorted((run.split for run in result.finished), key=str) == splits
         assert all(run in result.runs for run in done)
         assert len(result.runs) <= len(splits) + 1
         assert len({run.directory for run in result.runs}) == len(result.runs)
@@ -364,12 +356,11 @@ def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
 
 
 def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
-    run = {"number": 1, "name": "a", "split": {}, "directory": "runs/a", "token": "t", "started": ""}
     for job, resumes in (("7", False), (None, True)):
-        state = CampaignState({"runs.windows": 7}, [RunRecord(**run, job=job)])
+        state = CampaignResult({"runs.windows": 7}, [run_of(1, {}, "running", job=job)], directory=tmp_path)
         with pytest.raises(CalibrationError, match=r"another study \(runs\.windows changed\)"):
-            state.take_identity({"runs.windows": 9}, tmp_path, resumes=resumes)
-    state.take_identity({"runs.windows": 9}, tmp_path, resumes=False)
+            state.take_identity({"runs.windows": 9}, resumes=resumes)
+    state.take_identity({"runs.windows": 9}, resumes=False)
     assert state.study == {"runs.windows": 9}
 
 
@@ -381,8 +372,8 @@ def test_a_study_whose_job_may_still_run_may_not_change(tmp_path: Path) -> None:
         ('{"format": "precice-lb-campaign", "format_version": 99}', r"format version 99 is not known"),
         ('{"format": "precice-lb-campaign", "format_version": 1}', r"damaged state"),
         (
-            '{"format": "precice-lb-campaign", "format_version": 1, "study": {}, "runs": [{"nummer": 1}]}',
-            r"damaged state.*nummer",
+            '{"format": "precice-lb-campaign", "format_version": 1, "study": {}, "runs": [{"number": "one"}]}',
+            r"damaged state of a campaign: runs\[1\]",
         ),
     ],
 )
@@ -411,16 +402,12 @@ def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z")
 
 
-def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    print_event(campaign_started(tmp_path, 5, 2, 1))
-    run = RunRecord(3, "003", {"A": 1}, "runs/003", "", "", "", "failed", 1.25, "A ended with exit code 1")
-    print_event(run_finished(3, 5, run))
-    other = RunRecord(4, "004", {"A": 1}, "runs/004", "", "", "", "finished", 1.25, other_load=1.75)
-    print_event(run_finished(4, 5, other, "1 left"))
+def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_event(run_finished(3, 5, run_of(3, {"A": 1}, "failed", seconds=1.25, error="A ended with exit code 1")))
+    print_event(run_finished(4, 5, run_of(4, {"A": 1}, seconds=1.25, other_load=1.75), "1 left"))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        f"calibration in {tmp_path}: 5 runs, 2 finished before, 1 cut short and set aside",
         "run 3 of 5: failed after 1.2 s: A ended with exit code 1",
         "run 4 of 5: finished after 1.2 s (1 left); other programs kept 1.8 cores busy, which this run may have "
         "measured too",

@@ -82,7 +82,7 @@ def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
     state = state_of(directory)
     state.files = None
-    state.save(directory)
+    state.save()
     (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
     run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
     assert len(finished_runs(directory)) == 2

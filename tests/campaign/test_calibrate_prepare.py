@@ -11,13 +11,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, quiet, write_case, write_study
+from calibrate_helpers import SOLVER, changed, quiet, run_of, write_case, write_study
 from rich.console import Console
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import campaign_started, run_finished, run_started
+from precice_lb.campaign.campaign import run_finished, run_started
 from precice_lb.campaign.prepare import copy_tree
-from precice_lb.campaign.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.render import CampaignProgress
 
@@ -223,13 +222,12 @@ def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Pat
     assert finished[1].startswith("0 left, ")
 
 
-def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -> None:
+def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used() -> None:
     screen = io.StringIO()
     with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
-        progress(campaign_started(tmp_path, 2, 0, 0))
-        run = RunRecord(1, "001", {"A": 3, "B": 1}, "runs/001", "", "", "first,")
+        progress(Event("started", "calibration in here", total=2))
+        run = run_of(1, {"A": 3, "B": 1}, seconds=1.0)
         progress(run_started(1, 2, run))
-        run.outcome, run.seconds = "finished", 1.0
         progress(run_finished(1, 2, run, "1 left, 2 of 9 minutes used"))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "calibration in" in text
