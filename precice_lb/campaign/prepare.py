@@ -1,14 +1,9 @@
-"""What a participant's case needs for a number of ranks: a decomposition, a partitioned mesh.
-
-The templates are filled and the commands run in a copy of the case. In a campaign this is done once for each number:
-what they add or change is kept below ``<campaign>/prepared/``, and laid over the copy of every run with it.
-"""
+"""What runs of a case are made of: copies of its files, what each participant starts there, and what it needs first."""
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -20,7 +15,7 @@ from pathlib import Path
 from precice_lb.campaign.launchers.slurm import GPU_OPTIONS
 from precice_lb.campaign.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
 from precice_lb.campaign.processes import log_tail, run_processes
-from precice_lb.campaign.state import PREPARED, STATE_FILE
+from precice_lb.campaign.state import STATE_FILE
 from precice_lb.campaign.study import Study
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
@@ -168,9 +163,6 @@ def _led(entry: os.DirEntry[str], source: Path) -> str:
 PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
 """What may stand in a participant's command, its prepare and collect commands, templates and environment."""
 
-_NOTE = "prepared.json"
-_TREE = "case"
-
 
 def tokens_of(study: Study, participant: ParticipantSection, task: Task, command: str | None = None) -> tuple[str, ...]:
     """Return a command of a participant, by default the one that each rank of its task runs, as tokens."""
@@ -230,41 +222,6 @@ def tasks_of(
     )
 
 
-def prepared(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path) -> Path | None:
-    """Return where a campaign keeps the prepared files of a participant for a run, made now if they are not there.
-
-    None where the participant needs nothing.
-    """
-    if not (participant.prepare or participant.templates):
-        return None
-    # Names and versions may both have a hyphen.
-    of_version = f"+{participant.version}" if participant.version else ""
-    layout = Layout(task.ranks, task.threads)
-    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}"
-    if (place / _NOTE).is_file():
-        return place
-    if place.exists():  # a kill came in between
-        shutil.rmtree(place)
-    tree = place / _TREE
-    place.mkdir(parents=True)
-    copy_of_case(study, tree, directory)
-    before = _snapshot(tree)
-    there = replace(task, directory=tree / participant.directory, log=place / "prepare.log")
-    prepare_in(study, participant, plan, there)
-    after = _snapshot(tree)
-    # What lies in a directory comes before it.
-    for path in sorted((path for path in before if after.get(path) == before[path]), reverse=True):
-        if before[path]:
-            (tree / path).unlink()
-        elif not os.listdir(tree / path):
-            (tree / path).rmdir()
-    removed = sorted(path for path in before if before[path] and not after.get(path))
-    new = place / f"{_NOTE}.new"
-    new.write_text(json.dumps({"removed": removed}), encoding="utf-8")
-    new.replace(place / _NOTE)
-    return place
-
-
 def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task) -> None:
     """Fill a participant's templates and run its prepare commands where its task is, in a copy of the case."""
     for template in participant.templates:
@@ -284,21 +241,3 @@ def run_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: T
     if outcome.error is not None:
         tail = " | ".join(log_tail(task.log, lines=4)) or "it said nothing"
         raise CalibrationError(f"{what}, {shlex.join(task.command)}: {outcome.error}: {tail}")
-
-
-def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
-    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared."""
-    for path in json.loads((place / _NOTE).read_text(encoding="utf-8"))["removed"]:
-        (case / path).unlink(missing_ok=True)
-    copy_tree(place / _TREE, case, link=link)
-
-
-def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
-    """Tell all of a tree apart by what changes when it is written: inode, size and times; of directories nothing."""
-    stamps: dict[str, tuple[int, ...]] = {}
-    for place, directories, files in os.walk(tree):
-        for path in (Path(place, name) for name in (*directories, *files)):
-            status = path.lstat()
-            stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            stamps[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
-    return stamps

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
+from precice_lb.campaign.prepare import copy_of_case, prepare_in, task_of, tasks_of
 from precice_lb.campaign.processes import OtherLoad, Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
@@ -245,18 +246,19 @@ class CampaignRuns:
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
-        """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
-        study = self.study.chosen(record.versions)
-        places = []
-        for participant, task in zip(study.participants, plan.tasks, strict=True):
-            with blaming(record, participant.name):
-                places.append(prepared(study, participant, plan, task, self.directory))
-        case = plan.directory / "case"
+        """Copy the case, add what the run takes over, prepare all of that, and patch the configuration."""
+        study, case = self.study.chosen(record.versions), plan.directory / "case"
         plan.directory.mkdir(parents=True)
         copy_of_case(study, case, self.directory)
-        for place in filter(None, places):
-            lay_over(place, case, study.case.link)
+        self._take_over(case)
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            with blaming(record, participant.name):
+                prepare_in(study, participant, plan, replace(task, log=plan.directory / "prepare.log"))
+        # Last, so that its time tells what the solvers wrote from what they found.
         self._patch(plan, record)
+
+    def _take_over(self, case: Path) -> None:
+        """Add what earlier runs left to the copy of a case: nothing in a campaign."""
 
     def _patch(self, plan: RunPlan, record: RunRecord) -> None:
         """Patch the configuration of a run's copy of the case, and make the directories that the run writes to."""

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -85,7 +84,6 @@ def write_json(path: Path, content: Any, document: Document) -> None:
 CAMPAIGN = Document("precice-lb-campaign", 1, "state of a campaign")
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
-PREPARED = "prepared"
 
 FAILURES = ("failed", "timeout")
 # Of one alone nobody sees how anything scales.
@@ -242,13 +240,12 @@ class CampaignResult:
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
 
-        Runs that failed say nothing of the new study, and neither does what was prepared for them.
+        Runs that failed say nothing of the new study.
         """
         if identity_hash(identity) == identity_hash(self.study) and not files:
             return
         going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
         if not self.finished and not going_on:
-            shutil.rmtree(self.directory / PREPARED, ignore_errors=True)
             for run in self.runs:
                 run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
             self.study = identity

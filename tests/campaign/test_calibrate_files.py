@@ -64,7 +64,6 @@ def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> N
 
 
 def test_files_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
-    """What was prepared from them is made anew."""
     directory = tmp_path / "campaign"
     path = study_in(tmp_path, solver="raise SystemExit(3)", left="prepare = ['cp mesh/points made']")
     with pytest.raises(CalibrationError, match="every run failed"):
