@@ -190,7 +190,7 @@ class Event:
 
     @property
     def notable(self) -> bool:
-        """Of a run that ended: whether there is more to say than that it ended well."""
+        """Whether there is more to say of a run that ended than that it ended well."""
         return self.kind == "run finished" and self.run is not None and bool(self.run.error or _load(self.run))
 
     def __str__(self) -> str:

@@ -121,7 +121,7 @@ class Study(Case):
 
     @cached_property
     def limits(self) -> Limits:
-        """What bounds the split of a run: ranks that tables, machine and preCICE allow, and the budget of runs."""
+        """What bounds the split of a run, which is what tables, machine and preCICE allow within the budget of runs."""
         budget, constraints = self.constraints
         allowed = limits_of(self.names, budget, constraints=constraints)
         rows = allowed.admitted if self.machine.kinds else allowed.rows
@@ -142,7 +142,7 @@ class Study(Case):
 
     @property
     def has_one_split(self) -> bool:
-        """Whether nobody may have another number of ranks: then one run of each combination of versions is enough."""
+        """Whether nobody may have another number of ranks, so that one run of each combination is enough."""
         every = (counts for one in map(self.chosen, self.combinations) for counts in one.limits.counts.values())
         return self.runs.splits is None and all(len(counts) == 1 for counts in every)
 
@@ -201,7 +201,7 @@ class Study(Case):
 
     @property
     def combinations(self) -> list[dict[str, str]]:
-        """Combinations that have every version at least once: the first of each, the second of each, and so on.
+        """The first version of each participant, the second of each, and so on, so that every one is there at least once.
 
         A participant's times hold beside any versions of the others, so that not all combinations have to be run.
         """

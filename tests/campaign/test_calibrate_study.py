@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from precice_lb.campaign.plan import command_tokens
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.exceptions import StudyError
 from precice_lb.split import Constraints, SharedCores
+
+# What is changed in a study, and what is then said of it.
+REFUSED = Path(__file__).parent.parent / "data" / "studies-refused.txt"
 
 
 def test_a_study_is_read_with_its_defaults(tmp_path: Path) -> None:
@@ -86,127 +90,17 @@ def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tm
     }
 
 
-LEFT = '"python solver.py Left"'
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (("windows = 7", "windws = 7"), r"runs\.windws: unknown key; did you mean 'windows'\? \(known: windows, "),
-        (("[machine]", "[machin]"), r"machin: unknown key; did you mean 'machine'\?"),
-        (
-            ("minimum_ranks = 1", "minimal_ranks = 1"),
-            r"participants\[1\]\.minimal_ranks: .*did you mean 'minimum_ranks'",
-        ),
-        (("[case]", 'path = "x"\n[case]'), r"path: unknown key"),
-        (("windows = 7", 'windows = "many"'), r"runs\.windows: expected a valid integer, found 'many'"),
-        (("windows = 7", "windows = 2"), r"runs\.windows: expected more than the 2 warm-up windows, found 2"),
-        (
-            ("time_limit_seconds = 300", "time_limit_seconds = 0"),
-            r"time_limit_seconds: expected greater than 0, found 0",
-        ),
-        (("ranks = 4\n", "ranks = 1\n"), r"machine: expected a budget of at least 2 ranks for 2 participants"),
-        (("ranks = 4\n", "\n"), r"machine: expected what there is as ranks, cores or nodes"),
-        (('directory = "case"', 'directory = "cake"'), r"case\.directory: no such directory: .*cake"),
-        (('directory = "case"', 'directory = "case"\nconfiguration = "c.xml"'), r"case\.configuration: no such file"),
-        (('name = "Left"', 'name = "Leftt"'), r"participants\[1\]\.name: 'Leftt' is no participant of .*mean 'Left'\?"),
-        (('name = "Left"', 'name = "Right"'), r"participants: 'Right' stands in the study twice"),
-        (("python solver.py Left", "pythn solver.py"), r"participants\[1\]\.command: no program 'pythn' beside "),
-        (("python solver.py Left", "./solver.py"), r"participants\[1\]\.command: .*solver\.py is not executable"),
-        (("python solver.py Left", "python solvr.py"), r"participants\[1\]\.command: no such script: .*solvr\.py"),
-        (("python solver.py Left", "python ../study.toml"), r"lies outside the case"),
-        (("python solver.py Left", "python 'solver.py"), r"participants\[1\]\.command: expected a command.*quotation"),
-        (("python solver.py Left", " "), r"participants\[1\]\.command: expected a command, found an empty text"),
-        (
-            ("minimum_ranks = 1", 'directory = ".."'),
-            r"participants\[1\]\.directory: expected a directory inside the case",
-        ),
-        (
-            ("minimum_ranks = 1", "minimum_ranks = 3\nmaximum_ranks = 2"),
-            r'expected at least 3 ranks, the minimum, as maximum of "Left", found 2',
-        ),
-        ((LEFT, "{}"), r"participants\[1\]\.command: expected the command for all other numbers"),
-        ((LEFT, "{ 1 = 2, default = 'sh' }"), r"command: expected a text, or a table of texts"),
-        ((LEFT, "{ one = 'a', default = 'sh' }"), r"command: expected numbers of .*found 'one'"),
-        (
-            (LEFT, "{ 1 = 'pythn', default = 'sh' }"),
-            r"participants\[1\]\.command\.1: no program 'pythn'",
-        ),
-        (
-            ("oversubscribe", 'name = "mpirun"\noversubscribe'),
-            r"launcher\.name: expected one of mpiexec, slurm, srun, template, found 'mpirun'",
-        ),
-        (
-            ("oversubscribe", "mpi = 'pmi2'\noversubscribe"),
-            r"launcher: mpi: the launcher mpiexec does not know this key",
-        ),
-        (("oversubscribe = true", "name = 'slurm'\nallocation = 'job'"), r"allocation: expected 'run' or 'campaign'"),
-        (
-            ("oversubscribe = true", "name = 'slurm'\noptions = ['part']"),
-            r"options\[1\]: String should match|expected to match",
-        ),
-        (
-            ("oversubscribe = true", "name = 'slurm'"),
-            r"case\.network: the sockets of precice-config\.xml are on the loopback",
-        ),
-        (
-            ("minimum_ranks = 1", "prepare = ['sh {rnaks}']"),
-            r"participants\[1\]\.prepare\[1\]: unknown placeholder {rnaks}",
-        ),
-        (("minimum_ranks = 1", "templates = ['a.in']"), r"participants\[1\]\.templates\[1\]: no such file: .*a\.in"),
-        (
-            ("python solver.py Left", "python solver.py {rank}"),
-            r"command: unknown placeholder {rank}; did you mean 'ranks'",
-        ),
-        (
-            ("windows = 7", "windows = 7\nlearner = 4"),
-            r"runs\.learner",
-        ),
-        (("windows = 7", "windows = 7\nsplits = []"), r"runs\.splits: expected at least one split"),
-        (("windows = 7", "windows = 7\nsplits = [{Left=1}]"), r"runs\.splits\[1\]: no ranks for participant 'Right'"),
-        (
-            ("windows = 7", "windows = 7\nsplits = [{Left=4, Right=1}]"),
-            r"runs\.splits\[1\]: expected at most the 4 ranks .*found 5",
-        ),
-        (("windows = 7", "windows = 7\nsplits = [{Left=2, Right=9}]"), r"expected 1 to 4 ranks for 'Right', found 9"),
-        (
-            ("windows = 7", "windows = 7\nsplits = [{Left=2, Rihgt=2}]"),
-            r"unknown participant 'Rihgt'; did you mean 'Right'",
-        ),
-        (
-            ("[machine]", "[case.environment]\n1X = 'a'\n[machine]"),
-            r"environment\.1X.*: expected .*pattern|String should match",
-        ),
-        (
-            ("[machine]", "[case.environment]\nPRECICE_LB_DIR = 'a'\n[machine]"),
-            r"environment\.PRECICE_LB_DIR: the campaign",
-        ),
-        (
-            ("[machine]\n", "[machine]\ncores_per_nod = 4\n"),
-            r"machine\.cores_per_nod: unknown key; did you mean 'cores_per_node'",
-        ),
-        (
-            ("minimum_ranks = 1", "multiple = '4'"),
-            r"participants\[1\]\.multiple: expected a valid integer, found '4'",
-        ),
-        (("minimum_ranks = 1", "multiple = 4"), r"machine: expected a budget of at least 5 ranks"),
-        (("[machine]\n", "[machine]\nnodes = 2\n"), r"machine: expected cores_per_node"),
-        (("minimum_ranks = 1", "ranks = [9]"), r"machine: .*Left.*9"),
-        (
-            ("minimum_ranks = 1", "multiple = 2\n[[runs.splits]]\nLeft = 3\nRight = 1"),
-            r"runs\.splits\[1\]: expected 2 to 4 ranks \(2, 4\) for 'Left', found 3",
-        ),
-        (("[machine]", "[budget"), r"not a TOML file: .*line \d+"),
-    ],
-)
-def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, change: tuple[str, str], expected: str) -> None:
+@pytest.mark.parametrize("block", REFUSED.read_text(encoding="utf-8").strip().split("\n\n"))
+def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, block: str) -> None:
+    change, expected = block.split("\n")
+    old, new = change.replace(r"\n", "\n").split(" -> ")
     write_case(tmp_path)
-    path = changed(write_study(tmp_path, left="minimum_ranks = 1"), change)
-    with pytest.raises(StudyError, match=expected) as caught:
+    path = changed(write_study(tmp_path, left="minimum_ranks = 1"), (old, new))
+    with pytest.raises(StudyError) as refusal:
         read_study(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    assert "\n" not in message
+    # Which keys there are is not the point.
+    message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")
+    assert message.replace(str(tmp_path), "DIRECTORY").replace(sys.executable, "PYTHON") == expected
 
 
 def test_a_missing_study_file(tmp_path: Path) -> None:
