@@ -201,7 +201,7 @@ class Study(Case):
 
     @property
     def combinations(self) -> list[dict[str, str]]:
-        """The first version of each participant, the second of each, and so on, so that every one is there at least once.
+        """The first version of each participant, the second of each, and so on, so that each is there at least once.
 
         A participant's times hold beside any versions of the others, so that not all combinations have to be run.
         """
