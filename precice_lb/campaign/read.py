@@ -116,8 +116,6 @@ def check_study(study: Study) -> None:
     needed = 2 * len(study.combinations) if has_versions else 0
     if runs.splits is None and runs.maximum < needed:
         raise StudyError(f"runs.maximum: expected {needed} runs or more, two with each version, found {runs.maximum}")
-    if runs.splits == ():
-        raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
     for index, split in enumerate(runs.splits or (), start=1):
         with _under(f"runs.splits[{index}]"):
             for one in combinations[1:]:
@@ -152,11 +150,8 @@ def _check_case(study: Study) -> None:
             "every participant of the coupled simulation needs its [[participants]] table"
         )
     sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
-    network = study.case.network
-    if network is not None and not sockets:
-        raise StudyError(f"case.network: {path.name} has no m2n:sockets to which it could apply")
     on_one_node = any(element.attributes.get("network", "lo") == "lo" for element in sockets)
-    if network is None and on_one_node and study.launcher.many_nodes:
+    if study.case.network is None and on_one_node and study.launcher.many_nodes:
         raise StudyError(
             f"case.network: the sockets of {path.name} are on the loopback interface lo, on which ranks of different "
             "nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo where there is one "

@@ -161,7 +161,7 @@ class RunsSection(Section):
     target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
     existing: Annotated[tuple[Text, ...], _List] = ()
     directory: Text | None = None
-    splits: Annotated[tuple[dict[str, _Given], ...], _List] | None = None
+    splits: Annotated[tuple[dict[str, _Given], ...], Field(strict=False, min_length=1)] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
     on_failure: Literal["skip", "stop"] = "skip"
     level: Annotated[float, Field(gt=0, lt=1)] | None = None
