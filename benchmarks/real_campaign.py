@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.campaign import CampaignResult, Study, load_campaign, read_study, run_campaign
-from precice_lb.campaign.state import spent
+from precice_lb.campaign.state import core_hours_of
 from precice_lb.cli.flow import run_and_recommend
 
 RUNS = 6
@@ -87,7 +87,7 @@ def truth_of(results: Sequence[CampaignResult], iterations: Mapping[str, float])
             windows.setdefault(tuple(run.split.values()), []).append(max(walls))
             for name, seconds in run.compute_seconds.items():
                 compute.setdefault(name, {}).setdefault(run.split[name], []).append(seconds * of_window[name])
-    return Truth(windows, compute, sum(spent(result.runs)[1] for result in results))
+    return Truth(windows, compute, sum(core_hours_of(result.runs) for result in results))
 
 
 def as_text(truth: Truth, recommendation: Mapping[str, Any], campaign_hours: float) -> str:
@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     measured = measure(study, splits, options.directory, options.repeats)
     truth = truth_of(measured, recommendation["measurements"]["iterations"])
     print(f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}, Python {platform.python_version()}\n")
-    print(as_text(truth, recommendation, spent(campaign.runs)[1]))
+    print(as_text(truth, recommendation, core_hours_of(campaign.runs)))
 
 
 if __name__ == "__main__":

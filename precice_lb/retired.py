@@ -75,12 +75,17 @@ _OF_BOTH = {
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 _OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "runs.meshes", "meshes", "emulation", "recommend.inside")
+STUDY_KEYS: tuple[str, ...] = (
+    "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
+    "recommend.inside",
+)  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",
     "runs.energy",
     "settings.recommend.inside",
+    "asked.runs.minutes",
+    "asked.runs.on_failure",
     "asked.runs.meshes",
     "asked.meshes",
     "study.meshes",

@@ -19,7 +19,7 @@ from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
 from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
 from precice_lb.campaign.runs import CampaignRuns
-from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, spent
+from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, core_hours_of
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
@@ -34,7 +34,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
 
     Finished runs are not repeated. Runs that failed in an earlier call are tried once more; one that fails now is
     recorded with what its logs say of it, tried again as often as the study says, and then the campaign goes on with
-    the next split or stops, as the study says, too. Every event also stands in ``campaign.log``, with its time.
+    the next split. Every event also stands in ``campaign.log``, with its time.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
     ------
     CalibrationError
         When the directory holds runs of another study or is in use, the launcher is missing, the largest run has more
-        ranks than there are cores, every run failed, or one did and the study says to stop then.
+        ranks than there are cores, or every run failed.
     KeyboardInterrupt
         On an interrupt, a hang-up or a termination signal, after the run in progress has been stopped. The state is
         kept: the next call resumes.
@@ -77,8 +77,6 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
             failed.append(run)
             if run.serial:
                 design = _designed(runs)
-            if study.runs.on_failure == "stop":
-                raise CalibrationError(f"run {run.name} failed, and runs.on_failure says stop: {_fault(run, state)}")
             # What no split gets past is not asked for each of them.
             if refused and not state.finished:
                 break
@@ -148,11 +146,9 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
 def _used(runs: CampaignRuns, left: int) -> str:
     """Say how many runs may follow, and what of the other limits all runs have used."""
     limits = runs.study.runs
-    minutes, core_hours = spent(runs.state.runs)
-    used = [f"{left} left"]
-    used += [] if limits.minutes is None else [f"{minutes:.3g} of {limits.minutes:g} minutes used"]
-    used += [] if limits.core_hours is None else [f"{core_hours:.3g} of {limits.core_hours:g} core-hours used"]
-    return ", ".join(used)
+    if limits.core_hours is None:
+        return f"{left} left"
+    return f"{left} left, {core_hours_of(runs.state.runs):.3g} of {limits.core_hours:g} core-hours used"
 
 
 def _fault(run: RunRecord, state: CampaignResult) -> str:

@@ -13,10 +13,10 @@ from precice_lb.campaign.design import CalibrationDesign, Proposal
 from precice_lb.campaign.state import (
     CampaignResult,
     RunRecord,
+    core_hours_of,
     failed_splits,
     measured_runs,
     measurements_of,
-    spent,
 )
 from precice_lb.campaign.study import Study
 from precice_lb.dataset import CoupledRun
@@ -45,15 +45,15 @@ class StudyDesign:
         self._study, self._state = study, state
         self._studies = [(versions, study.chosen(versions)) for versions in study.combinations]
         named = [
-            Proposal(split, "split of the study", versions=versions)
+            (split, versions)
             for versions, one in self._studies
             for split in one.splits or ()
             # Others were refused, but for what has been found out since.
             if all(split[name] <= most for name, (_, most) in study.bounds.items())
         ]
+        reasons = (f"split of the study, {number} of {len(named)}" for number in range(1, len(named) + 1))
         self._named = [
-            replace(proposal, reason=f"{proposal.reason}, {number} of {len(named)}")
-            for number, proposal in enumerate(named, start=1)
+            Proposal(split, why, versions=versions) for (split, versions), why in zip(named, reasons, strict=True)
         ]
         #: Largest number of runs.
         self.total = study.runs.maximum if study.splits is None else len(named)
@@ -74,11 +74,9 @@ class StudyDesign:
 
     def _over(self, tried: int) -> str | None:
         """Say which limit of the campaign is reached, if any."""
-        runs, (minutes, core_hours) = self._study.runs, spent(self._state.runs)
+        runs, core_hours = self._study.runs, core_hours_of(self._state.runs)
         if tried >= runs.maximum:
             return f"{plural(tried, 'run')} made, as many as runs.maximum allows"
-        if runs.minutes is not None and minutes >= runs.minutes:
-            return f"the runs took {minutes:.3g} minutes, of {runs.minutes:g} allowed"
         if runs.core_hours is not None and core_hours >= runs.core_hours:
             return f"the runs took {core_hours:.3g} core-hours, of {runs.core_hours:g} allowed"
         return None

@@ -344,10 +344,9 @@ class CampaignResult:
 _STATE = TypeAdapter(CampaignResult)
 
 
-def spent(records: Sequence[RunRecord]) -> tuple[float, float]:
-    """Return minutes and core-hours (a split counts cores) of all runs, those that failed included."""
-    minutes = sum(record.seconds for record in records) / 60
-    return minutes, sum(record.seconds * sum(record.split.values()) for record in records) / 3600
+def core_hours_of(records: Sequence[RunRecord]) -> float:
+    """Return core-hours (a split counts cores) of all runs, those that failed included."""
+    return sum(record.seconds * sum(record.split.values()) for record in records) / 3600
 
 
 def identity_hash(identity: dict[str, Any]) -> str:

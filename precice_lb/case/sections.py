@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import AliasChoices, BeforeValidator, Field, create_model, field_validator, model_validator
 
@@ -126,7 +126,7 @@ class RunsSection(Section):
         A run that takes longer, start-up included, is stopped and recorded as such.
     maximum
         The most splits to measure, at most 100. See "Which splits are measured".
-    minutes, core_hours
+    core_hours
         A campaign also ends when all runs together took this much.
     target_regret
         It ends when the recommended split is expected to be slower than the best one by less than this share.
@@ -139,9 +139,7 @@ class RunsSection(Section):
         Splits to measure instead: ``[{ A = 4, B = 12 }, { A = 8, B = 8 }]``; ``maximum`` has no effect then. A
         participant with threads has a number of cores, or ``"1x8"``, ranks x threads.
     retries
-        How often a run that failed is tried again at once, at most 10.
-    on_failure
-        After the last of them: ``"skip"`` goes on with the next split, ``"stop"`` ends the campaign.
+        How often a run that failed is tried again at once, at most 10; then the next split follows.
     level
         Level of the intervals of the recommendation; by default 0.8.
     within
@@ -156,14 +154,12 @@ class RunsSection(Section):
     warmup_windows: Annotated[int, Field(ge=0)] = 2
     time_limit_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3600.0
     maximum: Annotated[int, Field(ge=1, le=100)] = 5
-    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     core_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
     existing: Annotated[tuple[Text, ...], _List] = ()
     directory: Text | None = None
     splits: Annotated[tuple[dict[str, _Given], ...], Field(strict=False, min_length=1)] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
-    on_failure: Literal["skip", "stop"] = "skip"
     level: Annotated[float, Field(gt=0, lt=1)] | None = None
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     accept_missing_ranks: bool | None = None

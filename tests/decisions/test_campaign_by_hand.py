@@ -108,13 +108,10 @@ def test_as_many_runs_as_allowed() -> None:
     ("limit", "conclusion"),
     [
         ("core_hours = 0.75", "the runs took 0.75 core-hours, of 0.75 allowed"),
-        ("minutes = 15", "the runs took 15 minutes, of 15 allowed"),
         ("maximum = 1", "1 run made, as many as runs.maximum allows"),
     ],
 )
-def test_a_campaign_counts_the_minutes_and_core_hours_of_failed_runs_too(
-    tmp_path: Path, limit: str, conclusion: str
-) -> None:
+def test_a_campaign_counts_the_core_hours_of_failed_runs_too(tmp_path: Path, limit: str, conclusion: str) -> None:
     # (600 s · 3 ranks + 300 s · 3 ranks) / 3600, though the second one failed.
     runs = [({"Left": 2, "Right": 1}, 600.0, "finished"), ({"Left": 1, "Right": 2}, 300.0, "failed")]
     assert conclusion_of_campaign(tmp_path, limit, runs) == f"calibration ends after 1 finished run: {conclusion}"
