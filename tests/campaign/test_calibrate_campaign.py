@@ -76,6 +76,8 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     (tmp_path / "shared.txt").write_text("outside\n")
     (case / "link.txt").symlink_to("../shared.txt")
     (case / "inner-link.txt").symlink_to("mesh/points.txt")
+    (case / "precice-config.xml").rename(tmp_path / "real.xml")
+    (case / "precice-config.xml").symlink_to("../real.xml")
     monkeypatch.setenv("PRECICE_LB_AT_END", "recommend")
     monkeypatch.setenv("PRECICE_LB_RECORD", "0")
     monkeypatch.setenv("FROM_OUTSIDE", "kept")
@@ -152,15 +154,6 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
     assert len(run_campaign(study, campaign, report=quiet).finished) == 1
 
 
-def test_a_link_as_configuration_leaves_the_linked_file_alone(tmp_path: Path) -> None:
-    case = write_case(tmp_path)
-    (case / "precice-config.xml").rename(tmp_path / "real.xml")
-    (case / "precice-config.xml").symlink_to("../real.xml")
-    result = run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
-    assert len(result.finished) == 1
-    assert (tmp_path / "real.xml").read_text() == CONFIGURATION
-
-
 CRASHES_ON_TWO = (
     SOLVER
     + """
@@ -194,14 +187,12 @@ def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(t
     assert again.runs[2].name == "003-Left1-Right3"
 
 
-def test_when_every_run_fails_the_first_log_is_quoted(tmp_path: Path) -> None:
-    write_case(tmp_path, "import sys\nprint('about to fail')\nsys.exit('licence server not found')\n")
-    study = read_study(write_study(tmp_path, runs=TWO_SPLITS))
-    with pytest.raises(
-        CalibrationError, match=r"every run failed; the first, 001-Left1-Right3: .*licence server"
-    ) as caught:
-        run_campaign(study, tmp_path / "campaign", report=quiet)
-    assert "\n" not in str(caught.value)
+def test_when_every_run_fails_the_solvers_last_words_are_quoted(tmp_path: Path) -> None:
+    write_case(tmp_path, "import os\nos.write(1, b'the mesh is inside out\\n')\nos.abort()\n")
+    expected = r"^every run failed; the first, 001-Left1-Right2: .*the mesh is inside out[^\n]*$"
+    with pytest.raises(CalibrationError, match=expected) as refusal:
+        run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
+    assert "TERMINATED" not in str(refusal.value)
 
 
 def test_a_solver_that_records_nothing_is_told_how_to(tmp_path: Path) -> None:
@@ -327,16 +318,6 @@ def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path, marker
         other.wait(timeout=300)
 
 
-def test_another_study_in_the_same_directory_is_refused(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    directory = tmp_path / "campaign"
-    path = write_study(tmp_path, runs=ONE_SPLIT)
-    run_campaign(read_study(path), directory, report=quiet)
-    changed(path, ("solver.py Left", "solver.py Left --fast"), ("windows = 7", "windows = 9"))
-    with pytest.raises(CalibrationError, match=r"campaign of another study \(participants, runs\.windows changed\)"):
-        run_campaign(read_study(path), directory, report=quiet)
-
-
 def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     write_case(tmp_path)
     directory = tmp_path / "campaign"
@@ -419,10 +400,3 @@ def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     log.write_bytes(b"\xff" * 10 + b"x" * 100_000 + b"\n\nlast but one\n\nlast\n")
     assert log_tail(log, lines=2) == ["last but one", "last"]
     assert log_tail(tmp_path / "none.log") == []
-
-
-def test_what_mpiexec_says_does_not_hide_the_solvers_last_words(tmp_path: Path, mpiexec: str) -> None:
-    write_case(tmp_path, "import os\nos.write(1, b'the mesh is inside out\\n')\nos.abort()\n")
-    with pytest.raises(CalibrationError, match=r"the mesh is inside out") as caught:
-        run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
-    assert "TERMINATED" not in str(caught.value)

@@ -27,6 +27,10 @@ LAWS = {
 }
 
 
+# Goes on while runs are allowed.
+GREEDY = {"target_regret": 0.0, "stable_regret": -1.0}
+
+
 def seconds_of(split: dict[str, int], rng: np.random.Generator, noise: float) -> dict[str, float]:
     """What a run would tell: the law's seconds with noise."""
     return {name: float(LAWS[name].seconds(p)) * math.exp(noise * rng.standard_normal()) for name, p in split.items()}
@@ -162,7 +166,7 @@ def test_runs_made_without_asking_count() -> None:
 
 
 def test_a_split_that_fails_is_not_asked_for_again() -> None:
-    design = CalibrationDesign(("Inner", "Outer"), 32, target_regret=0.0, stable_regret=-1.0, maximum_runs=40)
+    design = CalibrationDesign(("Inner", "Outer"), 32, **GREEDY, maximum_runs=40)
     rng = np.random.default_rng(4)
     failed = []
     for _ in range(4):
@@ -200,15 +204,8 @@ def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
 
 
 def test_bounds_hold() -> None:
-    design, splits, _ = campaign(
-        ("Inner", "Outer", "Third"),
-        60,
-        6,
-        minimum_ranks={"Inner": 4, "Outer": 10},
-        maximum_ranks={"Inner": 20},
-        target_regret=0.0,
-        stable_regret=-1.0,
-    )
+    bounds = {"minimum_ranks": {"Inner": 4, "Outer": 10}, "maximum_ranks": {"Inner": 20}}
+    design, splits, _ = campaign(("Inner", "Outer", "Third"), 60, 6, **GREEDY, **bounds)
     for split in (*splits, design.recommendation().split):
         assert 4 <= split["Inner"] <= 20
         assert split["Outer"] >= 10
@@ -232,9 +229,7 @@ def test_the_first_split_spends_what_bounds_allow(bounds: list[tuple[int, int]],
 def test_any_small_budget_is_asked_about(number: int, spare: int, seed: int, coupling: str) -> None:
     names = tuple(LAWS)[:number]
     budget = number + spare
-    _design, splits, lost = campaign(
-        names, budget, 4, seed=seed, coupling=coupling, target_regret=0.0, stable_regret=-1.0, noise=0.05
-    )
+    _design, splits, lost = campaign(names, budget, 4, seed=seed, coupling=coupling, **GREEDY, noise=0.05)
     # Where there is one split only, nothing can be regretted.
     assert 1 <= len(splits) <= 4
     assert all(sum(split.values()) <= budget for split in splits)
@@ -251,7 +246,7 @@ def test_a_large_budget_costs_no_more() -> None:
 
 def test_only_allowed_rank_counts_are_asked_for_and_recommended() -> None:
     allow = {"Inner": [4, 12, 24, 36, 60], "Outer": list(range(2, 65, 2))}
-    design, splits, _ = campaign(("Inner", "Outer"), 64, 6, allow=allow, target_regret=0.0, stable_regret=-1.0)
+    design, splits, _ = campaign(("Inner", "Outer"), 64, 6, allow=allow, **GREEDY)
     assert len(splits) >= 3
     for split in (*splits, design.recommendation().split):
         assert all(split[name] in counts for name, counts in allow.items())
