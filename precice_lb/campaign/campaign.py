@@ -17,7 +17,7 @@ from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
-from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
+from precice_lb.campaign.processes import signals_interrupt
 from precice_lb.campaign.runs import CampaignRuns
 from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, core_hours_of
 from precice_lb.campaign.study import Study
@@ -187,7 +187,7 @@ class Event:
     @property
     def notable(self) -> bool:
         """Whether there is more to say of a run that ended than that it ended well."""
-        return self.kind == "run finished" and self.run is not None and bool(self.run.error or _load(self.run))
+        return self.kind == "run finished" and self.run is not None and self.run.error is not None
 
     def __str__(self) -> str:
         return self.text
@@ -223,15 +223,8 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     """Tell how a run ended."""
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
-    if load := _load(run):
-        text += f"; other programs kept {load:.1f} cores busy, which this run may have measured too"
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
     return Event("run finished", text, run, number, total, budget)
-
-
-def _load(run: RunRecord) -> float:
-    """Cores that other programs kept busy during a run; 0 where these were too few to matter."""
-    return run.other_load if run.other_load is not None and run.other_load >= NOTICEABLE else 0.0
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:

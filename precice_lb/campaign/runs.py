@@ -20,7 +20,7 @@ from precice_lb.campaign.evidence import explain, import_profiles, not_measured,
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
 from precice_lb.campaign.prepare import copy_of_case, prepare_in, task_of, tasks_of
-from precice_lb.campaign.processes import OtherLoad, Outcome, stop_token
+from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
 from precice_lb.campaign.study import Study
@@ -155,13 +155,9 @@ class CampaignRuns:
 
         try:
             with self._interruptible(record):
-                others = OtherLoad()
-                outcome = self.launcher.run(self.plan(record), note)
-                if not self.launcher.many_nodes:
-                    record.other_load = others.cores()
+                return self.launcher.run(self.plan(record), note)
         except (OSError, PreciceLBError) as problem:
             return _unprepared(problem)
-        return outcome
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
