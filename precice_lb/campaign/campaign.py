@@ -64,7 +64,10 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         runs = CampaignRuns(study, launcher, state)
         failed: list[RunRecord] = []
         runs.reserve()
-        cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
+        resumed = "waiting for job {} of the interrupted campaign: {}"
+        cut_short = runs.clear_up(
+            lambda run: tell(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
+        )
         design = _designed(runs)
         state.save()
         tell(_begun(state, design.total, cut_short))
@@ -85,7 +88,9 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
             tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         state.save()
     if not state.finished and failed:
-        raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], state)}")
+        first = failed[0]
+        why = f"log in {state.directory / first.directory}: {' | '.join(first.why) or 'its log is empty'}"
+        raise TooFewRunsError(f"every run failed; the first, {first.name}: {first.error}; {why}")
     return state
 
 
@@ -136,24 +141,13 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
         record = runs.new(proposal)
         tell(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
-        tell(run_finished(number, total, record, _used(runs, total - number)))
+        left, limit = f"{total - number} left", runs.study.runs.core_hours
+        used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
+        tell(run_finished(number, total, record, left + used))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:
             return record
         proposal = replace(proposal, reason=reasons.pop(0))
-
-
-def _used(runs: CampaignRuns, left: int) -> str:
-    """Say how many runs may follow, and what of the other limits all runs have used."""
-    limits = runs.study.runs
-    if limits.core_hours is None:
-        return f"{left} left"
-    return f"{left} left, {core_hours_of(runs.state.runs):.3g} of {limits.core_hours:g} core-hours used"
-
-
-def _fault(run: RunRecord, state: CampaignResult) -> str:
-    """Say what became of a failed run, and why by its log."""
-    return f"{run.error}; log in {state.directory / run.directory}: {' | '.join(run.why) or 'its log is empty'}"
 
 
 @dataclass(frozen=True)
@@ -206,11 +200,6 @@ def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
     parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
     text = f"calibration in {state.directory}: {', '.join(parts)}"
     return Event("started", text, number=len(state.finished), total=total)
-
-
-def _resumed(study: Study, run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted campaign: {_counted(run, study.layouts)}"
-    return Event("resumed", text, run)
 
 
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
