@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from precice_lb.campaign import Event
+import pytest
+
+from precice_lb.campaign import Event, read_study
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
 from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.dataset import load_runs
+from precice_lb.exceptions import StudyError
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
 
@@ -105,6 +109,21 @@ def changed(path: Path, *changes: tuple[str, str]) -> Path:
         text = text.replace(old, new)
     path.write_text(text)
     return path
+
+
+def refusals(name: str) -> list[str]:
+    """What is changed in a study, and the line that it is refused with, of a file of such pairs."""
+    return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
+
+
+def check_refused(path: Path, pair: str) -> None:
+    """A study with that change is refused with that line, whichever keys are known."""
+    change, expected = pair.split("\n")
+    changed(path, tuple(change.replace(r"\n", "\n").split(" -> ")))  # type: ignore[arg-type]
+    with pytest.raises(StudyError) as refusal:
+        read_study(path)
+    message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")
+    assert message.replace(str(path.parent), "DIRECTORY").replace(sys.executable, "PYTHON") == expected
 
 
 def recording(path: Path, **work: float) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibrate_helpers import quiet, recording, write_case, write_study
+from calibrate_helpers import check_refused, quiet, recording, refusals, write_case, write_study
 from clock_helpers import study_environment
 from test_calibrate_coupled import SOLVER as COUPLED
 
@@ -64,69 +64,11 @@ def write(directory: Path, *, cpu: str = "", gpu: str = "", kinds: str = "", **w
 SLURM = 'name = "slurm"\n'
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"left": 'command = "python other.py"'}, r"participants\[1\]: expected either a command, or versions"),
-        (
-            {"gpu": 'kind = "gpux"', "kinds": KINDS},
-            "kind of Left:gpu: expected one of the kinds of nodes .*, found 'gpux'",
-        ),
-        ({"gpu": "gpus_per_rank = 3\nkind = 'gpu'", "kinds": KINDS}, "needs 3 GPUs and a node of kind 'gpu' has 2"),
-        (
-            {"gpu": "gpus_per_rank = 1\nranks_per_node = 3\nkind = 'gpu'", "kinds": KINDS},
-            "at most 2 ranks of Left on a node of kind 'gpu' .*, found 3",
-        ),
-        ({"gpu": "gpus_per_rank = 1", "kinds": KINDS}, "needs 1 GPU and a node of kind 'cpu' has 0"),
-        (
-            {"gpu": "gpus_per_rank = 9", "machine": "gpus_per_node = 8"},
-            "machine: .* needs 9 GPUs and a node has 8",
-        ),
-        (
-            {"machine": 'gpus_per_rank = { "Left:gpu" = 4 }\ngpus_per_node = 2'},
-            "machine: .* needs 4 GPUs and a node has 2",
-        ),
-        (
-            {"machine": 'kind = { "Left:gpux" = "gpu" }', "kinds": KINDS},
-            "machine.kind: unknown version 'Left:gpux'; did you mean 'Left:gpu'",
-        ),
-        ({"machine": "cores = 2", "kinds": KINDS}, "machine: expected cores or kinds of nodes"),
-        (
-            {"gpu": 'options = ["--partition=gpu"]'},
-            "options: expected no options of a batch system",
-        ),
-        (
-            {"kinds": KINDS, "kind_options": "yes"},
-            r"machine.kinds\[1\].options: expected no options of a batch system on the launcher mpiexec",
-        ),
-        ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
-        ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
-        ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),
-        ({"gpu": 'environment = { PRECICE_LB_DIR = "/x" }'}, r"versions\[2\].environment.PRECICE_LB_DIR: the campaign"),
-        ({"gpu": 'environment = { X = "{nonsense}" }'}, r"versions\[2\].environment.X: .*nonsense"),
-        (
-            {"gpu": '[[participants.versions]]\nname = "cpu"\ncommand = "sh"'},
-            "'Left:cpu' stands in the study twice",
-        ),
-        (
-            {"kinds": KINDS.replace('"nobodys"', '"cpu"')},
-            "machine: expected a name of its own for each kind of nodes, found 'cpu' twice",
-        ),
-        ({"extra": "[chain]\nwindows = 3"}, "chain: expected participants without versions on nodes of one kind"),
-    ],
-)
-def test_what_cannot_be_had_is_refused_before_anything_runs(
-    tmp_path: Path, words: dict[str, str], message: str
-) -> None:
+@pytest.mark.parametrize("pair", refusals("versions-refused.txt"))
+def test_what_cannot_be_had_is_refused_before_anything_runs(tmp_path: Path, pair: str) -> None:
     write_case(tmp_path)
-    words = dict(words)
-    options = 'options = ["--partition=a"]' if words.pop("kind_options", "") else ""
-    if "kinds" in words:
-        words["kinds"] = words["kinds"].format(cpu=options, gpu="")
-    path = write(tmp_path, **words)
-    with pytest.raises(StudyError, match=message) as error:
-        read_study(path)
-    assert "\n" not in str(error.value)
+    kinds = KINDS.format(cpu='options = ["--partition=a"]', gpu="")
+    check_refused(write(tmp_path, gpu='gpus_per_rank = 1\nkind = "gpu"', kinds=kinds, launcher=SLURM), pair)
 
 
 def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -> None:
