@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def copy_tree(
     link: Sequence[str] = (),
     without: Path | None = None,
     left_out: Sequence[str] = (),
-    only: Collection[Path] | None = None,
+    only: Set[Path] | None = None,
 ) -> None:
     """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
 
@@ -73,9 +73,15 @@ def copy_tree(
         if entry.is_dir(follow_symlinks=False) and not linked:
             _make(new, entry.stat())
             continue
-        _clear(new)
+        if new.is_symlink() or new.is_file():
+            new.unlink()
+        elif new.is_dir():
+            shutil.rmtree(new)
         if entry.is_symlink():
-            new.symlink_to(_led(entry, source))
+            link = os.readlink(entry)
+            end = Path(os.path.normpath(Path(entry.path).parent / link))
+            # A relative link that leads out of the tree leads to the same place from its copy.
+            new.symlink_to(link if os.path.isabs(link) or end.is_relative_to(source) else end)
         elif linked:
             new.symlink_to(entry.path)
         else:
@@ -93,7 +99,7 @@ def _entries(
     link: Sequence[str],
     without: Path | None,
     left_out: Sequence[str],
-    only: Collection[Path] | None = None,
+    only: Set[Path] | None = None,
 ) -> Iterator[tuple[Path, os.DirEntry[str], bool]]:
     """Walk what is copied of a tree, directories before what they hold; the last value says what becomes a link."""
     above = set() if only is None else {parent for path in only for parent in path.parents}
@@ -101,13 +107,11 @@ def _entries(
     while waiting:
         relative = waiting.pop()
         for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
-            inside = relative / entry.name
-            wanted = only is None or inside in above or any(path in only for path in (inside, *inside.parents))
-            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted:
+            inside, path = relative / entry.name, Path(entry.path)
+            wanted = only is None or inside in above or not only.isdisjoint((inside, *inside.parents))
+            if not wanted or any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
                 continue
-            if without is not None and (
-                Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
-            ):
+            if without is not None and (path.resolve() == without or (path / STATE_FILE).exists()):
                 continue
             linked = any(fnmatch.fnmatch(str(inside), pattern) for pattern in link)
             yield inside, entry, linked
@@ -144,20 +148,6 @@ def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -
                     digest.update(block)
             stamps[name] = stamp + digest.hexdigest()
     return stamps
-
-
-def _clear(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.is_dir():
-        shutil.rmtree(path)
-
-
-def _led(entry: os.DirEntry[str], source: Path) -> str:
-    """Where a copy of a link has to point; a relative one that leads out of the tree to where it led before."""
-    link = os.readlink(entry)
-    led = os.path.normpath(Path(entry.path).parent / link)
-    return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led
 
 
 PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
