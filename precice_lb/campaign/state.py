@@ -214,7 +214,13 @@ class CampaignResult:
 
     @classmethod
     def load(cls, directory: Path) -> CampaignResult | None:
-        """Read ``campaign.json`` of a directory; None where there is none yet."""
+        """Return what ``campaign.json`` of a directory says; None where there is none yet.
+
+        Parameters
+        ----------
+        directory : Path
+            Where the campaign lives.
+        """
         path = directory / STATE_FILE
         state = read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))
         return state and dataclasses.replace(state, directory=directory)
@@ -227,7 +233,13 @@ class CampaignResult:
         write_json(self.directory / STATE_FILE, content, CAMPAIGN)
 
     def take_files(self, files: dict[str, str]) -> list[str]:
-        """Note the files of the case; return which have another content, are new or gone."""
+        """Return which files of the case have another content, are new or gone, and note them.
+
+        Parameters
+        ----------
+        files : dict of str to str
+            Size, time and SHA-256 by path.
+        """
         before = files if self.files is None else self.files
         self.files = files
         # Behind size and time.
@@ -239,6 +251,20 @@ class CampaignResult:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
 
         Runs that failed say nothing of the new study.
+
+        Parameters
+        ----------
+        identity : dict
+            Of the study that is to go on.
+        resumes : bool
+            Whether runs go on without the process that started them.
+        files : sequence of str
+            Of the case, that have changed.
+
+        Raises
+        ------
+        CalibrationError
+            Its runs are of another study, or of other files.
         """
         if identity_hash(identity) == identity_hash(self.study) and not files:
             return

@@ -95,7 +95,15 @@ class Study(Case):
         return "core" if self.layouts else "rank"
 
     def layout(self, name: str, cores: int) -> Layout:
-        """Return the ranks and threads of a participant on so many cores, which are its ranks by default."""
+        """Return the ranks and threads of a participant on so many cores, which are its ranks by default.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+        cores : int
+            As in a split.
+        """
         return self.layouts.get(name, Layouts()).of(cores)
 
     @cached_property
@@ -152,7 +160,18 @@ class Study(Case):
         return None if self.runs.splits is None else tuple(map(self.split_of, self.runs.splits))
 
     def split_of(self, split: Mapping[str, int | str]) -> dict[str, int]:
-        """Read a split in which a participant may have 1x8, ranks and threads, in place of 8 cores."""
+        """Return the cores of a split in which a participant may have 1x8, ranks and threads, in place of 8 cores.
+
+        Parameters
+        ----------
+        split : mapping from participant to int or str
+            As in a study or on the command line.
+
+        Raises
+        ------
+        StudyError
+            It may not have these.
+        """
         counts = {}
         for name, value in split.items():
             layouts = self.layouts.get(name, Layouts())
@@ -169,7 +188,18 @@ class Study(Case):
         return counts
 
     def require_split(self, split: Mapping[str, int]) -> None:
-        """Refuse a split of ranks or cores that names, bounds, the machine or the budget do not allow."""
+        """Refuse a split of ranks or cores that names, bounds, the machine or the budget do not allow.
+
+        Parameters
+        ----------
+        split : mapping from participant to int
+            Ranks, or cores where a participant has threads.
+
+        Raises
+        ------
+        StudyError
+            It is not allowed.
+        """
         if unknown := [name for name in split if name not in self.names]:
             raise StudyError(f"unknown participant {unknown[0]!r}{choices(unknown[0], list(self.names))}")
         for name, (row,) in self.limits.rows.items():
@@ -210,12 +240,29 @@ class Study(Case):
         return [{name: names[min(i, len(names) - 1)] for name, names in several.items()} for i in range(most)]
 
     def chosen(self, versions: Mapping[str, str]) -> Study:
-        """Return the study in which the participants named run as these versions: a study like any other."""
+        """Return the study in which the participants named run as these versions, which is one like any other.
+
+        Parameters
+        ----------
+        versions : mapping from participant to str
+            Of those that have any.
+        """
         participants = (_as_version(p, versions.get(p.name, p.version)) for p in self.participants)
         return self.changed({"participants": tuple(participants)}) if versions else self
 
     def started(self, split: Mapping[str, int | str]) -> tuple[Study, dict[str, int]]:
-        """Read a split such as ``Fluid:gpu=2``: the study with its versions chosen, and the split."""
+        """Return the study with the versions of a split such as ``Fluid:gpu=2`` chosen, and the split.
+
+        Parameters
+        ----------
+        split : mapping from participant, or participant:version, to int or str
+            As in a study or on the command line.
+
+        Raises
+        ------
+        StudyError
+            A version is missing or unknown, or a participant stands there twice.
+        """
         counts, versions = without_versions(split)
         if len(counts) < len(split):
             raise StudyError(f"expected each participant once, found {', '.join(split)}")
@@ -232,19 +279,37 @@ class Study(Case):
         return one, one.split_of(counts)
 
     def kind_of(self, participant: ParticipantSection) -> NodeKind | None:
-        """Return the kind of nodes of a participant, the first one where it names none; None where there are none."""
+        """Return the kind of nodes of a participant, the first one where it names none; None where there are none.
+
+        Parameters
+        ----------
+        participant : ParticipantSection
+            Its table.
+        """
         kinds = self.machine.kinds
         return next((kind for kind in kinds if kind.name == participant.kind), next(iter(kinds), None))
 
     def narrowed(self, runs: Iterable[RunRecord]) -> Study:
-        """Return the study in which those whose runs showed that they can only be serial have one rank."""
+        """Return the study in which those whose runs showed that they can only be serial have one rank.
+
+        Parameters
+        ----------
+        runs : iterable of RunRecord
+            Of its campaign.
+        """
         # One of several versions says nothing of the others.
         names = {n for run in runs if run.outcome in FAILURES for n in run.serial if n not in run.versions}
         participants = tuple(_serial(p) if p.name in names else p for p in self.participants)
         return self.changed({"participants": participants}) if names else self
 
     def changed(self, update: Mapping[str, Any]) -> Study:
-        """Return a copy with other tables; what follows from them is computed anew."""
+        """Return a copy with other tables; what follows from them is computed anew.
+
+        Parameters
+        ----------
+        update : mapping from table to its value
+            What differs.
+        """
         one = self.model_copy(update=dict(update))
         for derived in one.__dict__.keys() - type(self).model_fields.keys():
             del one.__dict__[derived]
