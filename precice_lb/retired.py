@@ -78,12 +78,14 @@ REFUSED_KEYS = {
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
 }
 STUDY_KEYS: tuple[str, ...] = (
-    "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "emulation", "recommend.inside"
+    "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
+    "recommend.inside",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
     *(f"settings.{key}" for key in REFUSED_KEYS),
-    *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure")),
+    *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
+    "study.meshes",
 )  # fmt: skip
 
 
@@ -127,8 +129,10 @@ def drop_retired(values: dict[str, Any], keys: Sequence[str], path: Path) -> Non
         say(f"precice-lb: {path}: {', '.join(names)}: retired, and so ignored", sys.stderr)
 
 
-def pass_over_turns(values: dict[str, Any], path: Path) -> None:
-    """Take a campaign's runs with participants in turns, which measured another coupling, for interrupted ones.
+def pass_over_runs(values: dict[str, Any], path: Path) -> None:
+    """Take runs of a campaign that say nothing of its case any more for interrupted ones.
+
+    These are runs with participants in turns, and those on smaller meshes that did not end well.
 
     Parameters
     ----------
@@ -139,11 +143,14 @@ def pass_over_turns(values: dict[str, Any], path: Path) -> None:
     """
     runs = values.get("runs")
     records = [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-    if turns := [run for run in records if run.pop("in_turns", False)]:
-        for run in turns:
+    meshes = [run for run in records if run.get("mesh") is not None and run.get("outcome") != "finished"]
+    if passed := [run for run in records if run.get("in_turns") or run in meshes]:
+        for run in passed:
             run["outcome"] = "interrupted"
-        names = ", ".join(str(run.get("name")) for run in turns)
-        say(f"precice-lb: {path}: runs in turns ({names}): retired, and so passed over", sys.stderr)
+        names = ", ".join(str(run.get("name")) for run in passed)
+        say(
+            f"precice-lb: {path}: runs in turns or on smaller meshes ({names}): retired, and so passed over", sys.stderr
+        )
 
 
 def _drop(value: Any, key: list[str]) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from precice_lb.campaign import Event
+import pytest
+
+from precice_lb.campaign import Event, read_study
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
-from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.dataset import load_runs
+from precice_lb.exceptions import StudyError
 
 CONFIGURATION = (Path(__file__).parent / "data" / "configurations" / "explicit-pair.xml").read_text(encoding="utf-8")
 
@@ -107,22 +111,43 @@ def changed(path: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
+def refusals(name: str) -> list[str]:
+    """What is changed in a study, and the line that it is refused with, of a file of such pairs."""
+    return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
+
+
+def check_refused(path: Path, pair: str) -> None:
+    """A study with that change is refused with that line, whichever keys are known."""
+    change, expected = pair.split("\n")
+    changed(path, tuple(change.replace(r"\n", "\n").split(" -> ")))  # type: ignore[arg-type]
+    with pytest.raises(StudyError) as refusal:
+        read_study(path)
+    message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")
+    assert message.replace(str(path.parent), "DIRECTORY").replace(sys.executable, "PYTHON") == expected
+
+
 def recording(path: Path, **work: float) -> Path:
     """Let the solvers of a study be recorded, with so much work each; return its path."""
     start = "python -m precice_lb run solver.py"
     return changed(path, *((f"python solver.py {name}", f"{start} {name} {much}") for name, much in work.items()))
 
 
-def state_of(directory: Path) -> CampaignState:
+def run_of(number: int, split: dict[str, int], outcome: str = "finished", **more: Any) -> RunRecord:
+    """A run that a campaign has noted."""
+    name = f"{number:03d}"
+    return RunRecord(number, name, split, f"runs/{name}", f"token-{name}", "", outcome=outcome, **more)  # type: ignore[arg-type]
+
+
+def state_of(directory: Path) -> CampaignResult:
     """Read the state of a campaign, which has to be there."""
-    state = CampaignState.load(directory)
+    state = CampaignResult.load(directory)
     assert state is not None
     return state
 
 
 def runs_of(directory: Path) -> list[RunRecord]:
     """Runs of a campaign or a chain, if it has begun."""
-    state = CampaignState.load(directory)
+    state = CampaignResult.load(directory)
     return [] if state is None else state.runs
 
 

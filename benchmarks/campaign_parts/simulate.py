@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 from regret_parts.families import FAMILIES
 from threadpoolctl import threadpool_limits
 
 from campaign_parts.cases import LEAST, Case, draw_case
 from precice_lb.campaign import CalibrationDesign
-from precice_lb.campaign.design import spread_splits
+from precice_lb.exceptions import InfeasibleError
+from precice_lb.recommend.limits import in_proportion
 from precice_lb.split import Constraints
 from precice_lb.split.admissible import limits_of
 
 __all__ = ["CONTESTANTS", "Campaign", "Result", "simulate"]
 
 CONTESTANTS = ("adaptive", "fixed", "equal cost")
+# Ratio of most to least in the first splits of the fixed design.
+SPREAD = 3.0
 # A campaign of equal cost makes so many runs at most.
 MOST_RUNS = 24
 
@@ -132,8 +137,24 @@ def fixed_splits(case: Case, runs: int) -> list[dict[str, int]]:
     if len(case.names) == 2 and runs == 5:
         first = [case.budget * part // 16 for part in (1, 4, 8, 12, 15)]
         return [{"A": p, "B": case.budget - p} for p in first]
+    return spread_splits(case, runs)
+
+
+def spread_splits(case: Case, count: int) -> list[dict[str, int]]:
+    """Give the even split, then those whose shares are in geometric progression, with the most for each in turn.
+
+    Then again with the square of the ratio, and so on. Fewer than ``count`` only where no more exist.
+    """
     low, high = (dict.fromkeys(case.names, ranks) for ranks in (LEAST, case.budget))
-    return list(spread_splits(limits_of(tuple(case.names), case.budget, low, high, Constraints()), runs))
+    limits = limits_of(tuple(case.names), case.budget, low, high, Constraints())
+    shape = np.linspace(-0.5, 0.5, len(case.names))
+    splits: list[dict[str, int]] = []
+    for number in range(count):
+        weights = SPREAD ** (np.roll(shape, number) * -(-number // len(shape)))
+        free = replace(limits.constraints, excluded=tuple(splits))
+        with contextlib.suppress(InfeasibleError):
+            splits.append(in_proportion(limits, dict(zip(case.names, weights.tolist(), strict=True)), free)[1])
+    return splits
 
 
 def _judged(case: Case, design: CalibrationDesign, cost: float, start: float) -> Campaign:

@@ -7,8 +7,8 @@ from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task
 from precice_lb.campaign.read import read_study
-from precice_lb.campaign.result import CampaignResult, load_campaign
 from precice_lb.campaign.schedulers import Scheduler
+from precice_lb.campaign.state import CampaignResult, load_campaign
 from precice_lb.campaign.study import Study
 
 __all__ = [

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Literal
 
 from precice_lb.campaign.design import Proposal
@@ -16,13 +17,11 @@ from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
-from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
+from precice_lb.campaign.processes import signals_interrupt
 from precice_lb.campaign.read import read_study
-from precice_lb.campaign.result import CampaignResult
 from precice_lb.campaign.runs import CampaignRuns
-from precice_lb.campaign.state import CampaignState, RunRecord, campaign_lock, core_hours_of
+from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, core_hours_of
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import chosen
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
 from precice_lb.names import say, with_versions
@@ -61,36 +60,39 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         kept: the next call resumes.
     """
     with opened(study, directory, study.identity()) as (state, launcher, _):
-        directory = launcher.directory
-        tell = logged(report or print_event, directory)
+        tell = logged(report or print_event, state.directory)
         launcher.warn = lambda text: tell(Event("waiting", text))
-        runs = CampaignRuns(study, launcher, state, directory)
+        runs = CampaignRuns(study, launcher, state)
         failed: list[RunRecord] = []
         runs.reserve()
-        cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
+        resumed = "waiting for job {} of the interrupted campaign: {}"
+        cut_short = runs.clear_up(
+            lambda run: tell(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
+        )
         design = _designed(runs)
-        state.save(directory)
-        outdated = sum(run.outcome == "outdated" for run in state.runs)
-        tell(campaign_started(directory, design.total, len(state.finished), cut_short, outdated))
-        while proposal := design.ask([with_versions(run.split, run.versions) for run in (*state.finished, *failed)]):
+        state.save()
+        tell(_begun(state, design.total, cut_short))
+        while proposal := design.ask(failed):
             runs.check_room()
-            number = len(state.finished) + len(failed) + 1
-            run = _try(runs, proposal, tell, number, design.total)
-            if run.outcome != "finished":
-                refused = bool(failed) and not run.seconds and run.error == failed[-1].error
-                failed.append(run)
-                if run.serial:
-                    design = _designed(runs)
-                # What no split gets past is not asked for each of them.
-                if refused and not state.finished:
-                    break
+            run = _try(runs, proposal, tell, len(state.finished) + len(failed) + 1, design.total)
+            if run.outcome == "finished":
+                continue
+            refused = bool(failed) and not run.seconds and run.error == failed[-1].error
+            failed.append(run)
+            if run.serial:
+                design = _designed(runs)
+            # What no split gets past is not asked for each of them.
+            if refused and not state.finished:
+                break
         if design.conclusion is not None:
             ended = plural(len(state.finished), "finished run")
             tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
-        state.save(directory)
+        state.save()
     if not state.finished and failed:
-        raise TooFewRunsError(f"every run failed; the first, {failed[0].name}: {_fault(failed[0], directory)}")
-    return CampaignResult(directory, tuple(state.runs), state.asked)
+        first = failed[0]
+        why = f"log in {state.directory / first.directory}: {' | '.join(first.why) or 'its log is empty'}"
+        raise TooFewRunsError(f"every run failed; the first, {first.name}: {first.error}; {why}")
+    return state
 
 
 def calibrate(study: str | Path, settings: Sequence[str] = (), *, report: Report | None = None) -> CampaignResult:
@@ -117,7 +119,7 @@ def _designed(runs: CampaignRuns) -> StudyDesign:
     """Make the design anew, without what runs have shown to be impossible."""
     runs.study = runs.study.narrowed(runs.state.runs)
     runs.state.asked = runs.study.asked()
-    return StudyDesign(runs.study, runs.directory)
+    return StudyDesign(runs.study, runs.state)
 
 
 @contextlib.contextmanager
@@ -127,7 +129,7 @@ def opened(
     identity: dict[str, Any],
     what: Literal["campaign", "chain"] = "campaign",
     lock_seconds: float = 0.0,
-) -> Iterator[tuple[CampaignState, Launcher, list[str]]]:
+) -> Iterator[tuple[CampaignResult, Launcher, list[str]]]:
     """Hold the directory of a campaign or a chain, made where it is not there: its state, who starts runs, new files.
 
     In a campaign files of the case must not change.
@@ -139,10 +141,10 @@ def opened(
         raise CalibrationError(f"{directory}: the {what}'s directory cannot be made: {error}") from error
     launcher = study.launcher.ready(directory)
     with campaign_lock(directory, lock_seconds), signals_interrupt():
-        state = CampaignState.load(directory) or CampaignState(identity)
+        state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
         changed = state.take_files(case_files(study, directory, state.files))
         files = changed if what == "campaign" else []
-        state.take_identity(identity, directory, resumes=launcher.resumes, files=files)
+        state.take_identity(identity, resumes=launcher.resumes, files=files)
         try:
             yield state, launcher, changed
         except KeyboardInterrupt:
@@ -164,24 +166,13 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
         record = runs.new(proposal)
         tell(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
-        tell(run_finished(number, total, record, _used(runs, total - number)))
+        left, limit = f"{total - number} left", runs.study.runs.core_hours
+        used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
+        tell(run_finished(number, total, record, left + used))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:
             return record
         proposal = replace(proposal, reason=reasons.pop(0))
-
-
-def _used(runs: CampaignRuns, left: int) -> str:
-    """Say how many runs may follow, and what of the other limits all runs have used."""
-    limits = runs.study.runs
-    if limits.core_hours is None:
-        return f"{left} left"
-    return f"{left} left, {core_hours_of(runs.state.runs):.3g} of {limits.core_hours:g} core-hours used"
-
-
-def _fault(run: RunRecord, directory: Path) -> str:
-    """Say what became of a failed run, and why by its log."""
-    return f"{run.error}; log in {directory / run.directory}: {' | '.join(run.why) or 'its log is empty'}"
 
 
 @dataclass(frozen=True)
@@ -202,8 +193,6 @@ class Event:
         What of the campaign's limits is used after a run.
     unit : {"rank", "core"}
         What the numbers of the run's split count.
-    notable : bool
-        Of a run that ended: whether there is more to say than that it ended well.
     """
 
     kind: Literal["started", "resumed", "waiting", "run started", "run finished", "ended"]
@@ -213,7 +202,11 @@ class Event:
     total: int = 0
     budget: str = ""
     unit: Literal["rank", "core"] = "rank"
-    notable: bool = False
+
+    @property
+    def notable(self) -> bool:
+        """Whether there is more to say of a run that ended than that it ended well."""
+        return self.kind == "run finished" and self.run is not None and self.run.error is not None
 
     def __str__(self) -> str:
         return self.text
@@ -222,13 +215,16 @@ class Event:
 Report = Callable[[Event], None]
 
 
-def campaign_started(directory: Path, total: int, finished: int, cut_short: int, outdated: int = 0) -> Event:
-    """Tell that a campaign begins or goes on; ``outdated`` runs failed before the study was changed."""
-    text = f"calibration in {directory}: {plural(total, 'run')}"
-    text += f", {finished} finished before" if finished else ""
-    text += f", {cut_short} cut short and set aside" if cut_short else ""
-    text += f", {outdated} failed before the study was changed, which no longer count" if outdated else ""
-    return Event("started", text, number=finished, total=total)
+def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
+    outdated = sum(run.outcome == "outdated" for run in state.runs)
+    counts = {
+        "finished before": len(state.finished),
+        "cut short and set aside": cut_short,
+        "failed before the study was changed, which no longer count": outdated,
+    }
+    parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
+    text = f"calibration in {state.directory}: {', '.join(parts)}"
+    return Event("started", text, number=len(state.finished), total=total)
 
 
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
@@ -241,21 +237,13 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     """Tell how a run ended."""
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
-    loaded = run.other_load is not None and run.other_load >= NOTICEABLE
-    if loaded:
-        text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total, budget, notable=loaded or run.error is not None)
+    return Event("run finished", text, run, number, total, budget)
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:
     """Write the split of a run with its versions."""
     return counted_text(with_versions(run.split, run.versions), with_versions(layouts, run.versions))
-
-
-def _resumed(study: Study, run: RunRecord) -> Event:
-    text = f"waiting for job {run.job} of the interrupted campaign: {_counted(run, study.layouts)}"
-    return Event("resumed", text, run)
 
 
 def logged(report: Report, directory: Path) -> Report:
@@ -282,13 +270,12 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     """Tell in lines what the campaign of a study would run next, without starting or writing anything."""
     directory = Path(directory).expanduser().resolve()
     launcher = study.launcher.ready(directory)
-    state = CampaignState.load(directory) or CampaignState(study.identity())
+    state = CampaignResult.load(directory) or CampaignResult(study.identity(), directory=directory)
     if state.finished:
-        state.take_identity(study.identity(), directory, resumes=launcher.resumes)
+        state.take_identity(study.identity(), resumes=launcher.resumes)
     study = study.narrowed(state.runs)
-    runs, design = CampaignRuns(study, launcher, state, directory), StudyDesign(study, directory)
-    tried = [with_versions(run.split, run.versions) for run in state.finished]
-    proposal = design.ask(tried)
+    runs, design, done = CampaignRuns(study, launcher, state), StudyDesign(study, state), len(state.finished)
+    proposal = design.ask()
     yield f"nothing is started; this is what calibrate would do in {directory}"
     if proposal is None:
         yield f"nothing is left to run: {design.conclusion or 'each split of the study was measured'}"
@@ -299,34 +286,28 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
     bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
     yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
-    if isinstance(launcher, SlurmLauncher) and (held := launcher.holder()):
-        yield from ("one job holds the nodes of all runs:", *_indented(held))
-    left = design.total - len(tried)
+    if isinstance(launcher, SlurmLauncher) and (allocation := launcher.holder()):
+        yield f"one job holds the nodes of all runs:\n{indent(allocation.rstrip(), '  ')}"
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)
-    total = left + len(tried)
-    yield f"run {len(tried) + 1} of at most {total}: {_counted(record, study.layouts)} ({record.reason})"
-    for participant in chosen(study, record.versions).participants:
+    yield f"run {done + 1} of at most {design.total}: {_counted(record, study.layouts)} ({record.reason})"
+    for participant in study.chosen(record.versions).participants:
         yield from (f"  {participant.name}, before: {command}" for command in participant.prepare)
     if launcher.scheduler is None:
         yield from (f"  {task.participant}: {shlex.join(task.command)}" for task in launcher.starts(plan))
     for path, content in launcher.files(plan).items():
-        yield from (f"  {path}:", *_indented(content))
-    if design.has_one_split:
+        yield f"  {path}:\n{indent(content.rstrip(), '  ')}"
+    if study.has_one_split:
         yield "only one split is possible: that run says what it takes"
     elif study.splits is None:
         yield "then: the split whose measurement is worth most by what was measured, until another run is not worth it"
     for split in study.splits or ():
-        if split not in (record.split, *tried):
+        if split not in (record.split, *(run.split for run in state.finished)):
             yield f"then: {split_text(split, study.layouts)}"
-    limits, largest = study.runs, min(study.budget, sum(high for _, high in study.bounds.values()))
-    count = left * (1 + limits.retries)
-    most = f"{count * largest * limits.time_limit_seconds / 3600:.3g} core-hours"
+    limits = study.runs
+    count = (design.total - done) * (1 + limits.retries)
+    what = f"{plural(count, 'run')} of {limits.time_limit_seconds:g} s on {plural(runs.largest, study.unit)}"
+    most = f"{count * runs.largest * limits.time_limit_seconds / 3600:.3g} core-hours"
     most += f"; none begins after {limits.core_hours:g} core-hours (runs.core_hours)" if limits.core_hours else ""
-    what = f"{plural(count, 'run')} of {limits.time_limit_seconds:g} s on {plural(largest, study.unit)}"
     yield f"at most {what}: {most}"
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +29,6 @@ Split = dict[str, int]
 
 # What two runs leave out of sight, such as the noise, nobody expects.
 LEAST_RUNS = 3
-# Ratio of most to least in the first splits that show how participants scale.
-SPREAD = 3.0
 NOTHING_LEFT = "every split that comes into question failed, or is above the budget"
 
 
@@ -41,39 +38,17 @@ class Proposal:
 
     split: Split
     reason: str
-    #: Index of the small mesh of the study that the run is on; None for the case itself.
-    mesh: int | None = None
     #: The version of each participant that has any.
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def split_key(split: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return a hashable form of a split that does not depend on the order of the participants."""
-    return tuple(sorted(split.items()))
-
-
-def spread_splits(limits: Limits, count: int, nodes: Mapping[str, int] | None = None) -> Iterator[Split]:
-    """Give splits that show how participants scale, of which nobody knows anything: on whole nodes where there are any.
-
-    All participants are alike, so that the even split is the best and, in the mean, the nearest to what may be best.
-    In the others the shares are in geometric progression, and each has the most in turn; then again with the square of
-    the ratio, and so on. Fewer than ``count`` only where no more exist.
-    """
-    names = list(limits.counts)
-    shape = np.linspace(-0.5, 0.5, len(names)) if len(names) > 1 else np.zeros(1)
-    found: list[Split] = []
-    demanded = limits.constraints.multiple
-    multiples = (nodes, demanded) if nodes else (demanded,)
-    for at in range(count):
-        weights = SPREAD ** (np.roll(shape, at) * -(-at // len(names)))
-        shares = dict(zip(names, weights.tolist(), strict=True))
-        excluded = (*limits.constraints.excluded, *found)
-        for multiple in multiples:
-            free = dataclasses.replace(limits.constraints, excluded=excluded, multiple=multiple)
-            with contextlib.suppress(InfeasibleError):
-                found.append(in_proportion(limits, shares, free)[1])
-                yield found[-1]
-                break
+def even_split(limits: Limits, nodes: Mapping[str, int], skipped: Sequence[Mapping[str, int]]) -> Split:
+    """Return the split with as many ranks for all as limits allow, on whole nodes where there are any."""
+    constraints = replace(limits.constraints, excluded=(*limits.constraints.excluded, *skipped))
+    alike = dict.fromkeys(limits.counts, 1.0)
+    with contextlib.suppress(InfeasibleError):
+        return in_proportion(limits, alike, replace(constraints, multiple=nodes or constraints.multiple))[1]
+    return in_proportion(limits, alike, constraints)[1]
 
 
 class CalibrationDesign:
@@ -154,7 +129,7 @@ class CalibrationDesign:
         self.names = self.schedule.participants
         demands = machine or Machine()
         allow = {**demands.allow, **(allow or {})}
-        demands = dataclasses.replace(
+        demands = replace(
             demands, allow=allow, accepted_ranks=demands.accepted_ranks or self.schedule.accepted_ranks or {}
         )
         self.budget, constraints = demands.constraints(whole_number(budget, "budget", 1))
@@ -169,29 +144,25 @@ class CalibrationDesign:
         self.reason = ""
         #: Whether a split may be asked for, beside what bounds say: by default any.
         self.admits: Callable[[Split], bool] = bool
-        # Of each participant's runs, with the parameters of the case alone.
         none = Samples([], [], parameters=dict.fromkeys(self.parameter, np.empty(0)))
-        self._frames = dict.fromkeys(self.names, none)
+        # With the parameters of the case alone.
+        self._told = Measurements(dict.fromkeys(self.names, none))
         self._spent = 0.0
         self._skipped: list[Split] = []
-        # What runs say beside that, such as their windows.
-        self._recorded = Measurements({})
-        # What follows from what was told.
-        self._answer: tuple[Split | None, ...] = ()
-        self._found: Recommendation | None = None
+        # What follows from these, until there are more.
+        self._recommended: Recommendation | None = None
         self._posterior_of_runs: PosteriorSplits | None = None
 
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._frames[self.names[0]])
+        return len(self._told.frames[self.names[0]])
 
     @property
     def own_runs(self) -> int:
         """Runs told so far that were of the case itself, with its own parameters."""
-        frame = self._frames[self.names[0]]
-        own = [frame.parameters[key] == float(value) for key, value in self.parameter.items()]
-        return int(np.all([np.ones(len(frame), dtype=np.bool_), *own], axis=0).sum())
+        rows = zip(*self._told.frames[self.names[0]].parameters.values(), strict=True)
+        return [*rows].count(tuple(map(float, self.parameter.values()))) if self.parameter else self.runs
 
     @property
     def expected_regret(self) -> float:
@@ -204,8 +175,8 @@ class CalibrationDesign:
     @property
     def recommended_windows(self) -> NDArray[np.float64]:
         """Seconds per window of the recommended split, one for each drawn set of curves; after the first run."""
-        found = self.recommendation()
-        return found.expected.window(found.split)
+        recommended = self.recommendation()
+        return recommended.expected.window(recommended.split)
 
     def tell(
         self,
@@ -233,10 +204,10 @@ class CalibrationDesign:
         DataError
             Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
         """
-        for what, given in (("ranks", split), ("seconds", seconds)):
-            if not isinstance(given, Mapping) or set(given) != set(self.names):
-                found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
-                raise DataError(f"expected {what} of {', '.join(self.names)}, found {found or 'none'}")
+        for what, values in (("ranks", split), ("seconds", seconds)):
+            if not isinstance(values, Mapping) or set(values) != set(self.names):
+                names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
+                raise DataError(f"expected {what} of {', '.join(self.names)}, found {names or 'none'}")
         rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
         stated, errors = self.parameter if parameter is None else parameter, standard_errors or {}
         if set(stated) != set(self.parameter):
@@ -244,8 +215,8 @@ class CalibrationDesign:
                 f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
                 f"found {', '.join(map(str, stated)) or 'none'}"
             )
-        own = {name: float(seconds[name]) for name in self.names}
-        window, windows = float(self.schedule.window_seconds(own)), self.schedule.windows
+        compute = {name: float(seconds[name]) for name in self.names}
+        window, windows = float(self.schedule.window_seconds(compute)), self.schedule.windows
         parameters = {key: np.array([float(value)]) for key, value in stated.items()}
         frames = {
             name: Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan), parameters=parameters)
@@ -256,11 +227,11 @@ class CalibrationDesign:
             split={name: int(split[name]) for name in self.names},
             window_seconds={name: window / windows[name] for name in self.names},
             standard_errors=dict.fromkeys(self.names, math.nan),
-            compute_seconds=own,
+            compute_seconds=compute,
             parameters={name: dict(stated) for name in self.names},
         )
         self._spent += sum(run.split.values()) * self.windows * window / 3600
-        self.add(dataclasses.replace(self._recorded, frames=frames, runs=(run,)))
+        self.add(replace(self._told, frames=frames, runs=(run,)))
 
     def add(self, measurements: Measurements) -> None:
         """Add what recorded runs measured, in which each participant has one row per run; their windows count too.
@@ -270,21 +241,24 @@ class CalibrationDesign:
         measurements : Measurements
             Of all of them. Parameters that they do not state are those of the case.
         """
-        self._recorded = dataclasses.replace(measurements, runs=(*self._recorded.runs, *measurements.runs))
+        frames = dict(self._told.frames)
         for name, frame in measurements.frames.items():
-            case = {
-                key: frame.parameters.get(key, np.full(len(frame), float(self.parameter[key])))
-                for key in self.parameter
-            }
-            whole = Samples.concat([self._frames[name], dataclasses.replace(frame, parameters=case)])
-            self._frames[name] = dataclasses.replace(whole, parameters={key: whole.parameters[key] for key in case})
-        self._forget()
+            stated = frame.parameters
+            case = {key: stated.get(key, np.full(len(frame), float(value))) for key, value in self.parameter.items()}
+            frames[name] = Samples.concat([frames[name], replace(frame, parameters=case)])
+        self._told = replace(measurements, frames=frames, runs=(*self._told.runs, *measurements.runs))
+        self._recommended = self._posterior_of_runs = None
 
     def ask(self) -> Split | None:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
-        self._answer = self._answer or (self._choose(),)
-        (answer,) = self._answer
-        return None if answer is None else dict(answer)
+        if self.runs >= self.maximum_runs:
+            return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
+        if self._spent >= self.core_hours:
+            return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
+        try:
+            return self._worth_most() if self.runs else self._first()
+        except InfeasibleError:
+            return self._stop(NOTHING_LEFT)
 
     def skip(self, split: Mapping[str, int]) -> None:
         """Take note that a split cannot be measured; it is not asked for again, and not recommended.
@@ -296,7 +270,7 @@ class CalibrationDesign:
         """
         if dict(split) not in self._skipped:
             self._skipped.append(dict(split))
-            self._forget()
+            self._recommended = self._posterior_of_runs = None
 
     def recommendation(self) -> Recommendation:
         """Recommend a split from what was told.
@@ -314,8 +288,8 @@ class CalibrationDesign:
         """
         if not self.runs:
             raise CalibrationError("expected at least one run to recommend from, found none; tell one first")
-        if self._found is None:
-            self._found = recommend(
+        if self._recommended is None:
+            self._recommended = recommend(
                 self.measurements(),
                 self.budget,
                 coupling=self.schedule,
@@ -324,43 +298,30 @@ class CalibrationDesign:
                 machine=self._limits.constraints,
                 failed=self._skipped,
             )
-        return self._found
+        return self._recommended
 
     def measurements(self) -> Measurements:
         """Return what was told as a table."""
         # Sorted, so that the order of runs never matters.
         orders = {
             name: np.lexsort((*reversed(frame.parameters.values()), frame.standard_error, frame.seconds, frame.cores))
-            for name, frame in self._frames.items()
+            for name, frame in self._told.frames.items()
         }
-        return dataclasses.replace(self._recorded, frames=self._frames).rows(orders)
-
-    def _choose(self) -> Split | None:
-        if self.runs >= self.maximum_runs:
-            return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
-        if self._spent >= self.core_hours:
-            return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
-        try:
-            return self._worth_most() if self.runs else self._first()
-        except InfeasibleError:
-            return self._stop(NOTHING_LEFT)
+        return self._told.rows(orders)
 
     def _first(self) -> Split | None:
-        constraints = self._limits.constraints
-        constraints = dataclasses.replace(constraints, excluded=(*constraints.excluded, *self._skipped))
-        nodes = {name: node_ranks(self._recorded, name, self._limits) for name in self.names}
-        whole = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        smaller = (limits_of(self.names, self.budget // part, constraints=constraints) for part in (1, 2, 4, 8))
-        splits = (split for each in smaller for split in spread_splits(each, 2, whole))
-        split = next(filter(self.admits, splits), None)
-        if split is None:
-            return self._stop(NOTHING_LEFT)
-        self.reason = "the even split, since nothing is measured yet"
-        return split
+        ranks = {name: node_ranks(self._told, name, self._limits) for name in self.names}
+        nodes = {name: int(count) for name, count in ranks.items() if count is not None}
+        for part in (1, 2, 4, 8):
+            limits = limits_of(self.names, self.budget // part, constraints=self._limits.constraints)
+            if self.admits(split := even_split(limits, nodes, self._skipped)):
+                self.reason = "the even split, since nothing is measured yet"
+                return split
+        return self._stop(NOTHING_LEFT)
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
-        if self.own_runs and len(list(spread_splits(self._limits, 2))) == 1:
+        if self.own_runs and all(len(counts) == 1 for counts in self._limits.counts.values()):
             return self._stop("only one split is possible")
         now, enough = posterior.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
         if now <= self.target_regret and enough:
@@ -371,12 +332,12 @@ class CalibrationDesign:
                 f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
                 f"{100 * self.stable_regret:.2g} %"
             )
-        for run in runs:
-            if self.admits(run.split):
-                place = "the recommended split" if run.split == self.recommendation().split else "a split"
-                self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
-                return run.split
-        return self._stop(NOTHING_LEFT)
+        run = next((run for run in runs if self.admits(run.split)), None)
+        if run is None:
+            return self._stop(NOTHING_LEFT)
+        place = "the recommended split" if run.split == self.recommendation().split else "a split"
+        self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
+        return run.split
 
     def _posterior(self) -> PosteriorSplits:
         if self._posterior_of_runs is None:
@@ -385,11 +346,8 @@ class CalibrationDesign:
 
     def _value(self, key: str) -> float | None:
         """Give a parameter of the case; None where all runs were of another one: then these are what there is."""
-        known = {value for frame in self._frames.values() for value in frame.parameters[key].tolist()}
+        known = {value for frame in self._told.frames.values() for value in frame.parameters[key].tolist()}
         return None if len(known) == 1 and self.parameter[key] not in known else self.parameter[key]
-
-    def _forget(self) -> None:
-        self._answer, self._found, self._posterior_of_runs = (), None, None
 
     def _stop(self, reason: str) -> Split | None:
         self.reason = reason

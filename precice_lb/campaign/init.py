@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.launchers.local import available_cores
@@ -60,26 +60,25 @@ def _text(case: Path, configuration: Configuration) -> str:
     ranks = [starts[name][0].ranks or 0 if starts[name] else 0 for name in names]
     present = sum(ranks) if all(ranks) else 0
     budget = max(present if machine.launcher == "slurm" and present else machine.cores, len(names))
+    marks = [machine.mark] if machine.mark else []
     if present > budget:
-        machine.marks.append(f"the earlier run had {plural(present, 'rank')}, here are {plural(budget, 'core')}")
+        marks.append(f"the earlier run had {plural(present, 'rank')}, here are {plural(budget, 'core')}")
+    schemes = (
+        f"# Coupling: {one.kind} of {visible(', '.join(one.participants))}." for one in configuration.coupling_schemes
+    )
     lines = [
         '# Made by precice-lb init. "please check" marks what it could not know; all keys: docs, "Study files".',
-        *(
-            f"# Coupling: {one.kind} of {visible(', '.join(one.participants))}."
-            for one in configuration.coupling_schemes
-        ),
+        *schemes,
         *_runs(configuration),
-        "",
-        "[machine]",
+        "\n[machine]",
         f"ranks = {budget}  # of all participants together",
-        *(f"{_MARK}{visible(mark)}" for mark in machine.marks),
-        *([f"cores_per_node = {machine.cores_per_node}"] if machine.launcher else []),
+        *(f"{_MARK}{visible(mark)}" for mark in marks),
     ]
-    sockets = configuration.root.named("m2n:sockets")
-    if machine.launcher and any("network" not in socket.attributes for socket in sockets):
-        lines += ["", "[case]", f'network = "ib0"  {_MARK}the interface between compute nodes']
     if machine.launcher:
-        lines += ["", "[launcher]", f'name = "{machine.launcher}"']
+        lines.append(f"cores_per_node = {machine.cores_per_node}")
+        if any("network" not in socket.attributes for socket in configuration.root.named("m2n:sockets")):
+            lines.append(f'\n[case]\nnetwork = "ib0"  {_MARK}the interface between compute nodes')
+        lines.append(f'\n[launcher]\nname = "{machine.launcher}"')
         lines += [f'{_MARK}options = ["--partition=…", "--time=…"]'] if machine.launcher == "slurm" else []
         lines.append(f'{_MARK}mpi = "pmi2" (MPICH) or "pmix" (Open MPI) where srun alone starts no MPI')
     for name in names:
@@ -89,20 +88,19 @@ def _text(case: Path, configuration: Configuration) -> str:
 
 def _runs(configuration: Configuration) -> list[str]:
     """Say how long a run is: no longer than the case itself."""
-    usual = RunsSection()
-    schemes = [scheme for scheme in configuration.coupling_schemes if not scheme.window_size_from_first]
-    limits = [scheme.max_time_windows for scheme in schemes]
-    limits += [round(scheme.max_time / scheme.time_window_size) for scheme in schemes if scheme.max_time]
-    total = min((limit for limit in limits if limit), default=0)
+    usual, total = RunsSection(), configuration.windows or 0
     windows = min(usual.windows, total or usual.windows)
-    lines = ["", "[runs]", f"windows = {windows}  # of each run{f'; the case has {total}' if total else ''}"]
-    lines.append(f"warmup_windows = {min(usual.warmup_windows, windows - 1)}  # of these, not counted")
-    return [*lines, f"maximum = {usual.maximum}  # runs at most"]
+    return [
+        "\n[runs]",
+        f"windows = {windows}  # of each run{f'; the case has {total}' if total else ''}",
+        f"warmup_windows = {min(usual.warmup_windows, windows - 1)}  # of these, not counted",
+        f"maximum = {usual.maximum}  # runs at most",
+    ]
 
 
 def _participant(name: str, starts: Sequence[Start], accepted: AcceptedRanks, case: Path) -> Iterator[str]:
-    yield from ("[[participants]]", f"name = {_quoted(name)}")
     start = starts[0] if starts else Start(Path(), f"./{re.sub('[^A-Za-z0-9_]', '-', name)}", "")
+    yield f"[[participants]]\nname = {_quoted(name)}"
     if start.directory != Path():
         yield f"directory = {_quoted(str(start.directory))}"
     ran = f"; present: {plural(start.ranks, 'rank')}" if start.ranks else ""
@@ -111,18 +109,17 @@ def _participant(name: str, starts: Sequence[Start], accepted: AcceptedRanks, ca
     if others := ", ".join(visible(other.source.removesuffix("/run.sh")) for other in starts[1:]):
         yield f"# Also here: {others}."
     needs = f"run.sh installs {visible(start.requirements)}; python is {sys.executable}" if start.requirements else ""
-    if start.problem:
-        yield f"{_MARK}{visible('; '.join(filter(None, [start.problem, needs])))}"
-    elif needs:
-        yield f"# {needs}"
+    if start.problem or needs:
+        yield (_MARK if start.problem else "# ") + visible("; ".join(filter(None, [start.problem, needs])))
     if start.environment:
         yield f"environment = {{ {', '.join(f'{key} = {_quoted(text)}' for key, text in start.environment.items())} }}"
-    if accepted.least.why:
-        yield f"minimum_ranks = {accepted.least.ranks}  # {visible(accepted.least.why).replace(f'{case}{os.sep}', '')}"
+    least, most = ((b.ranks, visible(b.why).replace(f"{case}{os.sep}", "")) for b in (accepted.least, accepted.most))
+    if least[1]:
+        yield "minimum_ranks = {}  # {}".format(*least)
     if start.serial:
         yield f"maximum_ranks = 1  # {start.serial} starts preCICE as rank 0 of 1"
-    elif accepted.most.why:
-        yield f"maximum_ranks = {accepted.most.ranks}  # {visible(accepted.most.why).replace(f'{case}{os.sep}', '')}"
+    elif most[1]:
+        yield "maximum_ranks = {}  # {}".format(*most)
     elif starts and not start.known:
         yield _SERIAL
 
@@ -131,26 +128,26 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@dataclass
-class _Machine:
+class _Machine(NamedTuple):
     """What a study says of the machine, and what is to be checked of it."""
 
     cores: int
-    marks: list[str]
+    mark: str = ""
     launcher: str = ""
     cores_per_node: int = 0
 
 
 def _machine() -> _Machine:
     """Find the cores that a run may have: of this job, of a cluster's nodes, or of this machine."""
-    here = _Machine(len(available_cores()), [])
+    here = len(available_cores())
     if "SLURM_JOB_ID" in os.environ:
         nodes = allocated_cores()
-        if not nodes:
-            here.marks.append("these are the cores of this node: SLURM_JOB_CPUS_PER_NODE says nothing of the job's")
-        return _Machine(sum(nodes), [], "srun", min(nodes)) if len(nodes) > 1 else here
+        if len(nodes) > 1:
+            return _Machine(sum(nodes), "", "srun", min(nodes))
+        unsaid = "these are the cores of this node: SLURM_JOB_CPUS_PER_NODE says nothing of the job's"
+        return _Machine(here, "" if nodes else unsaid)
     if shutil.which("sinfo") is None:
-        return here
+        return _Machine(here)
     try:
         done = subprocess.run(_SINFO, capture_output=True, text=True, timeout=_SINFO_SECONDS)
         problem = done.stderr.strip() or f"exit code {done.returncode}, {done.stdout!r}"
@@ -159,11 +156,10 @@ def _machine() -> _Machine:
         answer, problem = "", str(error)
     groups = re.findall(r"^(\S+?)(\*?)\|(\d+)\|(\d+)\|(\d+)$", answer, re.MULTILINE)
     if not groups:
-        here.marks.append(f"these are the cores of this machine, as sinfo failed: {problem.splitlines()[0]}")
-        return here
+        return _Machine(here, f"these are the cores of this machine, as sinfo failed: {problem.splitlines()[0]}")
     # The default partition first.
-    sizes = [
-        (int(s) * int(c), f"{name} {count}") for name, _, count, s, c in sorted(groups, key=lambda group: not group[1])
-    ]
-    known = "; ".join(f"{nodes} of {cores} cores" for cores, nodes in sizes)
-    return _Machine(sizes[0][0], [f"how many; nodes of Slurm's partitions: {known}"], "slurm", sizes[0][0])
+    groups.sort(key=lambda group: not group[1])
+    sizes = [(f"{name} {count}", int(sockets) * int(cores)) for name, _, count, sockets, cores in groups]
+    known = "; ".join(f"{nodes} of {cores} cores" for nodes, cores in sizes)
+    cores = sizes[0][1]
+    return _Machine(cores, f"how many; nodes of Slurm's partitions: {known}", "slurm", cores)

@@ -1,27 +1,22 @@
-"""What a participant's case needs for a number of ranks: a decomposition, a partitioned mesh.
-
-The templates are filled and the commands run in a copy of the case. In a campaign this is done once for each number:
-what they add or change is kept below ``<campaign>/prepared/``, and laid over the copy of every run with it.
-"""
+"""What runs of a case are made of: copies of its files, what each participant starts there, and what it needs first."""
 
 from __future__ import annotations
 
 import fnmatch
 import hashlib
-import json
 import os
 import shlex
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
+from precice_lb.campaign.launchers.slurm import GPU_OPTIONS
 from precice_lb.campaign.plan import FIRST_SEGMENT, THREADS_VARIABLE, RunPlan, Task, command_tokens, file_name, fill
 from precice_lb.campaign.processes import log_tail, run_processes
-from precice_lb.campaign.state import PREPARED, STATE_FILE
+from precice_lb.campaign.state import STATE_FILE
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import ranks_per_node
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
@@ -43,6 +38,8 @@ LEFT_OUT = (
     "precice-*-watchpoint-*.log",
 )
 _BLOCK = 1 << 20
+# Launchers that know options of Slurm.
+_SLURM = ("slurm", "srun")
 
 
 def copy_of_case(study: Study, target: Path, directory: Path) -> None:
@@ -63,7 +60,7 @@ def copy_tree(
     link: Sequence[str] = (),
     without: Path | None = None,
     left_out: Sequence[str] = (),
-    only: Collection[Path] | None = None,
+    only: Set[Path] | None = None,
 ) -> None:
     """Copy a tree over another one, with links to its own files and directories where ``link`` says so.
 
@@ -76,9 +73,15 @@ def copy_tree(
         if entry.is_dir(follow_symlinks=False) and not linked:
             _make(new, entry.stat())
             continue
-        _clear(new)
+        if new.is_symlink() or new.is_file():
+            new.unlink()
+        elif new.is_dir():
+            shutil.rmtree(new)
         if entry.is_symlink():
-            new.symlink_to(_led(entry, source))
+            link = os.readlink(entry)
+            end = Path(os.path.normpath(Path(entry.path).parent / link))
+            # A relative link that leads out of the tree leads to the same place from its copy.
+            new.symlink_to(link if os.path.isabs(link) or end.is_relative_to(source) else end)
         elif linked:
             new.symlink_to(entry.path)
         else:
@@ -96,7 +99,7 @@ def _entries(
     link: Sequence[str],
     without: Path | None,
     left_out: Sequence[str],
-    only: Collection[Path] | None = None,
+    only: Set[Path] | None = None,
 ) -> Iterator[tuple[Path, os.DirEntry[str], bool]]:
     """Walk what is copied of a tree, directories before what they hold; the last value says what becomes a link."""
     above = set() if only is None else {parent for path in only for parent in path.parents}
@@ -104,13 +107,11 @@ def _entries(
     while waiting:
         relative = waiting.pop()
         for entry in sorted(os.scandir(source / relative), key=lambda entry: entry.name):
-            inside = relative / entry.name
-            wanted = only is None or inside in above or any(path in only for path in (inside, *inside.parents))
-            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out) or not wanted:
+            inside, path = relative / entry.name, Path(entry.path)
+            wanted = only is None or inside in above or not only.isdisjoint((inside, *inside.parents))
+            if not wanted or any(fnmatch.fnmatch(entry.name, pattern) for pattern in left_out):
                 continue
-            if without is not None and (
-                Path(entry.path).resolve() == without or (source / inside / STATE_FILE).exists()
-            ):
+            if without is not None and (path.resolve() == without or (path / STATE_FILE).exists()):
                 continue
             linked = any(fnmatch.fnmatch(str(inside), pattern) for pattern in link)
             yield inside, entry, linked
@@ -149,25 +150,8 @@ def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -
     return stamps
 
 
-def _clear(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.is_dir():
-        shutil.rmtree(path)
-
-
-def _led(entry: os.DirEntry[str], source: Path) -> str:
-    """Where a copy of a link has to point; a relative one that leads out of the tree to where it led before."""
-    link = os.readlink(entry)
-    led = os.path.normpath(Path(entry.path).parent / link)
-    return link if os.path.isabs(link) or Path(led).is_relative_to(source) else led
-
-
 PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)
 """What may stand in a participant's command, its prepare and collect commands, templates and environment."""
-
-_NOTE = "prepared.json"
-_TREE = "case"
 
 
 def tokens_of(study: Study, participant: ParticipantSection, task: Task, command: str | None = None) -> tuple[str, ...]:
@@ -181,16 +165,10 @@ def task_of(
 ) -> Task:
     """Return what a participant takes with a number of cores (ranks by default), without where and what they run."""
     layout = study.layout(participant.name, cores)
+    per_node, options = _on_nodes(study, participant, layout.threads)
+    nowhere = Path()
     task = Task(
-        participant.name,
-        (),
-        layout.ranks,
-        Path(),
-        Path(),
-        ranks_per_node(study, participant, layout.threads),
-        participant.options,
-        layout.threads,
-        segment=segment,
+        participant.name, (), layout.ranks, nowhere, nowhere, per_node, options, layout.threads, segment=segment
     )
     variables = {}
     if participant.name in study.layouts:
@@ -200,6 +178,21 @@ def task_of(
             variables["OMP_PROC_BIND"] = "false"
     variables |= {name: fill(text, task.values) for name, text in participant.environment.items()}
     return replace(task, variables=variables)
+
+
+def _on_nodes(study: Study, participant: ParticipantSection, threads: int) -> tuple[int | None, tuple[str, ...]]:
+    """Return ranks on each node, None where they may be shared, and what a batch system is asked for to get them.
+
+    On a kind of nodes these are as many as fit, where no fewer are asked for.
+    """
+    kind, gpus, wanted = study.kind_of(participant), participant.gpus_per_rank, participant.ranks_per_node
+    options = (kind.options if kind else ()) + participant.options
+    if gpus and study.launcher.name in _SLURM and not any(option.startswith(GPU_OPTIONS) for option in options):
+        options += (f"--gpus-per-task={gpus}",)
+    if kind is None:
+        return wanted or getattr(study.launcher, "ranks_per_node", None), options
+    fit = min(kind.cores_per_node // threads, kind.gpus_per_node // gpus if gpus else kind.cores_per_node)
+    return max(min(fit, wanted or fit), 1), options
 
 
 def tasks_of(
@@ -217,44 +210,6 @@ def tasks_of(
         )
         for participant, task in zip(participants, tasks, strict=True)
     )
-
-
-def prepared(
-    study: Study, participant: ParticipantSection, plan: RunPlan, task: Task, directory: Path, mesh: int | None = None
-) -> Path | None:
-    """Return where a campaign keeps the prepared files of a participant for a run, made now if they are not there.
-
-    None where the participant needs nothing.
-    """
-    if not (participant.prepare or participant.templates):
-        return None
-    # Names and versions may both have a hyphen.
-    of_version = f"+{participant.version}" if participant.version else ""
-    of_mesh = "" if mesh is None else f"-mesh{mesh + 1}"
-    layout = Layout(task.ranks, task.threads)
-    place = directory / PREPARED / f"{file_name(participant.name)}{of_version}-{layout.name}{of_mesh}"
-    if (place / _NOTE).is_file():
-        return place
-    if place.exists():  # a kill came in between
-        shutil.rmtree(place)
-    tree = place / _TREE
-    place.mkdir(parents=True)
-    copy_of_case(study, tree, directory)
-    before = _snapshot(tree)
-    there = replace(task, directory=tree / participant.directory, log=place / "prepare.log")
-    prepare_in(study, participant, plan, there)
-    after = _snapshot(tree)
-    # What lies in a directory comes before it.
-    for path in sorted((path for path in before if after.get(path) == before[path]), reverse=True):
-        if before[path]:
-            (tree / path).unlink()
-        elif not os.listdir(tree / path):
-            (tree / path).rmdir()
-    removed = sorted(path for path in before if before[path] and not after.get(path))
-    new = place / f"{_NOTE}.new"
-    new.write_text(json.dumps({"removed": removed}), encoding="utf-8")
-    new.replace(place / _NOTE)
-    return place
 
 
 def prepare_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: Task) -> None:
@@ -276,21 +231,3 @@ def run_in(study: Study, participant: ParticipantSection, plan: RunPlan, task: T
     if outcome.error is not None:
         tail = " | ".join(log_tail(task.log, lines=4)) or "it said nothing"
         raise CalibrationError(f"{what}, {shlex.join(task.command)}: {outcome.error}: {tail}")
-
-
-def lay_over(place: Path, case: Path, link: tuple[str, ...] = ()) -> None:
-    """Bring what was prepared into the copy of a case; paths that are to be linked point to what was prepared."""
-    for path in json.loads((place / _NOTE).read_text(encoding="utf-8"))["removed"]:
-        (case / path).unlink(missing_ok=True)
-    copy_tree(place / _TREE, case, link=link)
-
-
-def _snapshot(tree: Path) -> dict[str, tuple[int, ...]]:
-    """Tell all of a tree apart by what changes when it is written: inode, size and times; of directories nothing."""
-    stamps: dict[str, tuple[int, ...]] = {}
-    for place, directories, files in os.walk(tree):
-        for path in (Path(place, name) for name in (*directories, *files)):
-            status = path.lstat()
-            stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-            stamps[str(path.relative_to(tree))] = () if stat.S_ISDIR(status.st_mode) else stamp
-    return stamps

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from precice_lb.campaign.checks import check_layouts, check_versions
 from precice_lb.campaign.launchers import launcher_from
+from precice_lb.campaign.launchers.slurm import GPU_OPTIONS
 from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeholders
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import chosen, combinations_of
-from precice_lb.case import Configuration, read_configuration
+from precice_lb.case import read_configuration
 from precice_lb.case.earlier import at_present, tables_in
 from precice_lb.case.read import overlaid, read_toml, tables_from
-from precice_lb.case.sections import ChainSection, ParticipantSection
+from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
@@ -69,193 +69,156 @@ def study_from(raw: dict[str, Any], path: Path) -> Study:
         raise StudyError(explain(error, raw, Study)) from None
 
 
+@contextlib.contextmanager
+def _under(key: str) -> Iterator[None]:
+    """Put the key whose value is checked before what is wrong with it."""
+    try:
+        yield
+    except (StudyError, InfeasibleError, ConfigurationError) as error:
+        raise StudyError(f"{key}: {error}") from error
+
+
 def check_study(study: Study) -> None:
     """Check everything that can be known before the first run."""
-    runs = study.runs
+    runs, names = study.runs, study.names_and_versions
     if runs.windows <= runs.warmup_windows:
         raise StudyError(
             f"runs.windows: expected more than the {plural(runs.warmup_windows, 'warm-up window')}, "
             f"found {runs.windows}"
         )
-    _ = study.budget
     if words := [name for name, value in study.case.parameter.items() if isinstance(value, str)]:
         raise StudyError(f"case.parameter.{words[0]}: expected a number, found {study.case.parameter[words[0]]!r}")
-    for name in study.case.environment:
-        if name in RUN_VARIABLES:
-            raise StudyError(f"case.environment.{name}: the campaign itself sets this variable for each run")
-    for index, participant in enumerate(study.participants, start=1):
-        programs = [(f"versions[{at}].", version) for at, version in enumerate(participant.versions, start=1)]
-        for key, program in programs or [("", participant)]:
-            if not program.command:
-                raise StudyError(f"participants[{index}].{key}command: this key is missing")
-        if study.names.index(participant.name) != index - 1:
-            raise StudyError(f"participants[{index}].name: {participant.name!r} stands in the study twice")
-        if participant.maximum_ranks is not None and participant.maximum_ranks < participant.minimum_ranks:
-            # As the user most likely named them.
-            unit = "cores" if participant.name in study.layouts else "ranks"
-            raise StudyError(
-                f"participants[{index}].maximum_{unit}: expected at least minimum_{unit} = "
-                f"{participant.minimum_ranks}, found {participant.maximum_ranks}"
-            )
-    _check_meshes(study)
-    check_versions(study)
-    check_layouts(study)
-    needed = sum(low for low, _ in study.bounds.values())
-    if study.budget < needed:
-        # The same for all who are bound.
-        whys = {f" ({bounds.least.why})" for bounds in study.accepted_ranks.values() if bounds.least.why}
-        raise StudyError(
-            f"machine.ranks: expected at least {plural(needed, study.unit)} for "
-            f"{plural(len(study.names), 'participant')}{''.join(whys)}, found {study.budget}"
-        )
-    try:
-        _ = study.allow
-    except InfeasibleError as error:
-        raise StudyError(f"machine: {error}") from error
-    _check_splits(study)
-    if study.chain is not None:
-        _check_chain(study, study.chain)
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise StudyError(f"participants: {twice[0]!r} stands in the study twice")
+    _check_variables(study.case.environment, "case.environment")
     _check_case(study)
-
-
-def _check_meshes(study: Study) -> None:
-    meshes, parameters = study.runs.meshes, study.case.parameter
-    for index, mesh in enumerate(meshes, start=1):
-        key = f"runs.meshes[{index}]"
-        for name in mesh.parameter:
-            if name not in parameters:
-                raise StudyError(
-                    f"{key}.parameter: {name!r} is not in case.parameter, which says what the case itself has"
-                    f"{choices(name, list(parameters))}"
-                )
-        if all(parameters[name] == value for name, value in mesh.parameter.items()):
-            raise StudyError(f"{key}.parameter: expected values other than those of the case itself in case.parameter")
-        for name in mesh.environment:
-            if name in RUN_VARIABLES:
-                raise StudyError(f"{key}.environment.{name}: the campaign itself sets this variable for each run")
-    if meshes and study.runs.splits is not None:
-        raise StudyError("runs.meshes: smaller meshes belong to an adaptive design: leave out runs.splits")
-    small = sum(mesh.runs for mesh in meshes)
-    if small >= study.runs.maximum:
+    combinations = [study, *map(study.chosen, study.combinations)]
+    _ = study.budget
+    with _under("machine"):
+        for one in combinations:
+            _ = one.limits
+    for number, kind in enumerate(study.machine.kinds, start=1):
+        _check_options(study, f"machine.kinds[{number}]", kind.options)
+    for index, participant in enumerate(study.participants):
+        key = f"participants[{index + 1}]"
+        for number, version in enumerate(participant.versions, start=1):
+            one = study.chosen({participant.name: version.name})
+            _check_options(study, f"{key}.versions[{number}]", one.participants[index].options)
+            _check_program(one, f"{key}.versions[{number}]", one.participants[index])
+        if not participant.versions:
+            _check_program(study, key, participant)
+    has_versions = any(participant.versions for participant in study.participants)
+    if getattr(study.launcher, "allocation", None) == "campaign" and (study.machine.kinds or has_versions):
         raise StudyError(
-            f"runs.maximum: expected more than the {plural(small, 'run')} on smaller meshes, found {study.runs.maximum}"
+            'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
+            'kinds here: use "run"'
         )
-
-
-def _check_splits(study: Study) -> None:
-    for index, split in enumerate(study.runs.splits or (), start=1):
-        if named := next((name for name in split if ":" in name and name not in study.names), None):
-            raise StudyError(
-                f"runs.splits[{index}]: expected participants without a version, since each split is run with every "
-                f"version, found {named!r}"
-            )
-        try:
-            for versions in combinations_of(study):
-                one = chosen(study, versions)
+    needed = 2 * len(study.combinations) if has_versions else 0
+    if runs.splits is None and runs.maximum < needed:
+        raise StudyError(f"runs.maximum: expected {needed} runs or more, two with each version, found {runs.maximum}")
+    for index, split in enumerate(runs.splits or (), start=1):
+        with _under(f"runs.splits[{index}]"):
+            for one in combinations[1:]:
                 one.require_split(one.split_of(split))
-        except StudyError as error:
-            raise StudyError(f"runs.splits[{index}]: {error}") from error
-    if study.runs.splits == ():
-        raise StudyError("runs.splits: expected at least one split; leave the key out to have them chosen")
-
-
-def _check_chain(study: Study, chain: ChainSection) -> None:
-    if (chain.windows is None) == (chain.minutes is None):
-        found = "neither" if chain.windows is None else "both"
-        raise StudyError(f"chain: expected either windows or minutes, the length of a segment, found {found}")
-    for index, pattern in enumerate(chain.carry, start=1):
-        path = Path(pattern)
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            raise StudyError(f"chain.carry[{index}]: expected a pattern relative to the case, found {pattern!r}")
-        if any("**" in part and part != "**" for part in path.parts):
-            raise StudyError(f"chain.carry[{index}]: expected ** between slashes only, found {pattern!r}")
-    if chain.start is not None:
-        try:
-            study.require_split(study.split_of(chain.start))
-        except StudyError as error:
-            raise StudyError(f"chain.start: {error}") from error
+    if study.chain is not None:
+        _check_chain(study, study.chain, has_versions=has_versions)
 
 
 def _check_case(study: Study) -> None:
-    case = study.case_directory
-    if not case.is_dir():
-        raise StudyError(f"case.directory: no such directory: {case}")
-    if study.restart_path is not None and not study.restart_path.is_dir():
-        raise StudyError(f"case.restart: no such directory: {study.restart_path}")
-    if not study.configuration_path.is_file():
-        raise StudyError(f"case.configuration: no such file: {study.configuration_path}")
-    if not study.configuration_path.parent.resolve().is_relative_to(case):
+    case, path = study.case_directory, study.configuration_path
+    directories = {"case.directory": case, "case.restart": study.restart_path}
+    directories |= {f"runs.existing[{index}]": place for index, place in enumerate(study.existing_runs, start=1)}
+    places = {f"participants[{index}]": case / p.directory for index, p in enumerate(study.participants, start=1)}
+    for key, place in (directories | {f"{key}.directory": place for key, place in places.items()}).items():
+        if place is not None and not place.is_dir():
+            raise StudyError(f"{key}: no such directory: {place}")
+    if not path.is_file():
+        raise StudyError(f"case.configuration: no such file: {path}")
+    if not path.parent.resolve().is_relative_to(case):
+        raise StudyError(f"case.configuration: expected a file inside the case {case}, found {path}")
+    with _under("case.configuration"):
+        configuration = read_configuration(path)
+    known = list(configuration.participants)
+    for (key, place), name in zip(places.items(), study.names, strict=True):
+        if name not in known:
+            raise StudyError(f"{key}.name: {name!r} is no participant of {path.name}{choices(name, known)}")
+        if not place.resolve().is_relative_to(case):
+            raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {place}")
+    if missing := [name for name in known if name not in study.names]:
         raise StudyError(
-            f"case.configuration: expected a file inside the case {case}, found {study.configuration_path}"
-        )
-    try:
-        configuration = read_configuration(study.configuration_path)
-    except ConfigurationError as error:
-        raise StudyError(f"case.configuration: {error}") from error
-    configured = list(configuration.participants)
-    for index, participant in enumerate(study.participants, start=1):
-        key = f"participants[{index}]"
-        if participant.name not in configured:
-            raise StudyError(
-                f"{key}.name: {participant.name!r} is no participant of {study.configuration_path.name}"
-                f"{choices(participant.name, configured)}"
-            )
-        directory = case / participant.directory
-        if not directory.is_dir():
-            raise StudyError(f"{key}.directory: no such directory: {directory}")
-        if not directory.resolve().is_relative_to(case):
-            raise StudyError(f"{key}.directory: expected a directory inside the case {case}, found {directory}")
-        for number, version in enumerate(participant.versions, start=1):
-            one = chosen(study, {participant.name: version.name})
-            _check_commands(one, one.participants[index - 1], f"{key}.versions[{number}]")
-        if not participant.versions:
-            _check_commands(study, participant, key)
-    missing = [name for name in configured if name not in study.names]
-    if missing:
-        raise StudyError(
-            f"participants: {', '.join(missing)} of {study.configuration_path.name} missing: "
+            f"participants: {', '.join(missing)} of {path.name} missing: "
             "every participant of the coupled simulation needs its [[participants]] table"
         )
-    _check_network(study, configuration)
-    for index, path in enumerate(study.existing_runs, start=1):
-        if not path.is_dir():
-            raise StudyError(f"runs.existing[{index}]: no such directory of stores: {path}")
+    sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
+    on_one_node = any(element.attributes.get("network", "lo") == "lo" for element in sockets)
+    if study.case.network is None and on_one_node and study.launcher.many_nodes:
+        raise StudyError(
+            f"case.network: the sockets of {path.name} are on the loopback interface lo, on which ranks of different "
+            "nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo where there is one "
+            "node only"
+        )
 
 
-def _check_commands(study: Study, participant: ParticipantSection, key: str) -> None:
-    """Check a participant's command, what comes before and after it, and templates."""
-    case = study.case_directory
-    directory = case / participant.directory
-    values = task_of(study, participant, study.bounds[participant.name][0]).values
-    single = isinstance(participant.command, str)
-    commands = [
-        ("command" if single else f"command.{ranks}", command) for ranks, command in participant.commands().items()
-    ]
-    for what, listed in (("prepare", participant.prepare), ("collect", participant.collect)):
-        commands += [(f"{what}[{number}]", command) for number, command in enumerate(listed, start=1)]
-    for name, command in commands:
-        try:
-            check_placeholders(command, PLACEHOLDERS)
-            check_command(command, directory, case, values)
-        except StudyError as error:
-            raise StudyError(f"{key}.{name}: {error}") from error
-    for number, template in enumerate(participant.templates, start=1):
+def _check_program(study: Study, key: str, program: ParticipantSection) -> None:
+    """Check what runs as a participant: its commands, templates, variables and threads."""
+    if not program.command:
+        raise StudyError(f"{key}.command: this key is missing")
+    if not study.launcher.gives_threads and (program.layouts.threads != 1 or program.layouts.pairs):
+        raise StudyError(
+            f"{key}: threads of {program.name!r} on the launcher {study.launcher.name}, which only knows ranks: use "
+            "mpiexec, srun or slurm, write {threads} or {cores} into launcher.participant of a template, or leave out "
+            "its threads"
+        )
+    environment = {k: v for k, v in program.environment.items() if k != VERSION_VARIABLE or not program.version}
+    _check_variables(environment, f"{key}.environment")
+    if "OMP_NUM_THREADS" in environment and program.name in study.layouts:
+        raise StudyError(f"{key}.environment.OMP_NUM_THREADS: the participant's threads set it; leave it out")
+    commands = {f"command.{ranks}": command for ranks, command in program.commands().items()}
+    if isinstance(program.command, str):
+        commands = {"command": program.command}
+    for what, listed in (("prepare", program.prepare), ("collect", program.collect)):
+        commands |= {f"{what}[{number}]": command for number, command in enumerate(listed, start=1)}
+    texts = commands | {f"environment.{name}": value for name, value in environment.items()}
+    directory = study.case_directory / program.directory
+    for name, text in texts.items():
+        with _under(f"{key}.{name}"):
+            check_placeholders(text, PLACEHOLDERS)
+    values = task_of(study, program, study.bounds[program.name][0]).values
+    for name, command in commands.items():
+        with _under(f"{key}.{name}"):
+            check_command(command, directory, study.case_directory, values)
+    for number, template in enumerate(program.templates, start=1):
         if not (directory / template).is_file():
             raise StudyError(f"{key}.templates[{number}]: no such file: {directory / template}")
 
 
-def _check_network(study: Study, configuration: Configuration) -> None:
-    """Refuse sockets on the loopback interface where participants may come to lie on different nodes."""
-    sockets = [element for element in configuration.root.children if element.tag == "m2n:sockets"]
-    if study.case.network is not None:
-        if not sockets:
+def _check_variables(environment: Mapping[str, str], key: str) -> None:
+    if taken := [name for name in environment if name in RUN_VARIABLES]:
+        raise StudyError(f"{key}.{taken[0]}: the campaign itself sets this variable for each run")
+
+
+def _check_options(study: Study, key: str, options: Sequence[str]) -> None:
+    """Refuse options of a batch system where no job is made of them; steps of an allocation may ask for its GPUs."""
+    name = study.launcher.name
+    wrong = [option for option in options if not (name == "srun" and option.startswith(GPU_OPTIONS))]
+    if wrong and not hasattr(study.launcher, "options"):
+        some = "options for GPUs alone" if name == "srun" else "no options of a batch system"
+        raise StudyError(f"{key}.options: expected {some} on the launcher {name}, found {wrong[0]!r}: use slurm")
+
+
+def _check_chain(study: Study, chain: ChainSection, *, has_versions: bool) -> None:
+    if study.machine.kinds or has_versions:
+        raise StudyError("chain: expected participants without versions on nodes of one kind, found others")
+    if (chain.windows is None) == (chain.minutes is None):
+        count = "neither" if chain.windows is None else "both"
+        raise StudyError(f"chain: expected either windows or minutes, the length of a segment, found {count}")
+    for index, pattern in enumerate(chain.carry, start=1):
+        parts = Path(pattern).parts
+        if not parts or parts[0] == "/" or ".." in parts or any("**" in part and part != "**" for part in parts):
             raise StudyError(
-                f"case.network: {study.configuration_path.name} has no m2n:sockets to which it could apply"
+                f"chain.carry[{index}]: expected a pattern relative to the case, with ** between slashes only, found "
+                f"{pattern!r}"
             )
-        return
-    if study.launcher.many_nodes and any(element.attributes.get("network", "lo") == "lo" for element in sockets):
-        raise StudyError(
-            f"case.network: the sockets of {study.configuration_path.name} are on the loopback interface lo, on which "
-            "ranks of different nodes never meet: name the interface of the compute nodes, such as ib0 or eth0, or lo "
-            "where there is one node only"
-        )
+    if chain.start is not None:
+        with _under("chain.start"):
+            study.require_split(study.split_of(chain.start))

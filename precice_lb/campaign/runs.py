@@ -10,6 +10,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,47 +19,45 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
-from precice_lb.campaign.processes import OtherLoad, Outcome, stop_token
+from precice_lb.campaign.prepare import copy_of_case, prepare_in, task_of, tasks_of
+from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
-from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
 from precice_lb.campaign.study import Study
-from precice_lb.campaign.versions import chosen
 from precice_lb.case import patch_configuration
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.layout import Layout, Layouts
+from precice_lb.layout import Layout
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 SET_ASIDE_SUFFIX = ".unfinished"
 
 
 class CampaignRuns:
-    """Does the runs of a campaign in ``directory``, one after the other; the state is saved before and after each."""
+    """Does the runs of a campaign, one after the other; the state is saved before and after each."""
 
-    def __init__(self, study: Study, launcher: Launcher, state: CampaignState, directory: Path) -> None:
+    def __init__(self, study: Study, launcher: Launcher, state: CampaignResult) -> None:
         self.study = study
         self.launcher = launcher
         self.state = state
-        self.directory = directory
+        self.directory = state.directory
+
+    @property
+    def largest(self) -> int:
+        """Ranks of the largest run, or cores where participants have threads."""
+        return min(self.study.budget, sum(high for _, high in self.study.bounds.values()))
 
     def check_room(self) -> None:
         """Refuse a study whose largest run that is still to be made finds no place."""
-        study = self.study
-        largest = min(study.budget, sum(high for _, high in study.bounds.values()))
-        if study.splits is not None:
+        largest, splits = self.largest, self.study.splits
+        if splits is not None:
             done = [run.split for run in self.state.finished]
-            largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
+            largest = max((sum(split.values()) for split in splits if split not in done), default=0)
         self.launcher.check_cores(largest)
 
     def reserve(self) -> None:
         """Let the launcher know how large a run can become."""
-        study = self.study
-        rest = study.budget - sum(low for low, _ in study.bounds.values())
-        most = {
-            name: study.layouts.get(name, Layouts()).allowed(low, min(high, low + rest))[-1]
-            for name, (low, high) in study.bounds.items()
-        }
-        largest = [task_of(study, participant, most[participant.name]) for participant in study.participants]
+        study, highest = self.study, self.study.limits.highest
+        largest = [task_of(study, participant, highest[participant.name]) for participant in study.participants]
         self.launcher.reserve(largest, min(study.budget, sum(task.cores for task in largest)))
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
@@ -103,7 +102,7 @@ class CampaignRuns:
         """Enter a run into the state, before anything of it exists: a kill at any moment leaves nothing unknown."""
         record = self.record(proposal, segment)
         self.state.runs.append(record)
-        self.state.save(self.directory)
+        self.state.save()
         return record
 
     def record(self, proposal: Proposal, segment: SegmentNote | None = None) -> RunRecord:
@@ -123,7 +122,6 @@ class CampaignRuns:
             token=secrets.token_hex(8),
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             reason=proposal.reason,
-            mesh=proposal.mesh,
             segment=segment,
             versions=versions,
         )
@@ -153,17 +151,13 @@ class CampaignRuns:
 
         def note(job: str) -> None:
             record.job = job
-            self.state.save(self.directory)
+            self.state.save()
 
         try:
             with self._interruptible(record):
-                others = OtherLoad()
-                outcome = self.launcher.run(self.plan(record), note)
-                if not self.launcher.many_nodes:
-                    record.other_load = others.cores()
+                return self.launcher.run(self.plan(record), note)
         except (OSError, PreciceLBError) as problem:
             return _unprepared(problem)
-        return outcome
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""
@@ -176,7 +170,7 @@ class CampaignRuns:
             _set_aside(run_directory)
             if not outcome.lost:
                 explain(record, run_directory, outcome, self._layouts(record))
-        self.state.save(self.directory)
+        self.state.save()
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
@@ -199,7 +193,7 @@ class CampaignRuns:
             yield
         except KeyboardInterrupt:
             self.set_aside(record)
-            self.state.save(self.directory)
+            self.state.save()
             raise
 
     def set_aside(self, record: RunRecord) -> None:
@@ -215,7 +209,7 @@ class CampaignRuns:
             name=record.name,
             directory=run_directory,
             tasks=tasks_of(
-                chosen(self.study, record.versions),
+                self.study.chosen(record.versions),
                 record.split,
                 run_directory / "case",
                 run_directory,
@@ -233,35 +227,34 @@ class CampaignRuns:
         if "OMP_NUM_THREADS" not in os.environ:
             # One core per rank is what a split counts; libraries would start a thread per core in each rank.
             variables["OMP_NUM_THREADS"] = "1"
-        mesh = None if record.mesh is None else self.study.runs.meshes[record.mesh]
-        variables |= self.study.case.environment | (mesh.environment if mesh else {})
+        variables |= self.study.case.environment
         variables["PRECICE_LB_DIR"] = str(run_directory / "stores")
         variables["PRECICE_LB_METADATA"] = json.dumps(self._metadata(record))
         return variables
 
     def _metadata(self, record: RunRecord) -> dict[str, Any]:
-        mesh = {} if record.mesh is None else self.study.runs.meshes[record.mesh].parameter
         return {
             # Unique among campaigns: runs of the same name are taken for one coupled run.
             "run": f"{record.name}-{record.token}",
             "warmup_windows": self._lengths(record)[1],
             "degrees_of_freedom": self.study.degrees_of_freedom,
-            "parameters": self.study.case.parameter | mesh,
+            "parameters": dict(self.study.case.parameter),
         }
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
-        """Copy the case, lay over what was prepared for these numbers of ranks, and patch the configuration."""
-        study = chosen(self.study, record.versions)
-        places = []
-        for participant, task in zip(study.participants, plan.tasks, strict=True):
-            with blaming(record, participant.name):
-                places.append(prepared(study, participant, plan, task, self.directory, record.mesh))
-        case = plan.directory / "case"
+        """Copy the case, add what the run takes over, prepare all of that, and patch the configuration."""
+        study, case = self.study.chosen(record.versions), plan.directory / "case"
         plan.directory.mkdir(parents=True)
         copy_of_case(study, case, self.directory)
-        for place in filter(None, places):
-            lay_over(place, case, study.case.link)
+        self._take_over(case)
+        for participant, task in zip(study.participants, plan.tasks, strict=True):
+            with blaming(record, participant.name):
+                prepare_in(study, participant, plan, replace(task, log=plan.directory / "prepare.log"))
+        # Last, so that its time tells what the solvers wrote from what they found.
         self._patch(plan, record)
+
+    def _take_over(self, case: Path) -> None:
+        """Add what earlier runs left to the copy of a case: nothing in a campaign."""
 
     def _patch(self, plan: RunPlan, record: RunRecord) -> None:
         """Patch the configuration of a run's copy of the case, and make the directories that the run writes to."""

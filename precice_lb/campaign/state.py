@@ -1,4 +1,4 @@
-"""What a campaign knows of itself: ``campaign.json``, written so that a kill at any moment leaves it readable."""
+"""What a campaign knows of itself and has left: ``campaign.json``, written so that a kill at any moment leaves it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from precice_lb.case.case import Case
 from precice_lb.case.earlier import at_present
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.plural import first_of
-from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_turns
+from precice_lb.case.tables import explain
+from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
+from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError, TooFewRunsError
+from precice_lb.ingest.profiling import enrich
+from precice_lb.plural import first_of, plural
+from precice_lb.recommend.plan import FailedSplit
+from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_runs
 from precice_lb.store.files import lock
+
+if TYPE_CHECKING:
+    from precice_lb.campaign.study import Study
 
 Read = TypeVar("Read")
 
@@ -35,37 +41,30 @@ class Document(NamedTuple):
     what: str
 
 
-def read_json(path: Path, kind: type[Read], document: Document) -> Read | None:
-    """Read what `write_json` wrote, passing over keys that the dataclass has not; None where there is no file."""
-    format, version, what = document
+def read_json(
+    path: Path, kind: type[Read], document: Document, upgrade: Callable[[dict[str, Any]], None] = lambda raw: None
+) -> Read | None:
+    """Read what `write_json` wrote, with what earlier versions wrote upgraded; None where there is no file."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise CalibrationError(f"{path}: expected the {what}, but it cannot be read: {error}") from error
-    if not isinstance(raw, dict) or raw.get("format") != format:
-        raise CalibrationError(f'{path}: expected "format": "{format}"; this is not the {what}')
-    if raw.get("format_version") != version:
+        raise CalibrationError(f"{path}: expected the {document.what}, but it cannot be read: {error}") from error
+    if not isinstance(raw, dict) or raw.get("format") != document.format:
+        raise CalibrationError(f'{path}: expected "format": "{document.format}"; this is not the {document.what}')
+    if raw.get("format_version") != document.version:
         raise CalibrationError(
-            f"{path}: format version {raw.get('format_version')} is not known, only {version}: "
+            f"{path}: format version {raw.get('format_version')} is not known, only {document.version}: "
             "use the version of precice_lb that wrote it, or another directory"
         )
-    drop_retired(raw, CAMPAIGN_KEYS, path)
-    pass_over_turns(raw, path)
-    known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if "asked" in known and (raw.get("settings") is not None or isinstance(raw.get("asked"), dict)):
-        try:
-            raw["asked"] = at_present(raw["asked"] if raw.get("asked") else _tables(raw["settings"]))
-        except (AttributeError, KeyError, TypeError, StudyError) as error:
-            raise CalibrationError(f"{path}: damaged {what}: settings: {error!r}") from error
     try:
-        return TypeAdapter(kind).validate_python({key: value for key, value in raw.items() if key in known})
+        upgrade(raw)
+        return TypeAdapter(kind).validate_python(raw)
     except ValidationError as error:
-        # A misspelt key first, since it explains the one that is missing.
-        first = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
-        place = ".".join(map(str, first["loc"]))
-        raise CalibrationError(f"{path}: damaged {what}: {place}: {first['msg']}") from error
+        raise CalibrationError(f"{path}: damaged {document.what}: {explain(error, raw, kind)}") from error
+    except (AttributeError, KeyError, TypeError, StudyError) as error:
+        raise CalibrationError(f"{path}: damaged {document.what}: settings: {error!r}") from error
 
 
 def write_json(path: Path, content: Any, document: Document) -> None:
@@ -85,14 +84,18 @@ def write_json(path: Path, content: Any, document: Document) -> None:
 CAMPAIGN = Document("precice-lb-campaign", 1, "state of a campaign")
 STATE_FILE = "campaign.json"
 LOCK_FILE = "campaign.lock"
-PREPARED = "prepared"
 
 FAILURES = ("failed", "timeout")
+# Of one alone nobody sees how anything scales.
+LEAST_SPLITS = 2
+# Lines of a failed split's logs that are shown.
+_SHOWN = 4
 
-_STRICT = ConfigDict(extra="forbid")
+# Keys of later versions.
+_CONFIG = ConfigDict(extra="ignore")
 
 
-@dataclass(config=_STRICT)
+@dataclass(config=_CONFIG)
 class SegmentNote:
     """What a run is in a chain of jobs."""
 
@@ -111,7 +114,7 @@ class SegmentNote:
     ended: bool = False
 
 
-@dataclass(config=_STRICT)
+@dataclass(config=_CONFIG)
 class RunRecord:
     """One run of a campaign."""
 
@@ -136,10 +139,6 @@ class RunRecord:
     error: str | None = None
     #: Its number in a batch system.
     job: str | None = None
-    #: Position of the small mesh it was on.
-    mesh: int | None = None
-    #: Cores of this machine that other programs kept busy meanwhile, where that is known.
-    other_load: float | None = None
     #: Last lines of the logs of the participants that failed first, each after its participant's name.
     log_tail: list[str] = field(default_factory=list)
     #: Lines of the logs that say why it failed, likewise.
@@ -181,31 +180,66 @@ def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@dataclass(config=_STRICT)
-class CampaignState:
-    """All runs of a campaign, finished or not, the identity of the study they belong to, and what it asks for."""
+def _at_present(raw: dict[str, Any], path: Path) -> None:
+    """Bring what earlier versions wrote of a campaign to what is written now."""
+    drop_retired(raw, CAMPAIGN_KEYS, path)
+    pass_over_runs(raw, path)
+    if raw.get("settings") is not None or isinstance(raw.get("asked"), dict):
+        raw["asked"] = at_present(raw["asked"] if raw.get("asked") else _tables(raw["settings"]))
+
+
+@dataclass(config=_CONFIG)
+class CampaignResult:
+    """What a campaign knows of itself while it runs, and what it has left.
+
+    Attributes
+    ----------
+    study : dict
+        The identity of the study that its runs belong to.
+    runs : list of RunRecord
+        Every run ever tried in it.
+    asked : Case or None
+        The tables of its study, with absolute paths; None where the campaign was made before that was kept.
+    files : dict or None
+        Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
+    directory : Path
+        Where it lives.
+    """
 
     study: dict[str, Any]
     runs: list[RunRecord] = field(default_factory=list)
-    #: The tables of the study; paths in them are absolute.
     asked: Case | None = None
-    #: Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
     files: dict[str, str] | None = None
+    directory: Path = Path()
 
     @classmethod
-    def load(cls, directory: Path) -> CampaignState | None:
-        """Read ``campaign.json``; None where there is none yet."""
-        return read_json(directory / STATE_FILE, cls, CAMPAIGN)
+    def load(cls, directory: Path) -> CampaignResult | None:
+        """Return what ``campaign.json`` of a directory says; None where there is none yet.
 
-    def save(self, directory: Path) -> None:
+        Parameters
+        ----------
+        directory : Path
+            Where the campaign lives.
+        """
+        path = directory / STATE_FILE
+        state = read_json(path, cls, CAMPAIGN, lambda raw: _at_present(raw, path))
+        return state and dataclasses.replace(state, directory=directory)
+
+    def save(self) -> None:
         """Replace ``campaign.json`` in one step."""
-        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked"})}
+        content = {"study_hash": identity_hash(self.study), **_STATE.dump_python(self, exclude={"asked", "directory"})}
         if self.asked is not None:
             content["asked"] = self.asked.model_dump(mode="json", exclude_defaults=True)
-        write_json(directory / STATE_FILE, content, CAMPAIGN)
+        write_json(self.directory / STATE_FILE, content, CAMPAIGN)
 
     def take_files(self, files: dict[str, str]) -> list[str]:
-        """Note the files of the case; return which have another content, are new or gone."""
+        """Return which files of the case have another content, are new or gone, and note them.
+
+        Parameters
+        ----------
+        files : dict of str to str
+            Size, time and SHA-256 by path.
+        """
         before = files if self.files is None else self.files
         self.files = files
         # Behind size and time.
@@ -213,37 +247,125 @@ class CampaignState:
         changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
         return [f"{name}{'' if name in here else ' (gone)'}{'' if name in there else ' (new)'}" for name in changed]
 
-    def take_identity(
-        self, identity: dict[str, Any], directory: Path, *, resumes: bool, files: Sequence[str] = ()
-    ) -> None:
+    def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.
 
-        Runs that failed say nothing of the new study, and neither does what was prepared for them.
+        Runs that failed say nothing of the new study.
+
+        Parameters
+        ----------
+        identity : dict
+            Of the study that is to go on.
+        resumes : bool
+            Whether runs go on without the process that started them.
+        files : sequence of str
+            Of the case, that have changed.
+
+        Raises
+        ------
+        CalibrationError
+            Its runs are of another study, or of other files.
         """
         if identity_hash(identity) == identity_hash(self.study) and not files:
             return
         going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
         if not self.finished and not going_on:
-            shutil.rmtree(directory / PREPARED, ignore_errors=True)
             for run in self.runs:
                 run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
             self.study = identity
             return
-        keys = sorted({*identity, *self.study})
-        changed = [key for key in keys if identity.get(key) != self.study.get(key)]
+        changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
         what = "study" if changed else "case"
         raise CalibrationError(
-            f"{directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+            f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
             "undo that, choose another directory, or move this one away to measure again"
         )
 
     @property
-    def finished(self) -> list[RunRecord]:
+    def finished(self) -> tuple[RunRecord, ...]:
         """Runs that ended well."""
-        return [run for run in self.runs if run.outcome == "finished"]
+        return tuple(run for run in self.runs if run.outcome == "finished")
+
+    @property
+    def existing(self) -> tuple[Path, ...]:
+        """Directories of stores of runs made before."""
+        return () if self.asked is None else tuple(map(Path, self.asked.runs.existing))
+
+    @property
+    def stores(self) -> tuple[Path, ...]:
+        """Directories with the stores of the runs that ended well: the sources of a recommendation."""
+        return tuple(self.directory / run.directory / "stores" for run in self.finished)
+
+    @property
+    def failed_splits(self) -> tuple[FailedSplit, ...]:
+        """Splits none of whose runs ended well."""
+        return failed_splits(self.runs)
+
+    def require_runs(self, study: Study) -> None:
+        """Refuse to go on from fewer runs than a recommendation needs: at two splits, where the study has as many.
+
+        Parameters
+        ----------
+        study : Study
+            What was to be measured.
+
+        Raises
+        ------
+        TooFewRunsError
+            With why the first of the others failed.
+        """
+        study = study.narrowed(self.runs)
+        wanted = len(_splits_of(study.splits)) if study.splits else 1 if study.has_one_split else study.runs.maximum
+        needed, count = min(LEAST_SPLITS, wanted), len(_splits_of(run.split for run in self.finished))
+        if count >= needed or count + len(measured_runs(self.existing)[0]) >= needed:
+            return
+        failed = self.failed_splits
+        why = "" if not failed else f"; {failed[0].runs[0]} failed: {' | '.join(failed[0].reasons)}"
+        raise TooFewRunsError(
+            f"{self.directory}: expected runs at {plural(needed, 'split')} or more to recommend one, found "
+            f"{plural(count, 'split')} whose runs ended well{why}"
+        )
+
+    def measurements(self, warmup: int | None = None) -> Measurements:
+        """Read what the runs measured, and the earlier runs that the study names.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            Windows to leave out of each; by default what the run states, or more where more is unlike what follows.
+
+        Returns
+        -------
+        Measurements
+
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return measurements_of(self.coupled_runs(warmup))
+
+    def coupled_runs(self, warmup: int | None = None) -> list[CoupledRun]:
+        """Read the runs themselves, as `measurements` counts them.
+
+        Parameters
+        ----------
+        warmup : int, optional
+            As of `measurements`.
+
+        Returns
+        -------
+        list of CoupledRun
+
+        Raises
+        ------
+        StoreError, DataError
+            What cannot be read.
+        """
+        return load_runs([*self.existing, *self.stores], warmup=warmup, complete=enrich)
 
 
-_STATE = TypeAdapter(CampaignState)
+_STATE = TypeAdapter(CampaignResult)
 
 
 def core_hours_of(records: Sequence[RunRecord]) -> float:
@@ -274,3 +396,106 @@ def campaign_lock(directory: Path, seconds: float = 0.0) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
         yield
+
+
+def load_campaign(directory: Path) -> CampaignResult | None:
+    """Read what a campaign left, without its study file.
+
+    Parameters
+    ----------
+    directory
+        Where it lives.
+
+    Returns
+    -------
+    CampaignResult or None
+        None for a directory without a campaign.
+
+    Raises
+    ------
+    CalibrationError
+        When its state cannot be read, or none of its runs ended well.
+    """
+    directory = Path(directory).expanduser().resolve()
+    result = CampaignResult.load(directory)
+    if result is not None and not result.finished and not result.existing:
+        raise TooFewRunsError(f"{directory}: expected a campaign with runs that ended well, found none")
+    return result
+
+
+def measured_runs(sources: Sequence[Path]) -> tuple[list[CoupledRun], list[str]]:
+    """Read runs that can be learned from out of directories of stores, and say why the others cannot be."""
+    runs: list[CoupledRun] = []
+    problems = []
+    for source in sources:
+        try:
+            recorded = load_runs([source], complete=enrich)
+            for run in recorded:
+                if run.incomplete:
+                    raise DataError(f"run {run.name}: {run.not_compared}")
+                measurements_of([run])
+            runs += recorded
+        except PreciceLBError as error:
+            problems.append(str(error))
+    return runs, problems
+
+
+def measurements_of(runs: Sequence[CoupledRun], iterations: Mapping[str, float] | None = None) -> Measurements:
+    """Reduce runs to samples, without those that lack ranks where others do not.
+
+    Only numbers that all of them state as parameters become columns.
+    """
+    whole = [run for run in runs if not run.incomplete] or runs
+    lacking = [f"Run {run.name} is not used: {run.not_compared}." for run in runs if run not in whole]
+    table = measurements_from_runs(whole, iterations)
+    frames = {
+        name: dataclasses.replace(frame, parameters={k: v for k, v in frame.parameters.items() if v.dtype.kind == "f"})
+        for name, frame in table.frames.items()
+    }
+    return dataclasses.replace(table, frames=frames, remarks=(*table.remarks, *lacking))
+
+
+def failed_splits(records: Sequence[RunRecord]) -> tuple[FailedSplit, ...]:
+    """Find the splits none of whose runs ended well, apart for each combination of versions.
+
+    Where it is a participant's own number of ranks that failed, the split has that participant alone: its log alone
+    says why, or it failed beside different ranks of others that all ended well elsewhere; and no run in which it had as
+    many ended well. Otherwise the failure is that of the combination.
+    """
+    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(tuple(sorted(record.versions.items())), []).append(record)
+    return tuple(failed for group in groups.values() for failed in _failed_splits(group))
+
+
+def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
+    finished = [record.split for record in records if record.outcome == "finished"]
+    counts = {count for split in finished for count in split.items()}
+    failures = [record for record in records if record.outcome in FAILURES and record.split not in finished]
+    explained: set[str] = set()
+    for name, ranks in dict.fromkeys(count for record in failures for count in record.split.items()):
+        with_it = [record for record in failures if record.split[name] == ranks]
+        if (name, ranks) in counts or len(with_it[0].split) == 1:
+            continue
+        theirs = [record for record in with_it if record.blamed in ([], [name])]
+        silent = [record.split for record in theirs if not record.blamed]
+        innocent = all(counts >= split.items() - {(name, ranks)} for split in silent)
+        if len(silent) < len(theirs) or (innocent and len(_splits_of(silent)) > 1):
+            yield _failed({name: ranks}, theirs)
+            explained |= {record.name for record in theirs}
+    combinations: dict[frozenset[tuple[str, int]], list[RunRecord]] = {}
+    for record in failures:
+        if record.name not in explained:
+            combinations.setdefault(frozenset(record.split.items()), []).append(record)
+    for runs in combinations.values():
+        yield _failed(dict(runs[0].split), runs)
+
+
+def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, int]]]:
+    return {frozenset(split.items()) for split in splits}
+
+
+def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
+    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
+    versions = {name: version for name, version in records[0].versions.items() if name in ranks}
+    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN], versions)

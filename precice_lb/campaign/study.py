@@ -1,4 +1,4 @@
-"""The study: what to calibrate, and what follows from its tables."""
+"""The study: what to calibrate, the splits that are possible, and the versions of participants in it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from pydantic.json_schema import SkipJsonSchema
 
 from precice_lb.campaign.launchers import Launcher, place
 from precice_lb.campaign.state import FAILURES, RunRecord
-from precice_lb.campaign.versions import constraints_of, identity_of, require_nodes, room_of
 from precice_lb.case import AcceptedRanks, accepted_ranks, read_configuration
 from precice_lb.case.case import Case
-from precice_lb.case.machine import Constraints, first_cores
-from precice_lb.case.sections import ParticipantSection, listed
+from precice_lb.case.machine import Constraints, NodeKind, first_cores
+from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection, listed
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
+from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
-from precice_lb.plural import plural, span
+from precice_lb.plural import first_of, plural, span
 from precice_lb.split.admissible import Limits, limits_of
+
+# Of versions: options of a batch system, such as an account, leave runs valid.
+_IDENTITY = {"name", "command", "prepare", "environment", "gpus_per_rank", "ranks_per_node", "ranks", "threads"}
 
 
 class Study(Case):
@@ -67,11 +70,6 @@ class Study(Case):
         """Absolute paths of the stores of runs that were made before and count as measurements."""
         return tuple(map(self._place, self.runs.existing))
 
-    @property
-    def ranks_per_node(self) -> int | None:
-        """Ranks on each node, where the launcher is told."""
-        return getattr(self.launcher, "ranks_per_node", None)
-
     def _place(self, path: str | Path) -> Path:
         """Return a path that is relative to the study file."""
         return place(path, self.path.parent)
@@ -80,6 +78,11 @@ class Study(Case):
     def names(self) -> tuple[str, ...]:
         """Names of the participants, in the study's order."""
         return tuple(participant.name for participant in self.participants)
+
+    @property
+    def names_and_versions(self) -> list[str]:
+        """The participants, then their versions: Fluid, Solid, Fluid:gpu."""
+        return [*self.names, *(key_of(p.name, version.name) for p in self.participants for version in p.versions)]
 
     @cached_property
     def layouts(self) -> dict[str, Layouts]:
@@ -100,37 +103,8 @@ class Study(Case):
             The participant.
         cores : int
             As in a split.
-
-        Raises
-        ------
-        InfeasibleError
-            There is none.
         """
         return self.layouts.get(name, Layouts()).of(cores)
-
-    @property
-    def bounds(self) -> dict[str, tuple[int, int]]:
-        """Smallest and largest number of ranks of each participant, cores where it has threads.
-
-        As its table says, and the nodes of its kind where its version is known.
-        """
-        found = {}
-        for p in self.participants:
-            high = p.maximum_ranks or self.budget
-            found[p.name] = (p.minimum_ranks, min(high, room_of(self, p) or high))
-        for name, accepted in self.accepted_ranks.items():
-            if name not in self.layouts:
-                low, high = found[name]
-                found[name] = (max(low, accepted.least.ranks), min(high, accepted.most.ranks))
-                if found[name][0] > found[name][1]:
-                    raise StudyError(self._refusal(name, high) or self._refusal(name, low))
-        for name, layouts in self.layouts.items():
-            counts = layouts.allowed(*found[name])
-            if possible := [count for count in counts if not self._refusal(name, count)]:
-                found[name] = (possible[0], possible[-1])
-            elif counts:
-                raise StudyError(self._refusal(name, counts[-1]))
-        return found
 
     @cached_property
     def accepted_ranks(self) -> dict[str, AcceptedRanks]:
@@ -141,122 +115,179 @@ class Study(Case):
             return {}
         return {name: bounds for name, bounds in accepted.items() if name in self.names}
 
-    def _refusal(self, name: str, count: int) -> str:
-        """Say why preCICE refuses what a split gives a participant; empty where it does not."""
-        layouts = self.layouts.get(name, Layouts())
-        known = layouts.allowed(count, count) and name in self.accepted_ranks
-        return self.accepted_ranks[name].problem(name, layouts.of(count).ranks) if known else ""
+    @property
+    def constraints(self) -> tuple[int, Constraints]:
+        """The recommendation's budget, and all that bounds a split of the versions that are chosen."""
+        budget, constraints = self.demands().constraints()
+        constraints = constraints.of_versions({p.name: p.version for p in self.participants if p.versions or p.version})
+        return budget, replace(
+            constraints,
+            minimum={p.name: p.minimum_ranks for p in self.participants},
+            maximum={p.name: min(p.maximum_ranks or self.budget, self.budget) for p in self.participants},
+            accepted_ranks=self.accepted_ranks,
+        )
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What bounds the split of a run, which is what tables, machine and preCICE allow within the budget of runs."""
+        budget, constraints = self.constraints
+        allowed = limits_of(self.names, budget, constraints=constraints)
+        rows = allowed.admitted if self.machine.kinds else allowed.rows
+        counts = {name: versions[0].counts.tolist() for name, versions in rows.items()}
+        low, high = ({name: possible[end] for name, possible in counts.items()} for end in (0, -1))
+        gaps = {name: possible for name, possible in counts.items() if len(possible) <= high[name] - low[name]}
+        return limits_of(self.names, self.budget, low, high, Constraints(allow=gaps))
+
+    @property
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Smallest and largest number of ranks of each participant, cores where it has threads."""
+        return {name: (int(row.counts[0]), int(row.counts[-1])) for name, (row,) in self.limits.rows.items()}
+
+    @property
+    def allow(self) -> dict[str, list[int]]:
+        """The only counts within the bounds, of those for whom not all of them are possible."""
+        return {name: list(counts) for name, counts in self.limits.constraints.allow.items()}
+
+    @property
+    def has_one_split(self) -> bool:
+        """Whether nobody may have another number of ranks, so that one run of each combination is enough."""
+        every = (counts for one in map(self.chosen, self.combinations) for counts in one.limits.counts.values())
+        return self.runs.splits is None and all(len(counts) == 1 for counts in every)
 
     @property
     def splits(self) -> tuple[dict[str, int], ...] | None:
         """Splits that the study itself wants to be measured."""
         return None if self.runs.splits is None else tuple(map(self.split_of, self.runs.splits))
 
-    def split_of(self, given: Mapping[str, int | str]) -> dict[str, int]:
-        """Read a split in which a participant may have 1x8, ranks and threads, in place of 8 cores.
+    def split_of(self, split: Mapping[str, int | str]) -> dict[str, int]:
+        """Return the cores of a split in which a participant may have 1x8, ranks and threads, in place of 8 cores.
 
         Parameters
         ----------
-        given : mapping from participant to int or str
+        split : mapping from participant to int or str
             As in a study or on the command line.
-
-        Returns
-        -------
-        dict from participant to int
-            Ranks, or cores where a participant has threads.
 
         Raises
         ------
         StudyError
             It may not have these.
         """
-        split = {}
-        for name, value in given.items():
+        counts = {}
+        for name, value in split.items():
             layouts = self.layouts.get(name, Layouts())
             try:
                 wanted = layout_from(value) if isinstance(value, str) else layouts.of(value)
-                found = layouts.of(wanted.cores)
+                possible = layouts.of(wanted.cores)
             except (InfeasibleError, ValueError) as error:
                 raise StudyError(f"{name}: {error}") from error
-            if found != wanted:
+            if possible != wanted:
                 raise StudyError(
-                    f"{name}: expected {found.words} on {plural(wanted.cores, 'core')}, found {wanted.words}"
+                    f"{name}: expected {possible.words} on {plural(wanted.cores, 'core')}, found {wanted.words}"
                 )
-            split[name] = wanted.cores
-        return split
-
-    @cached_property
-    def allow(self) -> dict[str, list[int]]:
-        """Counts that machine and threads allow, within the bounds; empty where all of them are."""
-        budget, constraints = constraints_of(self)
-        if constraints == Constraints():
-            return {}
-        constraints = replace(constraints, accepted_ranks=self.accepted_ranks)
-        rows = limits_of(self.names, budget, *self._ends(), constraints).rows
-        counts = {name: own[0].counts.tolist() for name, own in rows.items()}
-        if (needed := sum(own[0] for own in counts.values())) > self.budget:
-            raise InfeasibleError(
-                f"expected a budget of {plural(needed, 'rank')} or more for the fewest that are allowed, found "
-                f"{self.budget}"
-            )
+            counts[name] = wanted.cores
         return counts
 
-    def _ends(self) -> tuple[dict[str, int], dict[str, int]]:
-        low, high = ({name: bound[end] for name, bound in self.bounds.items()} for end in (0, 1))
-        return low, high
-
-    @property
-    def limits(self) -> Limits:
-        """What bounds a split: budget, bounds and allowed counts."""
-        return limits_of(self.names, self.budget, *self._ends(), Constraints(allow=self.allow))
-
     def require_split(self, split: Mapping[str, int]) -> None:
-        """Refuse a split that this study does not allow.
+        """Refuse a split of ranks or cores that names, bounds, the machine or the budget do not allow.
 
         Parameters
         ----------
         split : mapping from participant to int
-            Ranks.
+            Ranks, or cores where a participant has threads.
 
         Raises
         ------
         StudyError
-            Names, bounds, the machine or the budget say otherwise.
+            It is not allowed.
         """
-        for name in split:
-            if name not in self.names:
-                raise StudyError(f"unknown participant {name!r}{choices(name, list(self.names))}")
-        for name, (least, most) in self.bounds.items():
+        if unknown := [name for name in split if name not in self.names]:
+            raise StudyError(f"unknown participant {unknown[0]!r}{choices(unknown[0], list(self.names))}")
+        for name, (row,) in self.limits.rows.items():
             if name not in split:
                 raise StudyError(f"no ranks for participant {name!r}; name each once")
-            if refusal := self._refusal(name, split[name]):
-                raise StudyError(refusal)
+            count, layouts = split[name], self.layouts.get(name, Layouts())
+            if count in row.counts:
+                continue
+            accepted = self.accepted_ranks.get(name)
+            if accepted and layouts.allowed(count, count) and (why := accepted.problem(name, layouts.of(count).ranks)):
+                raise StudyError(why)
             unit = "core" if name in self.layouts else "rank"
-            if not least <= split[name] <= most:
-                raise StudyError(
-                    f"expected {span(least, most, unit)} for {name!r}, found {split[name]}; change the split, "
-                    f"or the bounds of {name!r} or the budget"
-                )
-            if name in self.layouts and not self.layouts[name].allowed(split[name], split[name]):
-                raise StudyError(
-                    f"expected {self.layouts[name]} cores for {name!r}, found {split[name]}; change the split, or its "
-                    "ranks and threads"
-                )
-            if split[name] not in (allowed := self.allow.get(name, [split[name]])):
-                raise StudyError(
-                    f"expected {unit}s for {name!r} that the study allows ({', '.join(map(str, allowed))}), found "
-                    f"{split[name]}; change the split, or what {name!r} and the machine demand"
-                )
+            some = f" ({first_of([*map(str, row.counts.tolist())])})" if name in self.allow else ""
+            raise StudyError(
+                f"expected {span(*self.bounds[name], unit)}{some} for {name!r}, found {count}; change the split, or "
+                f"the bounds of {name!r}, or the budget"
+            )
         if (total := first_cores(split, self.machine.shared)[1]) > self.budget:
             raise StudyError(
                 f"expected at most the {plural(self.budget, self.unit)} of the budget, found {total}; change the "
                 f"split, or machine.ranks"
             )
-        if not any(p.versions for p in self.participants):
+        if self.machine.kinds and not any(p.versions for p in self.participants):
+            budget, constraints = self.constraints
             try:
-                require_nodes(self, split)
+                limits_of(self.names, budget, split, split, constraints)
             except InfeasibleError as error:
                 raise StudyError(f"machine.kinds: {error}") from error
+
+    @property
+    def combinations(self) -> list[dict[str, str]]:
+        """The first version of each participant, the second of each, and so on, so that each is there at least once.
+
+        A participant's times hold beside any versions of the others, so that not all combinations have to be run.
+        """
+        several = {p.name: [version.name for version in p.versions] for p in self.participants if p.versions}
+        most = max(map(len, several.values()), default=1)
+        return [{name: names[min(i, len(names) - 1)] for name, names in several.items()} for i in range(most)]
+
+    def chosen(self, versions: Mapping[str, str]) -> Study:
+        """Return the study in which the participants named run as these versions, which is one like any other.
+
+        Parameters
+        ----------
+        versions : mapping from participant to str
+            Of those that have any.
+        """
+        participants = (_as_version(p, versions.get(p.name, p.version)) for p in self.participants)
+        return self.changed({"participants": tuple(participants)}) if versions else self
+
+    def started(self, split: Mapping[str, int | str]) -> tuple[Study, dict[str, int]]:
+        """Return the study with the versions of a split such as ``Fluid:gpu=2`` chosen, and the split.
+
+        Parameters
+        ----------
+        split : mapping from participant, or participant:version, to int or str
+            As in a study or on the command line.
+
+        Raises
+        ------
+        StudyError
+            A version is missing or unknown, or a participant stands there twice.
+        """
+        counts, versions = without_versions(split)
+        if len(counts) < len(split):
+            raise StudyError(f"expected each participant once, found {', '.join(split)}")
+        for p in self.participants:
+            if p.versions and p.name in counts and p.name not in versions:
+                if len(p.versions) > 1:
+                    names = [version.name for version in p.versions]
+                    raise StudyError(
+                        f"expected a version of {p.name!r}, one of {', '.join(names)}, found none: write "
+                        f"{p.name}:{names[0]}={counts[p.name]}"
+                    )
+                versions[p.name] = p.versions[0].name
+        one = self.chosen(versions)
+        return one, one.split_of(counts)
+
+    def kind_of(self, participant: ParticipantSection) -> NodeKind | None:
+        """Return the kind of nodes of a participant, the first one where it names none; None where there are none.
+
+        Parameters
+        ----------
+        participant : ParticipantSection
+            Its table.
+        """
+        kinds = self.machine.kinds
+        return next((kind for kind in kinds if kind.name == participant.kind), next(iter(kinds), None))
 
     def narrowed(self, runs: Iterable[RunRecord]) -> Study:
         """Return the study in which those whose runs showed that they can only be serial have one rank.
@@ -268,25 +299,20 @@ class Study(Case):
         """
         # One of several versions says nothing of the others.
         names = {n for run in runs if run.outcome in FAILURES for n in run.serial if n not in run.versions}
-        if not names:
-            return self
-        return self.changed({"participants": tuple(_serial(p) if p.name in names else p for p in self.participants)})
+        participants = tuple(_serial(p) if p.name in names else p for p in self.participants)
+        return self.changed({"participants": participants}) if names else self
 
     def changed(self, update: Mapping[str, Any]) -> Study:
-        """Return a copy with other tables; what follows from them is found anew.
+        """Return a copy with other tables; what follows from them is computed anew.
 
         Parameters
         ----------
         update : mapping from table to its value
             What differs.
-
-        Returns
-        -------
-        Study
         """
         one = self.model_copy(update=dict(update))
-        for known in ("allow", "layouts"):
-            one.__dict__.pop(known, None)
+        for derived in one.__dict__.keys() - type(self).model_fields.keys():
+            del one.__dict__[derived]
         return one
 
     def asked(self) -> Case:
@@ -301,6 +327,7 @@ class Study(Case):
         Bounds, budget, number of runs, time limit and launcher are left out: changing them leaves finished runs valid;
         but with other ranks per node they would have shared the memory's bandwidth otherwise.
         """
+        per_node = getattr(self.launcher, "ranks_per_node", None)
         return {
             "case.directory": str(self.case_directory),
             "case.configuration": hashlib.sha256(self.configuration_path.read_bytes()).hexdigest(),
@@ -309,23 +336,53 @@ class Study(Case):
             "runs.warmup_windows": self.runs.warmup_windows,
             "environment": dict(self.case.environment),
             "parameters": dict(self.case.parameter),
-            **({"meshes": [mesh.identity() for mesh in self.runs.meshes]} if self.runs.meshes else {}),
             "participants": {
                 p.name: {
                     "command": p.command or p.versions[0].command,
                     "directory": p.directory,
                     "degrees_of_freedom": p.degrees_of_freedom,
-                    "ranks_per_node": p.ranks_per_node or self.ranks_per_node,
+                    "ranks_per_node": p.ranks_per_node or per_node,
                     "prepare": list(p.prepare),
                     "templates": list(p.templates),
                     # Another layout on as many cores is another measurement.
                     **({"layouts": _pairs(p.layouts)} if p.name in self.layouts else {}),
                     **({"environment": dict(p.environment)} if p.environment else {}),
-                    **identity_of(self, p),
+                    **self._identity_of_versions(p),
                 }
                 for p in self.participants
             },
         }
+
+    def _identity_of_versions(self, participant: ParticipantSection) -> dict[str, Any]:
+        """Return what versions and kinds of nodes add to what makes two studies measure the same thing."""
+        if not participant.versions:
+            kind = self.kind_of(participant)
+            return {} if kind is None else {"kind": [kind.name, kind.cores_per_node, kind.gpus_per_node]}
+        entries = []
+        for version in participant.versions:
+            dump = version.model_dump(mode="json", include=_IDENTITY, exclude_defaults=True)
+            nodes = self._identity_of_versions(_as_version(participant, version.name))
+            entries.append({key: value for key, value in dump.items() if value != 0} | nodes)
+        return {"versions": entries}
+
+
+def _as_version(participant: ParticipantSection, wanted: str) -> ParticipantSection:
+    """Return a participant that runs as one of its versions, which stays as it is where it does already."""
+    if wanted == participant.version:
+        return participant
+    version = next((version for version in participant.versions if version.name == wanted), None)
+    if version is None:
+        names = ", ".join(version.name for version in participant.versions) or "none"
+        raise StudyError(f"expected a version of {participant.name!r}, of which there are {names}, found {wanted!r}")
+    of_version = {key: value for key in version.model_fields_set if (value := getattr(version, key)) is not None}
+    of_version |= {
+        "name": participant.name,
+        "prepare": participant.prepare + version.prepare,
+        "environment": participant.environment | version.environment | {VERSION_VARIABLE: version.name},
+        "options": participant.options + version.options,
+        "versions": (),
+    }
+    return participant.model_copy(update=of_version)
 
 
 def _serial(participant: ParticipantSection) -> ParticipantSection:
@@ -338,4 +395,4 @@ def _serial(participant: ParticipantSection) -> ParticipantSection:
 
 def _pairs(layouts: Layouts) -> list[list[int | None]]:
     """Return ranks and threads, None where they are free; of pairs, the order says nothing."""
-    return sorted([each.ranks, each.threads] for each in layouts.pairs) or [[layouts.ranks, layouts.threads]]
+    return sorted([pair.ranks, pair.threads] for pair in layouts.pairs) or [[layouts.ranks, layouts.threads]]

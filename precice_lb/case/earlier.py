@@ -21,7 +21,6 @@ _MOVED = {
     "environment": "case.environment",
     "parameter": "case.parameter",
     "parameters": "case.parameter",
-    "meshes": "runs.meshes",
     **{f"recommend.{key}": f"runs.{key}" for key in ("level", "within", "accept_missing_ranks", "learner")},
 }
 # Keys of [machine] that participants have now, by what they are called there.

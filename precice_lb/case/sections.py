@@ -113,18 +113,6 @@ class CaseSection(Section):
     parameter: Parameters = Field(default_factory=dict)
 
 
-class MeshSection(Section):
-    """A smaller mesh to run first: its ``parameter``, the variables that make the case take it, and how many runs."""
-
-    parameter: Annotated[Parameters, Field(min_length=1)]
-    environment: Variables = Field(default_factory=dict)
-    runs: Annotated[int, Field(ge=1, le=20)] = 2
-
-    def identity(self) -> dict[str, dict[str, Any]]:
-        """Return what makes runs on it comparable."""
-        return {"parameters": dict(self.parameter), "environment": dict(self.environment)}
-
-
 class RunsSection(Section):
     """How long a run is and how many there are, and what is said of them.
 
@@ -152,12 +140,6 @@ class RunsSection(Section):
         participant with threads has a number of cores, or ``"1x8"``, ranks x threads.
     retries
         How often a run that failed is tried again at once, at most 10; then the next split follows.
-    meshes
-        Smaller meshes to run first: ``[[runs.meshes]]`` with those of ``case.parameter`` that differ, ``parameter = {
-        elements = 1e5 }``, the variables that make the case take this mesh, ``environment``, and the number of its
-        ``runs`` (2), which count for ``maximum``. Such runs cost little and show how the participants scale; a few runs
-        of the case itself then correct them. Not beside ``splits``, and only worth it where the curves over ranks have
-        the same shape on both meshes.
     level
         Level of the intervals of the recommendation; by default 0.8.
     within
@@ -176,9 +158,8 @@ class RunsSection(Section):
     target_regret: Annotated[float, Field(ge=0, lt=1)] = 0.002
     existing: Annotated[tuple[Text, ...], _List] = ()
     directory: Text | None = None
-    splits: Annotated[tuple[dict[str, _Given], ...], _List] | None = None
+    splits: Annotated[tuple[dict[str, _Given], ...], Field(strict=False, min_length=1)] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
-    meshes: Annotated[tuple[MeshSection, ...], _List] = ()
     level: Annotated[float, Field(gt=0, lt=1)] | None = None
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     accept_missing_ranks: bool | None = None

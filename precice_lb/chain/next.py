@@ -67,7 +67,7 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
                 Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)
             )
         )
-        chain.state.save(chain.directory)
+        chain.state.save()
         _collect_again(chain, tell)
         tell(_begun(chain, cut_short))
         for decision in _decisions(chain, tell):
@@ -219,7 +219,7 @@ def next_segment(
             outcome = _ended(chain, record, scheduler, lost=lost)
             if outcome is None:
                 chain.runs.set_aside(record)
-                chain.state.save(chain.directory)
+                chain.state.save()
                 tell(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
                 continue
             chain.runs.conclude(record, outcome)
@@ -274,7 +274,7 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Repo
             _wait_for_submission(scheduler, job, plan)
         # Empty where the command says no number: the job is there all the same.
         record.job = scheduler.number(job) or ""
-        chain.state.save(chain.directory)
+        chain.state.save()
         tell(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
     else:
         tell(Event("resumed", f"ready to be submitted: {link}", record))

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.prepare import LEFT_OUT, copy_of_case, copy_tree, prepare_in, run_in
+from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, run_in
 from precice_lb.campaign.processes import Outcome
-from precice_lb.campaign.result import measurements_of
 from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
-from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote, measurements_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.chain.document import Segment, SegmentEntry
@@ -95,10 +94,8 @@ def note_of(record: RunRecord) -> SegmentNote:
 class SegmentRuns(CampaignRuns):
     """Does the segments of a chain in ``directory``; what a finished one left is never written to again."""
 
-    def __init__(
-        self, study: Study, launcher: Launcher, state: CampaignState, directory: Path, windows: ChainWindows
-    ) -> None:
-        super().__init__(study, launcher, state, directory)
+    def __init__(self, study: Study, launcher: Launcher, state: CampaignResult, windows: ChainWindows) -> None:
+        super().__init__(study, launcher, state)
         self._windows = windows
         #: What a segment's job does at its end.
         self.last_line = ""
@@ -109,8 +106,7 @@ class SegmentRuns(CampaignRuns):
 
     def check_room(self) -> None:
         """Refuse a study whose largest segment finds no place."""
-        highest = sum(high for _, high in self.study.bounds.values())
-        self.launcher.check_cores(min(self.study.budget, highest))
+        self.launcher.check_cores(self.largest)
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
@@ -140,20 +136,16 @@ class SegmentRuns(CampaignRuns):
         return {"segment": note.number, "start_time": self._windows.start_time(note.start_window)}
 
     def _prepare(self, plan: RunPlan, record: RunRecord) -> None:
-        """Copy the case, lay in what the last segment left, prepare all of that, and patch the configuration."""
+        """Note how long it takes, too."""
         began = time.monotonic()
-        study, case = self.study, plan.directory / "case"
-        plan.directory.mkdir(parents=True)
-        copy_of_case(study, case, self.directory)
+        super()._prepare(plan, record)
+        note_of(record).prepare_seconds = round(time.monotonic() - began, 3)
+
+    def _take_over(self, case: Path) -> None:
+        """Lay in what the last segment left."""
         if finished := self.state.finished:
             before = self.directory / finished[-1].directory / "case"
             _lay_in(before, case, self._carried(before))
-        for participant, task in zip(study.participants, plan.tasks, strict=True):
-            with blaming(record, participant.name):
-                prepare_in(study, participant, plan, replace(task, log=plan.directory / "prepare.log"))
-        # Last, so that its time tells what the solvers wrote from what they found.
-        self._patch(plan, record)
-        note_of(record).prepare_seconds = round(time.monotonic() - began, 3)
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Also check the windows, collect the state, and see that the next segment will find what it needs."""
@@ -161,7 +153,7 @@ class SegmentRuns(CampaignRuns):
             return problem
         note = note_of(record)
         note.ended = True
-        self.state.save(self.directory)
+        self.state.save()
         began = time.monotonic()
         try:
             self._collect(record)

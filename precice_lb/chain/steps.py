@@ -13,8 +13,7 @@ from precice_lb.campaign.campaign import opened
 from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.design_study import schedule_of
 from precice_lb.campaign.launchers import Launcher
-from precice_lb.campaign.result import failed_splits, measured_runs
-from precice_lb.campaign.state import FAILURES, CampaignState, RunRecord, SegmentNote
+from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits, measured_runs
 from precice_lb.campaign.study import Study
 from precice_lb.chain.decide import Question, decide
 from precice_lb.chain.document import ChainDocument, Decision, Segment
@@ -29,7 +28,7 @@ from precice_lb.recommend.limits import in_proportion
 Decide = Callable[[Sequence[Segment], Question], Decision]
 # How long the directory may be held by another process, such as the last line of the job before.
 LOCK_SECONDS = 10.0
-_NOT_OF_CHAINS = ("runs.windows", "meshes")
+_NOT_OF_CHAINS = ("runs.windows",)
 _REPAIRABLE = ("prepare", "templates")
 
 
@@ -43,7 +42,7 @@ class Chain:
     def __init__(
         self,
         study: Study,
-        state: CampaignState,
+        state: CampaignResult,
         launcher: Launcher,
         windows: ChainWindows,
         decider: Decide,
@@ -53,7 +52,7 @@ class Chain:
         self.directory = launcher.directory
         self.state = state
         self.windows = windows
-        self.runs = SegmentRuns(study, launcher, state, self.directory, windows)
+        self.runs = SegmentRuns(study, launcher, state, windows)
         #: Files of the case that are not what they were when the chain was last at work.
         self.changed = changed
         #: Tries before this one count for nothing: whoever starts a chain again has seen to why they failed.

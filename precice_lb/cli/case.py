@@ -113,7 +113,7 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
 
 def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
     """Read what the runs of a campaign measured."""
-    from precice_lb.campaign.result import measurements_of
+    from precice_lb.campaign.state import measurements_of
 
     runs = result.coupled_runs(warmup)
     return Measured(measurements_of(runs), runs, result.failed_splits, result.asked)

@@ -60,7 +60,6 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.campaign import run_campaign
     from precice_lb.campaign.launch import write_scripts
-    from precice_lb.campaign.versions import chosen
     from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report
 
@@ -71,7 +70,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     recommendation, _ = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
     written = write_documents(recommendation, result.directory, [result.directory])
-    scripts = write_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory / "launch")
+    scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, result.directory / "launch")
     written += scripts
     evidence = Evidence(
         recommendation,

@@ -174,13 +174,13 @@ def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int
     """Write the scripts of a study's split, by default the one that its campaign recommends."""
     from precice_lb.campaign import read_study
     from precice_lb.campaign.launch import write_scripts
-    from precice_lb.campaign.versions import names_of, started
     from precice_lb.report.render import JSON_NAME
 
     study = read_study(path)
     place = study.campaign_directory
     try:
-        study, ranks = started(study, split_values(split, names_of(study)) if split else recommended_split(place))
+        known = study.names_and_versions
+        study, ranks = study.started(split_values(split, known) if split else recommended_split(place))
         study.require_split(ranks)
     except StudyError as error:
         where = f"{study.path}: --split" if split else str(place / JSON_NAME)

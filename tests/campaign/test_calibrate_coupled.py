@@ -13,11 +13,9 @@ from calibrate_helpers import changed, quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from conftest import FULL_COUNTS
 
-from precice_lb.campaign import Event, read_study, run_campaign
+from precice_lb.campaign import read_study, run_campaign
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.ingest.profiling import enrich
-from precice_lb.recommend import recommend
-from precice_lb.schedule import Schedule
 
 # Knows nothing of us; a rank sleeps for a cost that falls with the number of ranks.
 SOLVER = """\
@@ -62,30 +60,6 @@ def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None
         samples = measured.samples[name][np.argsort(measured.samples[name][:, 0])]
         np.testing.assert_array_equal(samples[:, 0], [1, 3])
         np.testing.assert_allclose(samples[:, 1], work / samples[:, 0], atol=1e-4)
-
-
-@pytest.mark.mpi
-@pytest.mark.usefixtures("mpiexec")
-def test_a_small_mesh_runs_first_and_informs_the_case(tmp_path: Path) -> None:
-    write_case(tmp_path, SOLVER)
-    extra = f"""\
-{study_environment()}[case.parameter]
-cells = 1
-[[runs.meshes]]
-parameters = {{ cells = 0.25 }}
-environment = {{ CELLS = "0.25" }}
-"""
-    path = write_study(tmp_path, runs="maximum = 3\ntarget_regret = 0", extra=extra)
-    told: list[Event] = []
-    result = run_campaign(read_study(recording(path, Left=1.2, Right=0.4)), tmp_path / "campaign", report=told.append)
-    assert [run.mesh for run in result.finished][:3] == [0, 0, None], [str(event) for event in told]
-    measured = result.measurements()
-    for name, work in (("Left", 1.2), ("Right", 0.4)):
-        samples, cells = measured.samples[name], measured.parameters[name]["cells"]
-        assert set(cells) == {0.25, 1.0}
-        np.testing.assert_allclose(samples[:, 1], work * cells / samples[:, 0], atol=1e-4)
-    advice = recommend(measured, 4, schedule=Schedule.parallel(["Left", "Right"]), parameters={"cells": 1.0})
-    assert advice.split == {"Left": 3, "Right": 1}
 
 
 def compiled_sleeper(directory: Path) -> Path:

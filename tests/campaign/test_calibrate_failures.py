@@ -11,8 +11,7 @@ import pytest
 from calibrate_helpers import SOLVER, write_case, write_study
 
 from precice_lb.campaign import CalibrationDesign, Event, load_campaign, read_study, run_campaign
-from precice_lb.campaign.result import failed_splits
-from precice_lb.campaign.state import RunRecord
+from precice_lb.campaign.state import RunRecord, failed_splits
 from precice_lb.cli import main
 from precice_lb.recommend import recommend
 from precice_lb.recommend.plan import FailedSplit
@@ -26,10 +25,10 @@ from precice_lb.schedule import Schedule
 _numbers = itertools.count(1)
 
 
-def run(outcome: str, blamed: str = "", mesh: int | None = None, **split: int) -> RunRecord:
+def run(outcome: str, blamed: str = "", **split: int) -> RunRecord:
     """A run of a campaign; ``blamed`` are the participants whose logs say why it failed."""
     name = f"{next(_numbers):03d}"
-    record = RunRecord(int(name), name, split, f"runs/{name}", name, "", outcome=outcome, mesh=mesh)
+    record = RunRecord(int(name), name, split, f"runs/{name}", name, "", outcome=outcome)
     record.error = None if outcome == "finished" else "ended with exit code 1"
     record.blamed = blamed.split()
     record.reasons = [f"{who}: FATAL" for who in record.blamed]
@@ -62,9 +61,9 @@ def test_a_number_of_ranks_that_failed_beside_all_others_failed_itself() -> None
     assert ranks_of(well[0], run("failed", A=1, B=2), run("failed", A=2, B=2)) == [{"A": 1, "B": 2}, {"A": 2, "B": 2}]
 
 
-def test_a_later_success_smaller_meshes_and_old_studies_leave_no_failure() -> None:
+def test_a_later_success_and_old_studies_leave_no_failure() -> None:
     assert ranks_of(run("failed", "A", A=2, B=2), run("finished", A=2, B=2)) == []
-    assert ranks_of(run("failed", "A", 0, A=2, B=2), run("outdated", "A", A=1, B=2)) == []
+    assert ranks_of(run("outdated", "A", A=1, B=2)) == []
     assert ranks_of(run("interrupted", A=2, B=2)) == []
 
 

@@ -64,7 +64,6 @@ def test_what_runs_do_not_get_or_may_change_is_not_compared(tmp_path: Path) -> N
 
 
 def test_files_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
-    """What was prepared from them is made anew."""
     directory = tmp_path / "campaign"
     path = study_in(tmp_path, solver="raise SystemExit(3)", left="prepare = ['cp mesh/points made']")
     with pytest.raises(CalibrationError, match="every run failed"):
@@ -82,7 +81,7 @@ def test_a_campaign_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     run_campaign(read_study(study_in(tmp_path)), directory, report=quiet)
     state = state_of(directory)
     state.files = None
-    state.save(directory)
+    state.save()
     (tmp_path / "case" / "mesh" / "points").write_text("1 1\n")
     run_campaign(read_study(extended(tmp_path, 2)), directory, report=quiet)
     assert len(finished_runs(directory)) == 2

@@ -102,7 +102,7 @@ def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_n
             assert now[: len(before)] == before
             before = now
         state = state_of(directory)
-        assert state.finished[: len(before)] == before
+        assert list(state.finished[: len(before)]) == before
         assert [run.split for run in state.finished] == expected
         assert {run.outcome for run in state.runs} <= {"finished", "interrupted"}
         assert len({run.directory for run in state.runs}) == len(state.runs)

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from calibrate_helpers import changed, write_case, write_study
 
-from precice_lb.campaign import Study, read_study
+from precice_lb.campaign import CampaignResult, Study, read_study
 from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.launchers.slurm import resource_options
 from precice_lb.campaign.prepare import tasks_of
-from precice_lb.campaign.versions import chosen, combinations_of, require_nodes, started
-from precice_lb.exceptions import InfeasibleError, StudyError
+from precice_lb.exceptions import StudyError
 
 CPU = """
 [[machine.kinds]]
@@ -76,35 +75,35 @@ def study_of(
 def test_a_node_gets_no_more_threads_than_it_has_cores(
     tmp_path: Path, right: str, cores: int, placed: str, step: int
 ) -> None:
-    one, split = started(study_of(tmp_path, CPU, cores=192, right=right), {"Left": 4, "Right": cores})
+    one, split = study_of(tmp_path, CPU, cores=192, right=right).started({"Left": 4, "Right": cores})
     tasks = tasks_of(one, split, tmp_path, tmp_path)
     assert tasks[1].ranks_on_node == step
     assert resource_options(tasks, ())[1] == ["--partition=cpu", *placed.split()]
     one.require_split(split)
-    with pytest.raises(InfeasibleError):
-        require_nodes(one, {"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
+    with pytest.raises(StudyError):
+        one.require_split({"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
 
 
 @pytest.mark.parametrize("right", ['threads = "free"', "threads = 8", "threads = 8\nranks_per_node = 2", VERSIONS])
 def test_the_design_finds_splits_on_kinds_of_nodes(tmp_path: Path, right: str) -> None:
     is_versions = "versions" in right
     study = study_of(tmp_path, CPU + GPU, cores=192, **{"versions" if is_versions else "right": right})
-    proposal = StudyDesign(study, tmp_path).ask([])
+    proposal = StudyDesign(study, CampaignResult({}, directory=tmp_path)).ask()
     assert proposal is not None
-    chosen(study, proposal.versions).require_split(proposal.split)
+    study.chosen(proposal.versions).require_split(proposal.split)
 
 
 def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     kinds = CPU.replace("nodes = 4", "nodes = 8").replace("48", "36") + SMALL
     study = study_of(tmp_path, kinds, cores=324, right='kind = "small"')
     assert study.bounds == {"Left": (1, 288), "Right": (1, 36)}
-    proposal = StudyDesign(study, tmp_path).ask([])
+    proposal = StudyDesign(study, CampaignResult({}, directory=tmp_path)).ask()
     assert proposal is not None
     assert proposal.split["Right"] <= 36
     for words, message in (
         ({"runs": "splits = [{Left = 36, Right = 200}]"}, r"runs.splits\[1\]: expected 1 to 36 ranks for 'Right'"),
-        ({"extra": "[chain]\nwindows = 3"}, "chain: expected ranks alone"),
-        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "machine.kinds: .*36 at most"),
+        ({"extra": "[chain]\nwindows = 3"}, "chain: expected participants without versions"),
+        ({"right": 'kind = "small"\nminimum_ranks = 40'}, "machine: .* at least 2 nodes of kind 'small', found 1"),
     ):
         with pytest.raises(StudyError, match=message):
             study_of(tmp_path, kinds, cores=324, **{"right": 'kind = "small"', **words})
@@ -113,26 +112,26 @@ def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
         StudyError, match=r"runs.splits\[1\]: machine.kinds: .* at least 5 nodes of kind 'cpu', found 4"
     ):
         study_of(tmp_path, CPU, cores=192, runs="splits = [{Left = 100, Right = 92}]")
-    with pytest.raises(StudyError, match=r"machine.kinds: .* at least 2 nodes of kind 'small', found 1"):
+    with pytest.raises(StudyError, match=r"machine: .* at least 2 nodes of kind 'small', found 1"):
         study_of(tmp_path, SMALL, cores=36)
 
 
 def test_versions_that_are_chosen_twice_are_the_same(tmp_path: Path) -> None:
     study = study_of(tmp_path, CPU + GPU, cores=192, right='prepare = ["python solver.py base"]', versions=VERSIONS)
-    one = chosen(study, {"Right": "gpu"})
+    one = study.chosen({"Right": "gpu"})
     right = one.participants[1]
     assert right.prepare == ("python solver.py base", "python solver.py decompose")
-    assert right.options == ("--partition=gpu", "--comment=gpu", "--gpus-per-task=1")
-    assert (right.version, right.versions, one.allow["Right"]) == ("gpu", (), [*range(1, 9)])
-    for again in (chosen(one, {}), chosen(one, {"Right": "gpu"})):
+    _, task = tasks_of(one, {"Left": 4, "Right": 8}, tmp_path, tmp_path)
+    assert task.options == ("--partition=gpu", "--comment=gpu", "--gpus-per-task=1")
+    assert (right.version, right.versions, one.bounds["Right"]) == ("gpu", (), (1, 8))
+    for again in (one.chosen({}), one.chosen({"Right": "gpu"})):
         assert again == one
-        assert again.allow == one.allow
-    with pytest.raises(StudyError, match=r"expected a version of 'Right'.*found 'cpu'"):
-        chosen(one, {"Right": "cpu"})
+        assert again.bounds == one.bounds
+    with pytest.raises(StudyError, match=r"expected a version of 'Right', of which there are none, found 'cpu'"):
+        one.chosen({"Right": "cpu"})
     # So that a campaign of it measures this version alone.
-    assert combinations_of(one) == [{}]
-    design = StudyDesign(one, tmp_path)
-    proposal = design.ask([])
+    assert one.combinations == [{}]
+    proposal = StudyDesign(one, CampaignResult({}, directory=tmp_path)).ask()
     assert proposal is not None
     assert proposal.split["Right"] <= 8
     one.require_split(proposal.split)
@@ -145,7 +144,7 @@ def test_named_splits_are_run_with_every_version(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"runs.splits\[1\]: expected 1 to 8 ranks for 'Right', found 9"):
         study_of(tmp_path, CPU + GPU, cores=192, runs=splits.format(9), versions=VERSIONS)
     named = 'splits = [{Left = 4, "Right:gpu" = 8}]'
-    with pytest.raises(StudyError, match=r"runs.splits\[1\]: expected participants without a version.*'Right:gpu'"):
+    with pytest.raises(StudyError, match=r"runs.splits\[1\]: unknown participant 'Right:gpu'"):
         study_of(tmp_path, CPU + GPU, cores=192, runs=named, versions=VERSIONS)
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, launcher_of, state_of, write_case, write_study
+from calibrate_helpers import SOLVER, changed, launcher_of, run_of, state_of, write_case, write_study
 
 from precice_lb.campaign import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
 from precice_lb.campaign.design_study import StudyDesign
@@ -16,8 +16,7 @@ from precice_lb.campaign.evidence import wrong_size
 from precice_lb.campaign.launchers.local import MPIFamily, available_cores, disjoint_hosts
 from precice_lb.campaign.launchers.slurm import SlurmLauncher, resource_options
 from precice_lb.campaign.prepare import tasks_of
-from precice_lb.campaign.state import CampaignState
-from precice_lb.campaign.versions import constraints_of
+from precice_lb.campaign.state import CampaignResult
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
@@ -50,10 +49,10 @@ def test_ranks_and_threads_of_a_study(tmp_path: Path, right: str, layouts: Layou
     study = study_of(tmp_path, right)
     assert study.layouts == ({} if layouts is None else {"Right": layouts})
     asked = study.asked()
-    CampaignState(study.identity(), asked=asked).save(tmp_path)
+    CampaignResult(study.identity(), asked=asked, directory=tmp_path).save()
     assert state_of(tmp_path).asked == asked
     read = {own.name: own.layouts for own in asked.participants if own.layouts != Layouts()}
-    assert read == constraints_of(study)[1].layouts == study.layouts
+    assert read == study.constraints[1].layouts == study.layouts
     assert ("layouts" in study.identity()["participants"]["Right"]) == (layouts is not None)
 
 
@@ -72,18 +71,18 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
         ("", 'ranks = "free"\nthreads = "free"', "expected ranks or threads to be fixed, or pairs of both, found both"),
         ("", 'ranks = ["1x2", "1x2"]', "ranks: expected each once, found '1x2' twice"),
         ("", 'ranks = ["1x2", 2]', "expected one way to use 2 cores, found two: 1 x 2 threads and 2"),
-        ("", 'ranks = ["1x8"]', "participants[2]: expected 8 cores, found none from 1 to 4; change the bounds"),
+        ("", 'ranks = ["1x8"]', "1 at least (minimum); 4 at most (maximum); 8 cores for its threads"),
         ("", 'ranks = [2]\nthreads = "free"', 'expected ranks x threads, such as "2x4", beside free threads, found 2'),
         ("", "ranks = []", "expected at least one"),
         ("", "threads = 0", "expected a number from 1, or \"free\", found 0"),
         ("", 'threads = "many"', "expected a number from 1, or \"free\", found 'many'"),
-        ("", "threads = 2\nmaximum_cores = 1", "expected a multiple of 2 cores, found none from 1 to 1"),
+        ("", "threads = 2\nmaximum_cores = 1", "1 at most (maximum); a multiple of 2 cores for its threads"),
         ("", "minimum_cores = 1\nminimum_ranks = 1", "expected either minimum_cores or minimum_ranks, which"),
-        ("threads = 2", "threads = 3", "machine.ranks: expected at least 5 cores for 2 participants, found 4"),
+        ("threads = 2", "threads = 3", "machine: expected a budget of at least 5 cores for 2 participants"),
         ("", FREE + '\nenvironment = { CCX = "{thread}" }', "environment.CCX: unknown placeholder {thread}"),
         ("", 'pairs = ["1x2"]', "pairs of ranks and threads, such as [[1, 4]], found '1x2'"),
         ("", 'ranks = ["1 by 2"]', "expected ranks, or ranks x threads such as 1x8, found '1 by 2'"),
-        ("", FREE + "\nminimum_cores = 3\nmaximum_cores = 2", "maximum_cores: expected at least minimum_cores = 3"),
+        ("", FREE + "\nminimum_cores = 3\nmaximum_cores = 2", 'at least 3 cores, the minimum, as maximum of "Right"'),
         ("", FREE + '\nenvironment = { OMP_NUM_THREADS = "7" }', "OMP_NUM_THREADS: the participant's threads set this"),
         ("", 'environment = { PRECICE_LB_THREADS = "2" }', "PRECICE_LB_THREADS: the campaign itself sets this"),
     ],
@@ -113,7 +112,7 @@ def test_a_template_has_to_say_where_threads_go(tmp_path: Path) -> None:
     write_case(tmp_path)
     changed(tmp_path / "case" / "precice-config.xml", ("<m2n:sockets ", '<m2n:sockets network="ib0" '))
     template = 'name = "template"\nparticipant = "go -n {ranks} %s{command}"'
-    with pytest.raises(StudyError, match=r"only knows ranks: write \{threads\} or \{cores\} into launcher.participant"):
+    with pytest.raises(StudyError, match=r"only knows ranks: .*write \{threads\} or \{cores\} into launcher"):
         read_study(write_study(tmp_path, launcher=template % "", right=FREE))
     study = read_study(
         write_study(tmp_path, launcher=template % "-d {threads} -c {cores} ", right="ranks = 1\nthreads = 3")
@@ -129,7 +128,7 @@ def test_splits_are_cores_or_ranks_x_threads(tmp_path: Path) -> None:
     runs = 'splits = [{ Left = 2, Right = "1x2" }, { Left = 1, Right = 3 }]'
     study = study_of(tmp_path, runs=runs)
     assert study.splits == ({"Left": 2, "Right": 2}, {"Left": 1, "Right": 3})
-    assert StudyDesign(study, tmp_path).total == 2
+    assert StudyDesign(study, CampaignResult({}, directory=tmp_path)).total == 2
     for given, wrong in (
         ("2x1", "Right: expected 1 x 2 threads on 2 cores, found 2"),
         ("0x2", "expected ranks, or ranks x threads such as 1x8, found '0x2'"),
@@ -154,15 +153,14 @@ def test_the_design_asks_for_cores_that_there_are(tmp_path: Path) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path, left="threads = 2", right='ranks = ["1x1", "1x5", "2x4"]')
     study = read_study(changed(path, ("ranks = 4", "cores = 16")))
-    asked = StudyDesign(study, tmp_path)
-    tried: list[dict[str, int]] = []
-    while (proposal := asked.ask(tried)) is not None and len(tried) < 5:
-        tried.append(proposal.split)
+    state = CampaignResult({}, directory=tmp_path)
+    while (proposal := StudyDesign(study, state).ask()) is not None and len(state.runs) < 5:
+        state.runs.append(run_of(len(state.runs) + 1, proposal.split))
         assert proposal.split["Left"] % 2 == 0
         assert proposal.split["Right"] in {1, 5, 8}
         study.require_split(proposal.split)
-    assert tried
-    with pytest.raises(StudyError, match="expected 1 or 5 or 8 cores for 'Right', found 3"):
+    assert state.runs
+    with pytest.raises(StudyError, match=r"expected 1 to 8 cores \(1, 5, 8\) for 'Right', found 3"):
         study.require_split({"Left": 2, "Right": 3})
 
 

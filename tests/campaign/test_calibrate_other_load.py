@@ -10,9 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import SOLVER, write_case, write_study
 
-from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.campaign.processes import NOTICEABLE, OtherLoad
 
 pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs the kernel's times of Linux")
@@ -69,15 +67,3 @@ def test_own_children_are_not_other_load(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_is_too_short_to_tell_is_unknown() -> None:
     assert OtherLoad().cores() is None
-
-
-@pytest.mark.mpi
-@pytest.mark.usefixtures("mpiexec")
-def test_a_campaign_says_what_else_kept_the_machine_busy(tmp_path: Path) -> None:
-    write_case(tmp_path, SOLVER + "import time\ntime.sleep(1)\n")
-    spin_elsewhere(8.0)
-    told: list[Event] = []
-    study = read_study(write_study(tmp_path, runs="splits = [{ Left = 1, Right = 1 }]"))
-    result = run_campaign(study, tmp_path / "campaign", report=told.append)
-    assert result.runs[0].other_load is not None
-    assert any("cores busy" in str(event) for event in told if event.kind == "run finished")

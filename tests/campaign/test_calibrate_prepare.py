@@ -1,9 +1,8 @@
-"""What a case needs before a run: commands and templates once per number of ranks, links, retries, a full disk."""
+"""What a case needs before a run: commands and templates, links, retries, a full disk."""
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shutil
@@ -11,13 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, quiet, write_case, write_study
+from calibrate_helpers import SOLVER, quiet, run_of, write_case, write_study
 from rich.console import Console
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import campaign_started, run_finished, run_started
+from precice_lb.campaign.campaign import run_finished, run_started
 from precice_lb.campaign.prepare import copy_tree
-from precice_lb.campaign.state import RunRecord
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.report.render import CampaignProgress
 
@@ -66,22 +64,15 @@ def partitioned(directory: Path, *, runs: str, link: str = "") -> Path:
     return write_study(directory, runs=runs, left=left, extra=extra, case=link)
 
 
-def test_a_case_is_prepared_once_per_number_of_ranks(tmp_path: Path) -> None:
-    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}, {Left=2, Right=2}]")
+def test_each_run_is_prepared_for_its_ranks(tmp_path: Path) -> None:
+    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}, {Left=1, Right=3}]")
     result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    assert [run.outcome for run in result.runs] == ["finished"] * 3, result.runs
+    assert [run.outcome for run in result.runs] == ["finished"] * 2, result.runs
     assert (tmp_path / "trace").read_text().split() == ["2", "1"]
-    prepared = tmp_path / "campaign" / "prepared" / "Left-2"
-    assert json.loads((prepared / "prepared.json").read_text()) == {"removed": ["undecomposed"]}
-    kept = {str(file.relative_to(prepared / "case")) for file in prepared.glob("case/**/*") if file.is_file()}
-    assert kept == {"system/dict", "processor0/constant/mesh", "processor1/constant/mesh"}
-    assert (prepared / "case" / "system" / "dict").read_text() == "subdomains 2; // of 1 nodes, {unknown} ${ranks}\n"
-    run = tmp_path / "campaign" / result.runs[0].directory / "case"
+    run = result.directory / result.runs[0].directory / "case"
+    assert (run / "system" / "dict").read_text() == "subdomains 2; // of 1 nodes, {unknown} ${ranks}\n"
     assert (run / "processor1" / "constant" / "mesh").read_text() == "part 1 of 2"
-    # Another split, whose number of ranks has been prepared.
-    changed(path, ("{Left=2, Right=2}]", "{Left=2, Right=2}, {Left=1, Right=1}]"))
-    run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    assert (tmp_path / "trace").read_text().split() == ["2", "1"]
+    assert not (tmp_path / "case" / "processor0").exists()
 
 
 def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
@@ -94,16 +85,6 @@ def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
     assert said == ["alone", "parallel 2"]
 
 
-def test_a_preparation_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
-    path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
-    left = tmp_path / "campaign" / "prepared" / "Left-2" / "case" / "processor0"
-    left.mkdir(parents=True)
-    (left / "half").write_text("")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    assert [run.outcome for run in result.runs] == ["finished"]
-    assert not (tmp_path / "campaign" / result.runs[0].directory / "case" / "processor0" / "half").exists()
-
-
 def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
     (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")
@@ -112,11 +93,7 @@ def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path)
 
 
 def test_large_paths_are_linked(tmp_path: Path) -> None:
-    path = partitioned(
-        tmp_path,
-        runs="splits = [{Left=1, Right=1}]",
-        link='link = ["mesh", "*.msh", "processor*/constant/mesh"]',
-    )
+    path = partitioned(tmp_path, runs="splits = [{Left=1, Right=1}]", link='link = ["mesh", "*.msh"]')
     case = tmp_path / "case"
     (case / "mesh").mkdir()
     (case / "mesh" / "points").write_text("many")
@@ -125,9 +102,6 @@ def test_large_paths_are_linked(tmp_path: Path) -> None:
     run = tmp_path / "campaign" / result.runs[0].directory / "case"
     assert os.readlink(run / "mesh") == str(case / "mesh")
     assert os.readlink(run / "big.msh") == str(case / "big.msh")
-    kept = tmp_path / "campaign" / "prepared" / "Left-1" / "case" / "processor0" / "constant" / "mesh"
-    assert os.readlink(run / "processor0" / "constant" / "mesh") == str(kept)
-    assert not (kept.parent / "result").exists()
 
 
 def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
@@ -215,13 +189,12 @@ def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Pat
     assert finished[1].startswith("0 left, ")
 
 
-def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used(tmp_path: Path) -> None:
+def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used() -> None:
     screen = io.StringIO()
     with CampaignProgress(Console(file=screen, force_terminal=True, width=100)) as progress:
-        progress(campaign_started(tmp_path, 2, 0, 0))
-        run = RunRecord(1, "001", {"A": 3, "B": 1}, "runs/001", "", "", "first,")
+        progress(Event("started", "calibration in here", total=2))
+        run = run_of(1, {"A": 3, "B": 1}, seconds=1.0)
         progress(run_started(1, 2, run))
-        run.outcome, run.seconds = "finished", 1.0
         progress(run_finished(1, 2, run, "1 left, 2 of 9 core-hours used"))
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "calibration in" in text

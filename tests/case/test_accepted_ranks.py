@@ -18,7 +18,7 @@ from record_helpers import environment
 from report_helpers import refused
 
 from precice_lb.campaign import read_study
-from precice_lb.campaign.design import CalibrationDesign, spread_splits
+from precice_lb.campaign.design import CalibrationDesign
 from precice_lb.case import accepted_ranks, parse_configuration, read_configuration
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements, Samples
@@ -218,18 +218,14 @@ def _two_levels(directory: Path, **tables: str) -> Path:
 
 def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
     study = read_study(_two_levels(tmp_path / "two"))
-    assert study.bounds == {"Left": (2, 4), "Right": (2, 4)}
-    assert [*spread_splits(study.limits, 3)] == [{"Left": 2, "Right": 2}]
+    assert (study.bounds, study.has_one_split) == ({"Left": (2, 4), "Right": (2, 4)}, True)
     one = read_study(_study(tmp_path / "one", '<participant name="Left">', '<participant name="Left"><export:vtk/>'))
     assert one.bounds == {"Left": (1, 1), "Right": (1, 4)}
-    splits = spread_splits(one.limits, 4)
-    assert {split["Left"] for split in splits} == {1}
     # One rank of as many threads as cores help is one rank.
     vtk = '<participant name="Left"><export:vtk/>'
     layouts = {"left": 'ranks = 1\nthreads = "free"', "launcher": 'oversubscribe = true\nname = "mpiexec"'}
     threads = read_study(_study(tmp_path / "threads", '<participant name="Left">', vtk, **layouts))
     assert threads.bounds["Left"] == (1, 4)
-    assert threads.allow["Left"] == [1, 2, 3, 4]
     four = {**layouts, "left": "threads = 2"}
     assert read_study(_study(tmp_path / "four", '<participant name="Left">', vtk, **four)).bounds["Left"] == (2, 2)
 
@@ -238,7 +234,6 @@ def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
     ("tables", "where"),
     [
         ({"runs": 'splits = [{Left = 2, Right = 2}, {Left = 3, Right = 1}]'}, "runs.splits[2]: "),
-        ({"right": "maximum_ranks = 1"}, ""),
         ({"extra": '[chain]\nwindows = 2\nstart = {Left = 3, Right = 1}'}, "chain.start: "),
     ],
 )  # fmt: skip
@@ -253,10 +248,11 @@ def test_a_study_that_asks_for_more_is_refused(tables: dict[str, str], where: st
 
 def test_a_budget_below_the_bounds_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = changed(_two_levels(tmp_path), ("ranks = 4", "ranks = 3"))
-    with pytest.raises(StudyError) as refusal:
+    minimum = r"Left 2 \(two-level initialisation of Left and Right, .*precice-config.xml:\d+\)"
+    with pytest.raises(StudyError, match=rf"machine: expected a budget of at least 4 ranks .*{minimum}.*found 3"):
         read_study(path)
-    said = "machine.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
-    assert said in str(refusal.value)
+    with pytest.raises(StudyError, match=r'maximum of "Right", found 1 .*or switch use-two-level-initialization off'):
+        read_study(_two_levels(tmp_path / "less", right="maximum_ranks = 1"))
 
 
 def test_a_split_that_preCICE_refuses_is_not_launched(

@@ -19,7 +19,7 @@ from store_helpers import START, row, write_store
 
 import precice_lb.campaign
 from precice_lb.campaign import Study, read_study
-from precice_lb.campaign.state import CampaignState
+from precice_lb.campaign.state import CampaignResult
 from precice_lb.campaign.worth import next_runs
 from precice_lb.case.case import Case
 from precice_lb.cli import main
@@ -174,7 +174,7 @@ def test_calibrate_decides_and_reports(
 def test_the_report_of_a_campaign_has_the_target_of_its_study(campaign: Path, tmp_path: Path) -> None:
     study = read_study(campaign / "study.toml")
     runs = {"existing": [str(campaign / "stores")], "target_regret": study.runs.target_regret}
-    CampaignState(study.identity(), [], asking(study, runs=runs)).save(tmp_path)
+    CampaignResult(study.identity(), [], asking(study, runs=runs), directory=tmp_path).save()
     assert main(["report", str(tmp_path), "--output", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.html").read_text().replace("\xa0", " ")
     assert "less than the 50.0 % below which" in page

@@ -9,7 +9,7 @@ import pytest
 from calibrate_helpers import write_case, write_study
 
 from precice_lb.campaign import load_campaign, read_study
-from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.cli import main
 from precice_lb.exceptions import StudyError
 
@@ -55,6 +55,7 @@ def test_commands_and_options_say_what_to_use_instead(
         ("[runs]", "minutes = 5", "runs.minutes"),
         ("[runs]", 'on_failure = "stop"', "runs.on_failure"),
         ("[recommend]", 'inside = ["out"]', "recommend.inside"),
+        ("[[runs.meshes]]", "runs = 2", "runs.meshes"),
         ("[emulation]", 'law = "law.json"', "emulation"),
     ],
 )
@@ -82,7 +83,7 @@ def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -
 def stored(directory: Path, **more: object) -> Path:
     """A campaign of three runs, of which the last two have more keys."""
     runs = [RunRecord(number, f"00{number}", {"Inner": 1}, "runs", "", "", outcome="finished") for number in (1, 2, 3)]
-    CampaignState({}, runs).save(directory)
+    CampaignResult({}, runs, directory=directory).save()
     path = directory / "campaign.json"
     values = json.loads(path.read_text())
     for run in values["runs"][1:]:
@@ -106,11 +107,14 @@ def test_stored_runs_in_turns_are_named_and_passed_over(tmp_path: Path, capsys: 
     assert [run.name for run in result.finished] == ["001"]
     # They stay in the list: what follows is numbered after them.
     assert len(result.runs) == 3
-    assert capsys.readouterr().err == f"precice-lb: {path}: runs in turns (002, 003): retired, and so passed over\n"
+    assert (
+        capsys.readouterr().err
+        == f"precice-lb: {path}: runs in turns or on smaller meshes (002, 003): retired, and so passed over\n"
+    )
 
 
 def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    CampaignState({}).save(tmp_path)
+    CampaignResult({}, directory=tmp_path).save()
     path = tmp_path / "campaign.json"
     settings = {"total_ranks": 4, "minimum_ranks": {"A": 2}, "maximum_ranks": {}, "parameters": {}, "existing": []}
     pairs = [{"ranks": 1, "threads": 2}, {"ranks": 2, "threads": 2}]
@@ -120,7 +124,7 @@ def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: py
     }
     settings |= {"learner": "shape", "layouts": layouts, "machine": {"multiple": 2, "nodes": None}}
     path.write_text(json.dumps({**json.loads(path.read_text()), "settings": settings}))
-    state = CampaignState.load(tmp_path)
+    state = CampaignResult.load(tmp_path)
     assert state is not None
     assert state.asked is not None
     assert (state.asked.total, state.asked.runs.learner) == (4, None)

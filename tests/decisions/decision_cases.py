@@ -17,7 +17,7 @@ from store_helpers import row, write_store
 
 from precice_lb import CalibrationDesign, recommend_split
 from precice_lb.campaign import read_study, run_campaign
-from precice_lb.campaign.state import CampaignState, RunRecord
+from precice_lb.campaign.state import CampaignResult, RunRecord
 from precice_lb.campaign.worth import PosteriorSplits
 from precice_lb.cli import main
 from precice_lb.dataset import Measurements
@@ -162,13 +162,13 @@ def conclusion_of_campaign(directory: Path, limit: str, runs: Sequence[tuple[Spl
     """Go on with a campaign that has made runs: split, seconds and outcome of each; why it ends at once."""
     write_case(directory)
     study = read_study(write_study(directory, runs=limit))
-    state = CampaignState(study.identity())
+    campaign = directory / "campaign"
+    campaign.mkdir()
+    state = CampaignResult(study.identity(), directory=campaign)
     for number, (split, seconds, outcome) in enumerate(runs, 1):
         words = {"directory": f"runs/{number}", "token": "t", "started": "2024-01-01T00:00:00+00:00"}
         state.runs.append(RunRecord(number, f"run-{number}", split, outcome=outcome, seconds=seconds, **words))  # type: ignore[arg-type]
-    campaign = directory / "campaign"
-    campaign.mkdir()
-    state.save(campaign)
+    state.save()
     events: list[Any] = []
     run_campaign(study, campaign, report=events.append)
     return str(events[-1])
