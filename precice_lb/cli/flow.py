@@ -63,7 +63,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.campaign.versions import chosen
     from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.partners import write_partners_beside
-    from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report
+    from precice_lb.report.render import CampaignProgress, attempted, console, write_recommendation, write_report
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
@@ -71,7 +71,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     measured = measured_by(result)
     recommendation, _ = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory)
+    written = write_recommendation(recommendation, result.directory)
     scripts = write_scripts(chosen(study, recommendation.versions), recommendation.split, result.directory / "launch")
     written += write_partners_beside([result.directory], recommendation.ranks, result.directory) + scripts
     evidence = Evidence(
@@ -146,11 +146,10 @@ def show(
     written: list[Path] = []
     try:
         if output is not None:
-            # They draw figures, which takes a second to import.
             from precice_lb.report.partners import write_partners_beside
-            from precice_lb.report.render import write_documents
+            from precice_lb.report.render import write_recommendation
 
-            written = write_documents(recommendation, output)
+            written = write_recommendation(recommendation, output)
             written += write_partners_beside(sources, recommendation.ranks, output)
     finally:
         # Also where the directory cannot be written to.

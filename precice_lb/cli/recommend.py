@@ -93,7 +93,7 @@ def recommend(
     case
         For what to recommend.
     output
-        Also write recommendation.json and the figures into this directory.
+        Also write recommendation.json into this directory, and which ranks will be partners, where that is known.
     """
     if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
@@ -107,12 +107,12 @@ def recommend(
 def report(
     *sources: Path,
     output: Annotated[Path, OUTPUT] = Path("precice-lb-report"),
+    figures: Path | None = None,
     case: Asked | None = None,
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
-    report.html needs no network and no script, prints well, and says what is missing instead of leaving it out;
-    figures/ holds every figure as SVG.
+    report.html needs no network and no script, prints well, and names what is missing.
 
     Example: precice-lb report demo --output demo-report --present Inner=8,Outer=8
 
@@ -122,7 +122,9 @@ def report(
         The directory of a campaign or of a chain of jobs, directories of stores, or CSV files with the columns
         participant, ranks and seconds (compute seconds per window).
     output
-        Where to write.
+        The directory to write it to.
+    figures
+        Also write every figure as SVG into this directory.
     case
         For what to recommend; by default a campaign's own budget, else what was last recommended for in the directory,
         else as many ranks as the largest run had.
@@ -140,8 +142,9 @@ def report(
         page = chain_page(chain, str(error))
     else:
         page = build_page(dataclasses.replace(evidence, chain=chain))
-    path, *figures = write_report(page, output)
-    say(f"wrote {plural(len(figures), 'figure')} in {output}")
+    path, *drawn = write_report(page, output, figures)
+    if drawn:
+        say(f"wrote {plural(len(drawn), 'figure')} in {figures}")
     say(f"report: {path}")
 
 

@@ -77,7 +77,7 @@ def _decided(able: Sequence[VersionChoice], choices: Sequence[VersionChoice], ra
     others = [
         dataclasses.replace(
             each,
-            gain=each.found.window_seconds / best.window_seconds - 1,
+            gain=1 - best.window_seconds / each.found.window_seconds,
             probability=math.nan if each is first else _faster(best, each.found),
         )
         for each in able

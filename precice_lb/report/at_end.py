@@ -18,10 +18,11 @@ from typing import IO, TypeAlias
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.plain import json_text
 from precice_lb.recommend import recommend
 from precice_lb.report.partners import write_partners_beside
-from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
-from precice_lb.report.summary import summarise
+from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
+from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
@@ -88,16 +89,18 @@ def _recommendation(
     # The case that just ran, where runs state parameters such as the mesh level.
     parameters = stated_parameters(heads, measurements)
     recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
-    written = write_documents(recommendation, case)
+    written = write_recommendation(recommendation, case)
     return [*written, *write_partners_beside([store], recommendation.ranks, case)]
 
 
 def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:
     """Sum up this run alone."""
     runs = load_runs([each.path for group in run for each in group], complete=complete)
-    screen = io.StringIO()
-    console(screen).print(rendered(summary_blocks(summarise(runs))))
-    return write_files(case, {SUMMARY_NAME: screen.getvalue().encode()}, "the summary")
+    screen, summaries = io.StringIO(), summarise(runs)
+    console(screen).print(rendered(summary_blocks(summaries)))
+    values = [summary_dict(summary) for summary in summaries]
+    texts = {SUMMARY_NAME: screen.getvalue().encode(), "summary.json": json_text(values).encode()}
+    return write_files(case, texts, "the summary")
 
 
 def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankFile]:

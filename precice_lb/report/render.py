@@ -11,7 +11,6 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -24,7 +23,7 @@ from rich.text import Text
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.names import say, visible
 from precice_lb.plain import json_text
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Page, Paragraph, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
 JSON_NAME = "recommendation.json"
-"""Written first: whatever becomes of the others, the result is there."""
 HTML_NAME = "report.html"
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 # What a table of half a page has room for.
@@ -219,8 +217,8 @@ def attempted(what: str, make: Callable[[], Made]) -> Made | None:
     """Make something that the results do not depend on."""
     try:
         return make()
-    except BrokenPipeError:
-        # Nobody reads any more: that ends the command, which is no failure.
+    except (BrokenPipeError, Missing):
+        # Nobody reads any more, or there is nothing to make it of: that is no failure.
         raise
     except Exception as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
@@ -232,36 +230,17 @@ def attempted(what: str, make: Callable[[], Made]) -> Made | None:
         return None
 
 
-def write_documents(recommendation: Recommendation, directory: str | Path) -> list[Path]:
-    """Write ``recommendation.json`` and the figures as SVG into a directory.
+def write_recommendation(recommendation: Recommendation, directory: str | Path) -> list[Path]:
+    """Write ``recommendation.json`` into a directory, replaced as a whole, so that a reader never sees half of it."""
+    return write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the recommendation")
 
-    Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
-    rendered; a figure that cannot be made is a line on standard error, and the others are written.
-    """
-    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the report")
-    names = ["scaling", "landscape" if len(recommendation.split) == 2 else "comparison"]
-    for name in names if recommendation.plan is None else [*names, "budget", "cost"]:
-        drawn = attempted(f"the figure {name}", partial(_drawn, recommendation, name))
-        if drawn is not None:
-            written += write_files(directory, {f"{name}.svg": drawn}, "the report")
+
+def write_report(page: Page, directory: str | Path, figures: str | Path | None = None) -> list[Path]:
+    """Write a report into a directory, and its figures as SVG into one of their own; the page is the first file."""
+    written = write_files(directory, {HTML_NAME: page_html(page).encode()}, "the report")
+    if figures is not None:
+        written += write_files(figures, {f"{chart.name}.svg": chart.svg for chart in page.charts}, "the figures")
     return written
-
-
-def _drawn(recommendation: Recommendation, name: str) -> bytes:
-    # Drawing loads matplotlib, which takes longer than everything else here.
-    from precice_lb.report.charts import CHARTS
-
-    return CHARTS[name](recommendation).svg
-
-
-def write_report(page: Page, directory: str | Path) -> list[Path]:
-    """Write a report and its figures into a directory; the page is the first of what was written."""
-    target = Path(directory)
-    html = page_html(page).encode()
-    figures = {f"{chart.name}.svg": chart.svg for chart in page.charts}
-    # The page last: where it is new, what it names is too.
-    written = write_files(target / "figures", figures, "the figures")
-    return write_files(target, {HTML_NAME: html}, "the report") + written
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:

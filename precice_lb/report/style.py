@@ -262,6 +262,7 @@ def _round_numbers(low: float, high: float, *, whole: bool) -> list[float]:
         (1, 2, 5),
         (1, 1.5, 2, 3, 5, 7),
         (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8),
+        tuple(np.arange(2, 20) / 2),
         tuple(np.arange(10, 100) / 10),
     ):
         ticks = [digit * 10.0**decade for decade in decades for digit in digits]

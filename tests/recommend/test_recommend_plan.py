@@ -161,7 +161,7 @@ def test_no_budget_on_the_curve_is_beaten_in_time_and_cost() -> None:
         # The best split for the mean curves is nearly the best one, at every budget.
         best = expected(found, schedule, [{"Fluid": p, "Solid": point.budget - p} for p in range(1, point.budget)])
         assert value <= 1.01 * best.min()
-    assert found.plan.tradeoff.knee in points
+    assert found.plan.tradeoff.knee in (None, *points)
     assert found.plan.chosen == points[-1]
     assert found.plan.chosen.split == found.split
 
@@ -210,15 +210,13 @@ def test_the_screen_shows_the_plan(printed: tuple[str, Path]) -> None:
     for needed in (
         "Best splits within 3 % of the recommended one", "Time against cost", "core-h/1000 windows", "efficiency",
         "knee", "recommended", "optimum: ",
-        "critical: Inner → Outer → Inner", "nodes for ",
+        "window time set by: Inner → Outer → Inner", "nodes for ",
     ):  # fmt: skip
         assert needed in flat
 
 
 def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     _, output = printed
-    names = {path.name for path in output.iterdir()}
-    assert {"recommendation.json", "budget.svg", "scaling.svg", "cost.svg"} <= names
     values = json.loads((output / "recommendation.json").read_text())
     assert values["budget_unit"] == "nodes"
     assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
@@ -231,11 +229,10 @@ def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
 
 def test_the_figure_of_the_budget_has_every_mark() -> None:
     found = recommend_split(CASE, 300, within=0.05, present={"Fluid": 100, "Solid": 200})
-    left, right = (CHARTS[name](found).figure.axes[0] for name in ("budget", "cost"))
-    assert (left.get_xlabel(), right.get_xlabel()) == ("cores (count)", "core-hours per 1000 windows")
-    labels = {text.get_text() for text in left.get_legend().get_texts()}
-    assert {"knee", "recommended", "equal split", "present split", "best split of each budget"} <= labels
-    stars = [line for line in left.get_lines() if line.get_marker() == "*"]
+    (axes,) = CHARTS["budget"](found).figure.axes
+    labels = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert {"recommended", "equal split", "present split", "best split of each budget"} <= labels
+    stars = [line for line in axes.get_lines() if line.get_marker() == "*"]
     assert [tuple(line.get_xydata()[0]) for line in stars] == [(300, pytest.approx(found.window_seconds))]
 
 
@@ -244,7 +241,7 @@ def test_a_curve_without_a_knee_has_none() -> None:
     assert dict(plan_facts(one))["knee"] == "none up to 2 nodes"
     bent = recommend_split(CASE, 4000, within=0.05)
     assert re.fullmatch(
-        r"beyond \d+ ranks more of them begin to pay less",
+        r"beyond \d+ ranks more of them pay less",
         dict(plan_facts(bent))["knee"],
     )
 
