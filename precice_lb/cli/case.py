@@ -9,14 +9,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.cli.options import Settings, Warmup, coupling_from, preference, required
+from precice_lb.cli.options import Settings, Warmup, refuse_unknown, required, split_values
 from precice_lb.exceptions import DataError
 from precice_lb.names import key_of, say
-from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CampaignResult
@@ -68,16 +67,10 @@ class Asked:
     cores_per_node: int | None = None
     present: list[str] | None = None
     coupling: str | None = None
-    prefer: str | None = None
+    prefer: Literal["time", "cost"] | float | None = None
     settings: Settings = None
     warmup: Warmup = None
     seed: int = 0
-
-    @property
-    def machine(self) -> dict[str, int]:
-        """What is said of the machine, by its keys in a study."""
-        keys = {"cores": self.cores, "nodes": self.nodes, "cores_per_node": self.cores_per_node}
-        return {key: value for key, value in keys.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -104,12 +97,10 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
     if campaign is not None:
         return measured_by(campaign, warmup)
     stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
-    if not runs or len(stores) < len(sources):
-        # Whatever is not there is refused here, too.
-        measurements = load_sources(sources, warmup=warmup)
-        return Measured(measurements, load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else [])
-    recorded = load_runs(stores, warmup=warmup, complete=enrich)
-    return Measured(measurements_from_runs(recorded), recorded)
+    # Whatever is not there is refused here, too.
+    read = None if runs and len(stores) == len(sources) else load_sources(sources, warmup=warmup)
+    recorded = load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else []
+    return Measured(measurements_from_runs(recorded) if read is None else read, recorded)
 
 
 def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
@@ -121,73 +112,98 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
 
 
 def recommend_case(
-    measured: Measured, case: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
-) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
+    measured: Measured, asked: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
+) -> Recommendation:
+    """Recommend for the case of the options; ``ranks`` and ``parameters`` are for where nothing says another."""
+    from precice_lb.recommend import recommend_split
+    from precice_lb.recommend.sources import measured_under
+    from precice_lb.recommend.versions import without_unmeasured
+
+    names = list(measured.measurements.samples)
+    case = _case(measured, asked)
+    measurements = dataclasses.replace(
+        measured.measurements,
+        degrees_of_freedom=measured.measurements.degrees_of_freedom | case.degrees_of_freedom,
+    )
+    machine = without_unmeasured(case.demands(), measurements)
+    known = {key: None if value == "any" else value for key, value in case.case.parameter.items()}
+    learner = case.runs.learner if isinstance(case.runs.learner, dict) else {"name": case.runs.learner}
+    words = case.runs.model_dump(include={"level", "within", "accept_missing_ranks"}, exclude_none=True)
+    coupling = _coupling(measurements, asked.coupling, measured.runs)
+    if asked.coupling not in (None, "traces"):
+        measurements = measured_under(measurements, coupling)
+    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
+        return recommend_split(
+            measurements,
+            ranks if asked.ranks is None and case.total is None and not machine.nodes else asked.ranks,
+            coupling=coupling,
+            machine=machine,
+            minimum_ranks=case.minimum_ranks(),
+            maximum_ranks=case.maximum_ranks(),
+            learner=learner.get("name"),
+            learner_parameters={key: value for key, value in learner.items() if key != "name"},
+            present=split_values(asked.present, names, option="--present") if asked.present else None,
+            parameter=known or parameters,
+            prefer=asked.prefer,
+            failed=measured.failed,
+            seed=asked.seed,
+            **words,
+        )
+
+
+def _case(measured: Measured, asked: Asked) -> Case:
+    """Lay the options over the tables of a study, or of the campaign: each is a key of these, as with ``--set``."""
     from precice_lb.campaign import read_study
     from precice_lb.case.case import case_from
     from precice_lb.case.earlier import at_present, tables_in
     from precice_lb.case.read import overlaid, tables_from
-    from precice_lb.cli.recommend import split_values
-    from precice_lb.recommend import recommend
-    from precice_lb.recommend.sources import measured_under
-    from precice_lb.recommend.versions import without_unmeasured
 
-    measurements, of_study = measured.measurements, measured.asked
+    measurements = measured.measurements
     names = list(measurements.samples)
-    if case.study is not None:
-        of_study = read_study(case.study).asked()
-    settings = at_present(tables_from(case.settings or []), "--set", names)
-    given = overlaid(settings, {"machine": case.machine} if case.machine else {})
-    before = {} if of_study is None else study_tables(of_study, measurements)
-    if case.ranks is not None or given.get("machine", {}).keys() & _BUDGET:
-        before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
-        for table in tables_in(before.get("participants")):
-            for one in (table, *tables_in(table.get("versions"))):
-                one.pop("kind", None)
-    versions = measurements.versions
-    known = [*names, *(key_of(name, version) for name in names for version in versions.get(name, ()) if version)]
-    if unknown := [name for name, _ in case_from(given).bounded() if name not in known]:
+    options = {key: getattr(asked, key) for key in ("cores", "nodes", "cores_per_node")}
+    machine = {key: value for key, value in options.items() if value is not None}
+    settings = at_present(tables_from(asked.settings or []), "--set", names)
+    settings = overlaid(settings, {"machine": machine} if machine else {})
+    versions = (key_of(who, version) for who, several in measurements.versions.items() for version in several)
+    refuse_unknown("participants", (name for name, _ in case_from(settings).bounded()), [*names, *versions])
+    study = measured.asked if asked.study is None else read_study(asked.study).asked()
+    if study is None:
+        return case_from(settings)
+    tables = study.model_dump(exclude_defaults=True)
+    if asked.ranks is not None or settings.get("machine", {}).keys() & _BUDGET:
+        tables["machine"] = {key: value for key, value in tables.get("machine", {}).items() if key not in _BUDGET}
+        for participant in tables_in(tables.get("participants")):
+            for table in (participant, *tables_in(participant.get("versions"))):
+                table.pop("kind", None)
+    # Parameters that were measured.
+    columns = {column for columns in measurements.parameters.values() for column in columns}
+    known = {key: value for key, value in study.case.parameter.items() if key in columns}
+    tables["case"] = {**tables.get("case", {}), "parameter": known}
+    return case_from(overlaid(tables, settings))
+
+
+def _coupling(measurements: Measurements, coupling: str | None, runs: Sequence[CoupledRun]) -> Schedule:
+    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else parallel."""
+    from precice_lb.case import parse_configuration, read_configuration
+    from precice_lb.recommend import traced_schedule
+    from precice_lb.schedule import Schedule
+
+    if coupling == "traces":
+        if not runs:
+            raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
+        return traced_schedule(runs)
+    if coupling in ("parallel", "serial") or (coupling is None and measurements.configuration is None):
+        names = list(measurements.samples)
+        return Schedule.serial(names) if coupling == "serial" else Schedule.parallel(names)
+    if coupling is None:
+        configuration = parse_configuration(measurements.configuration or "")
+    elif Path(coupling).exists():
+        configuration = read_configuration(Path(coupling))
+    else:
         raise DataError(
-            f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
+            f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
         )
-    tables = case_from(overlaid(before, given))
-    measurements = dataclasses.replace(
-        measurements, degrees_of_freedom=measurements.degrees_of_freedom | tables.degrees_of_freedom
-    )
-    demands = without_unmeasured(tables.demands(), measurements)
-    total = case.ranks
-    if total is None and tables.total is None and not demands.nodes:
-        total = ranks
-    learner = tables.runs.learner
-    parameters_of_learner = {**learner} if isinstance(learner, dict) else {}
-    words = {
-        "present": split_values(case.present, names, option="--present") if case.present else None,
-        "minimum_ranks": tables.minimum_ranks(),
-        "maximum_ranks": tables.maximum_ranks(),
-        "parameters": {key: None if value == "any" else value for key, value in tables.case.parameter.items()}
-        or parameters,
-        "prefer": preference(case.prefer) if case.prefer else None,
-        "learner": parameters_of_learner.pop("name", "bayes") if isinstance(learner, dict) else learner,
-        "learner_parameters": parameters_of_learner,
-        **tables.runs.model_dump(include={"level", "within", "accept_missing_ranks"}),
-    }
-    words = {key: value for key, value in words.items() if value not in (None, {})}
-    count, constraints = demands.constraints(total)
-    schedule = coupling_from(measurements, case.coupling, measured.runs)
-    if case.coupling not in (None, "traces"):
-        measurements = measured_under(measurements, schedule)
-    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
-        recommendation = recommend(
-            measurements,
-            count,
-            schedule=schedule,
-            constraints=constraints,
-            failed=measured.failed,
-            random_state=case.seed,
-            **words,
-        )
-    return recommendation, schedule
+    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
 
 
 @contextlib.contextmanager
@@ -200,11 +216,3 @@ def _told_if_slow(text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def study_tables(of_study: Case, measurements: Measurements) -> dict[str, Any]:
-    """Return the tables of a study, with those of its parameters that were measured."""
-    columns = {column for columns in measurements.parameters.values() for column in columns}
-    tables = of_study.model_dump(exclude_defaults=True)
-    known = {key: value for key, value in of_study.case.parameter.items() if key in columns}
-    return tables | {"case": {**tables.get("case", {}), "parameter": known}}

@@ -277,7 +277,7 @@ def versions_tables(recommendation: Recommendation, names: Mapping[str, str]) ->
         split = f"none: {visible(choice.problem)}" if best is None else split_text(best.split, best.layouts)
         rows.append(
             {
-                "versions": ", ".join(versions),
+                "version": ", ".join(versions),
                 ranks_word(recommendation): split,
                 **({"nodes": _nodes(best)} if "nodes" in recommendation.used else {}),
                 f"window ({unit.symbol})": unit.number(math.nan if best is None else best.window_seconds),

@@ -5,11 +5,11 @@ What cannot be rendered costs nothing but itself.
 
 from __future__ import annotations
 
+import html
 import itertools
 import os
 import re
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -37,18 +37,20 @@ _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
 _COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
 
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 # Colours that depend on whether the page is light or dark, and the CSS variables that stand for them.
-_COLOUR_NAMES = {
-    "#000000": "--ink",
-    "#ffffff": "--paper",
-    GREY.lower(): "--grey",
-    GRID.lower(): "--grid",
-    **{colour.lower(): f"--series-{index}" for index, colour in enumerate(COLOURS)},
+_COLOURS = {
+    "#000000": "var(--ink)",
+    "#ffffff": "var(--paper)",
+    GREY.lower(): "var(--grey)",
+    GRID.lower(): "var(--grid)",
+    **{colour.lower(): f"var(--series-{index})" for index, colour in enumerate(COLOURS)},
 }
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
-_FONT = re.compile(r"font: ([^;]*?px) [^;]*")
-_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+# Two images of the same colours would have the same name.
+_NO_DRAWING = re.compile(r'<(metadata|style)\b.*?</\1>| id="image\w*"', re.DOTALL)
+_IDS = re.compile(r'\bid="|\burl\(#|\bhref="#')
+_COLOUR = re.compile(r"(?<=: )#[0-9a-f]{6}\b|(?<=\")#[0-9a-f]{6}\b", re.IGNORECASE)
+_FONT = re.compile(r"font: ([^;\"]*?px) [^;\"]*")
 
 Made = TypeVar("Made")
 
@@ -167,50 +169,17 @@ def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
 
 
 def _inline_svg(chart: Chart) -> str:
-    """Render a chart as an SVG element: names are its own, colours follow the page's light or dark."""
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(chart.svg)
-    prefix = f"{chart.name}-"
-    for parent in root.iter():
-        for child in list(parent):
-            # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
-            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
-                parent.remove(child)
-    seen: set[str] = set()
-    for element in root.iter():
-        for key, value in list(element.attrib.items()):
-            element.set(key, _attribute(key, value, prefix))
-        # Two images of the same colours have the same name.
-        if "id" in element.attrib:
-            while element.attrib["id"] in seen:
-                element.attrib["id"] += "-again"
-            seen.add(element.attrib["id"])
-    width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
-    root.attrib.pop("version", None)
+    """Render a chart as an SVG element: ids are its own, colours and fonts those of the page, light or dark."""
+    head, _, body = chart.svg.decode().partition("<svg ")[2].partition(">")
+    width, height = map(float, _SIZE.findall(head)[0])
+    # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
+    body = _IDS.sub(rf"\g<0>{chart.name}-", _NO_DRAWING.sub("", body))
+    body = _COLOUR.sub(lambda colour: _COLOURS.get(colour[0].lower(), colour[0]), body)
+    body = _FONT.sub(r"font: \1 var(--font)", body)
     # Points become pixels of the page, 96 in an inch; up to a quarter more where there is room.
-    root.set("style", f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}")
-    root.set("role", "img")
-    root.set("aria-label", chart.caption)
-    return ET.tostring(root, encoding="unicode")
-
-
-def _attribute(key: str, value: str, prefix: str) -> str:
-    if key == "id":
-        return prefix + value
-    if key == f"{{{_XLINK}}}href":
-        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
-    if key in ("style", "fill", "stroke", "clip-path"):
-        value = _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value)
-        value = _COLOUR.sub(_variable, value)
-        # Fonts of the page, whatever the reader's machine has.
-        return _FONT.sub(r"font: \1 var(--font)", value)
-    return value
-
-
-def _variable(found: re.Match[str]) -> str:
-    name = _COLOUR_NAMES.get(found[0].lower())
-    return f"var({name})" if name else found[0]
+    style = f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}"
+    label = html.escape(visible(chart.caption))
+    return f'<svg viewBox="0 0 {width:g} {height:g}" style="{style}" role="img" aria-label="{label}">{body}'
 
 
 def attempted(what: str, make: Callable[[], Made]) -> Made | None:

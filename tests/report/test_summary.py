@@ -180,7 +180,7 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
     shown = in_one_line(run, per_rank=True)
     assert "rank 2 without received data" in shown
     assert "2* 0.30000" in shown
-    assert "at least 0.03 to waiting for slower ranks" in shown
+    assert "0.03 to waiting for slower ranks" in shown
 
 
 def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) -> None:
@@ -258,14 +258,11 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
     assert [(each["count porous"], each["interface_vertices"]) for each in shown] == [("0.0", ""), ("7.0", "")]
 
 
-@pytest.mark.parametrize(("recorded", "way"), [
-    ({"python_version": "3.11"}, "record with PRECICE_LB_MPI_TIME=1"), ({}, "see a PMPI library's report"),
-])  # fmt: skip
-def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path, recorded: dict[str, str], way: str) -> None:
+def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path) -> None:
     for rank in (0, 1):
-        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2, **recorded)
-    shown = told(tmp_path)
-    assert f"load imbalance inside A: 0.0 %, if no rank waits for others inside solve; to find out, {way}" in shown
+        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2)
+    way = "if no rank waits for others inside solve; to find out, record with PRECICE_LB_MPI_TIME=1"
+    assert f"load imbalance inside A: 0.0 %, {way}" in told(tmp_path)
 
 
 def test_profiling_sections_are_shown_rank_by_rank(tmp_path: Path) -> None:
