@@ -13,7 +13,7 @@ from precice_lb.recommend.case import rows_at
 from precice_lb.recommend.posterior import NEVER, geometric_mean
 from precice_lb.report import style
 from precice_lb.report.blocks import Chart
-from precice_lb.report.recommendation import label, other_versions, ranks_word, split_text, unit_of, versioned
+from precice_lb.report.recommendation import label, ranks_word, split_text, unit_of, versioned
 from precice_lb.report.style import GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel
 from precice_lb.report.text import percent, seconds_unit, short_names
 
@@ -85,12 +85,6 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
             axes.plot([present.split[who]], [times[present.split[who]]], color=colour, **ring)
         text = f"{shown[who]}: {count_text(who, chosen, recommendation.layouts)}"
         panel.key(text, color=colour, marker=marker, linewidth=1.8)
-    for who, version, other in other_versions(recommendation):
-        ranks = _shown_ranks(other, who)
-        lowest, highest = min(lowest, ranks[0]), max(highest, ranks[-1])
-        text = f"{versioned(names, {who: version})[who]}, not recommended"
-        look = {"color": colour_of([*names].index(who)), "linestyle": "-.", "linewidth": 1.0}
-        panel.line(ranks, other.predicted(who, ranks) * unit.per_second, text, **look)
     axes.set(xscale="log", yscale="log", xlim=(lowest / 1.15, highest * 1.15))
     ylabel = f"compute time per window ({unit.symbol})"
     panel.label("Scaling of each participant", f"{ranks_word(recommendation)} of the participant (count)", ylabel)

@@ -103,7 +103,7 @@ class Evidence:
 
         def distance(run: CoupledRun) -> float:
             ratios = [count / wanted for count, wanted in zip(cores(run), split.values(), strict=True)]
-            return sum(abs(max(ratio, 1 / ratio) - 1) for ratio in ratios)
+            return sum(max(ratio, 1 / ratio) - 1 for ratio in ratios)
 
         whole = [run for run in self.runs if is_of(run.versions, versions) and set(run.participants) >= set(split)]
         judged = [run for run in whole if math.isfinite(_window(run))] or whole
@@ -297,7 +297,6 @@ def _provenance(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "runs recorded on", _some(hosts, "hosts")
         yield "runs recorded with", _some([*backends, *recorders], "versions")
         yield "runs", _some(map(_run_text, evidence.runs), "runs")
-        yield "coupled case", _some((run.case for run in evidence.runs), "cases")
         yield "configuration", _some((str(head.get("configuration_path", "")) for head in metadata), "files")
     yield "sources", _some(map(_source_text, evidence.sources), "sources") or "arrays in memory"
     yield from ((f"full name of {name}", who) for who, name in evidence.names.items() if name != who)

@@ -296,16 +296,6 @@ def _nodes(recommendation: Recommendation | None) -> str:
     return " + ".join(kinds) or str(used.get("nodes", ""))
 
 
-def other_versions(recommendation: Recommendation) -> Iterator[tuple[str, str, Recommendation]]:
-    """Give each version of a participant that is not recommended, with the best recommendation that has it."""
-    seen = set(recommendation.versions.items())
-    for choice in recommendation.choices:
-        for who, version in choice.versions.items() if choice.recommendation is not None else ():
-            if (who, version) not in seen:
-                seen.add((who, version))
-                yield who, version, choice.found
-
-
 def facts(recommendation: Recommendation, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """List what the recommendation rests on, as (key, text) pairs."""
     yield "coupling", recommendation.schedule

@@ -13,14 +13,12 @@ from precice_lb.plural import numbered, plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
 from precice_lb.report.guess import guess_label, guess_text
 from precice_lb.report.summary import LOST, QUANTITIES, ParticipantSummary, Quantity, RunSummary
-from precice_lb.report.text import SecondsUnit, listed, or_dash, percent, seconds_unit, short_names
+from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
 
 _NOT_MEASURED = "not measured"
 _ITERATIONS_NAMED = 6
 # Reasons why waits were not measured.
 _REASONS = 3
-# Features or sections side by side.
-_COLUMNS = 6
 # Outliers that change the mean window by more than this share are told apart, and events that take more of it.
 _NOTICEABLE = 0.01
 
@@ -42,8 +40,8 @@ def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool 
         yield DefinitionList(tuple(summary.remarks.items()))
     yield _run_table(summary, names)
     yield from (_section_table(part, names[part.participant], unit) for part in summary.participants if part.sections)
-    for part in summary.participants if per_rank else ():
-        yield from _rank_tables(part, names[part.participant], unit)
+    if per_rank:
+        yield from (_rank_table(part, names[part.participant], unit) for part in summary.participants)
     yield DefinitionList(tuple(notes(summary, names)))
 
 
@@ -123,8 +121,8 @@ def _section_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Tab
     return Table(title, header, tuple(rows))
 
 
-def _rank_tables(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Iterator[Table]:
-    """Lay out times of ranks, what they hold, and their profiling sections."""
+def _rank_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
+    """Lay out times of ranks; what these hold, and their sections, are in JSON and CSV."""
     rows, silent = [], part.ranks_waiting_in_the_solver
     for rank in range(part.ranks):
         seconds = {name: float(values[rank]) for name, values in part.rank_seconds.items()}
@@ -134,20 +132,7 @@ def _rank_tables(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Itera
     header = ("rank", f"solve ({unit.symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if silent else ""
     title = f"{who}: mean time per time window and rank, waits for partners and for own ranks{star}"
-    yield Table(title, header, tuple(rows), ())
-    inside = f"time in MPI within solve and in profiling sections, per time window and rank ({unit.symbol})"
-    held = {"interface vertices": part.part.rank_vertices, **part.part.rank_counts}
-    times = {"in MPI": part.rank_mpi, **part.section_seconds}
-    for title, columns, times_per_second in (("what each rank holds", held, 0.0), (inside, times, unit.per_second)):
-        known = {visible(name): values for name, values in columns.items() if np.isfinite(values).any()}
-        shown = dict(list(known.items())[:_COLUMNS])
-        cells = [
-            [unit.number(value) if times_per_second else or_dash(value, ".15g") for value in map(float, column)]
-            for column in shown.values()
-        ]
-        if shown:
-            rows = [(str(rank), *row) for rank, row in enumerate(zip(*cells, strict=True))]
-            yield Table(f"{who}: {title}", ("rank", *shown), tuple(rows), ())
+    return Table(title, header, tuple(rows), ())
 
 
 def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -89,7 +89,7 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
 
 
 def test_traces_of_recorded_runs_take_the_place_of_the_configuration(
-    stores: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def values(*arguments: str | Path) -> dict[str, Any]:
         assert main(["recommend", *map(str, arguments), "--ranks", "12", "--format", "json"]) == 0
@@ -100,11 +100,6 @@ def test_traces_of_recorded_runs_take_the_place_of_the_configuration(
     assert traced["schedule"].startswith("as traced in 4 runs: Inner, Outer (measured cycles 1 times the modelled")
     assert traced["split"] == configured["split"]
     assert traced["window_seconds"] == pytest.approx(configured["window_seconds"], rel=0.02)
-    assert main(["report", str(stores), "--ranks", "12", "--coupling", "traces", "-o", str(tmp_path / "page")]) == 0
-    assert "as traced in 4 runs" in (tmp_path / "page" / "report.html").read_text().replace("\xa0", " ")
-    capsys.readouterr()
-    line = refused(capsys, "recommend", table, "--ranks", "12", "--coupling", "traces")
-    assert "--coupling traces: expected recorded runs, found tables alone; give directories of stores" in line
 
 
 def test_windows_of_another_coupling_are_not_held_against_a_prediction(

@@ -9,8 +9,6 @@ import pytest
 from report_helpers import refused
 
 from precice_lb.cli import main
-from precice_lb.recommend import recommend_split
-from precice_lb.report.charts import CHARTS
 
 TABLE = """\
 participant,version,ranks,seconds
@@ -66,12 +64,6 @@ def test_a_campaign_s_line_names_versions() -> None:
     run = RunRecord(1, "001", {"Left": 2, "Right": 2}, "", "", "", "given", versions={"Right": "fast"})
     said = run_started(1, 4, run, {"Right": Layouts(1, None)}).text
     assert said == "run 1 of 4: Left 2, Right:fast 1 x 2 threads: 4 cores (given)"
-
-
-def test_curves_of_all_versions_are_in_one_figure(table: Path) -> None:
-    found = recommend_split(table, 12, learner="bayes")
-    assert found.versions == {"Fluid": "gpu"}
-    assert "Fluid (cpu), not recommended" in CHARTS["scaling"](found).svg.decode()
 
 
 @pytest.mark.parametrize(
