@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 JSON_NAME = "recommendation.json"
 HTML_NAME = "report.html"
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
-# What a table of half a page has room for.
-_COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
 
 # Colours that depend on whether the page is light or dark, and the CSS variables that stand for them.
@@ -69,7 +67,7 @@ def console(stream: TextIO | None = None) -> Console:
 def rendered(blocks: Iterable[Block]) -> RenderableType:
     """Make a screen of blocks: what speaks against them comes last, where the eye is."""
     parts: list[RenderableType] = []
-    for block in sorted(blocks, key=lambda each: isinstance(each, Paragraph) and each.role == "warning"):
+    for block in sorted(blocks, key=lambda block: isinstance(block, Paragraph) and block.role == "warning"):
         if isinstance(block, Table):
             # Of several parts of text, a table stands apart.
             blank = [Text()] if parts and not (isinstance(parts[-1], Text) and not parts[-1].plain) else []
@@ -143,7 +141,7 @@ def page_html(page: Page) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
-    return template.render(page=page, groups=_groups, inline_svg=_inline_svg, is_wide=_is_wide)
+    return template.render(page=page, groups=_groups, inline_svg=_inline_svg)
 
 
 def _shown(value: Any) -> Any:
@@ -151,16 +149,6 @@ def _shown(value: Any) -> Any:
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
-
-
-def _is_wide(table: Table) -> bool:
-    """Tell whether a table needs more than half of a page."""
-    columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.header)
-    # Headers may be broken between words.
-    widths = [
-        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(table.header, columns, strict=True)
-    ]
-    return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
 
 
 def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:

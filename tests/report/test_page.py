@@ -16,7 +16,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.report.blocks import DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.blocks import DefinitionList, Page, Paragraph, Table
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.render import page_html, write_report
 
@@ -139,12 +139,6 @@ def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
     assert len(drawings) == len(page.charts)
     assert all(svg["aria-label"] for svg in drawings)
     assert len(found.named("caption")) == len(found.named("table"))
-
-
-def test_tables_of_long_texts_get_the_width_of_the_page() -> None:
-    short, long = (Table(name, ("a", "b"), ((text, "1"),)) for name, text in (("s", "x"), ("l", "x" * 60)))
-    text = page_html(Page("title", "", (Section("one", "One", (short, long)),)))
-    assert re.findall(r'class="(scroll[^"]*)"', text) == ["scroll", "scroll wide"]
 
 
 def test_figures_follow_the_page_into_the_dark(page: Page) -> None:
