@@ -57,7 +57,7 @@ def summary(
     Parameters
     ----------
     per_rank
-        List every rank.
+        List every rank; JSON and CSV also have what each holds, and its profiling sections (JSON).
     config
         The precice-config.xml of profiling files; by default the one beside or above them.
     format
