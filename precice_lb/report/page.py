@@ -237,7 +237,9 @@ def next_text(evidence: Evidence) -> str:
     slower = f"the recommended split is expected to be {percent(prospects.regret, 2)} slower than the best one"
     stops = f"calibration stops below {percent(prospects.target_regret)}"
     if not prospects.is_worth_it:
-        return f"Another run is not worth it: {slower}, and none is expected to change the answer; {stops}."
+        if prospects.regret > prospects.target_regret:
+            stops = "no run is expected to change that"
+        return f"Another run is not worth it: {slower}; {stops}."
     if not prospects.runs:
         return f"Repeat runs near the recommended split to learn how much they differ: {slower}; {stops}."
     best = ranks_text(prospects.runs[0].split, evidence.names, evidence.recommendation.layouts)
