@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from precice_lb.case.case import Case
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.plan import FailedSplit
+    from precice_lb.recommend.plan import FailedSplit, Prefer
     from precice_lb.schedule import Schedule
 
 _SLOW_S = 10.0
@@ -67,7 +67,7 @@ class Asked:
     cores_per_node: int | None = None
     present: list[str] | None = None
     coupling: str | None = None
-    prefer: Literal["time", "cost"] | float | None = None
+    prefer: str | None = None
     settings: Settings = None
     warmup: Warmup = None
     seed: int = 0
@@ -144,11 +144,22 @@ def recommend_case(
             learner_parameters={key: value for key, value in learner.items() if key != "name"},
             present=split_values(asked.present, names, option="--present") if asked.present else None,
             parameter=known or parameters,
-            prefer=asked.prefer,
+            prefer=_preference(asked.prefer),
             failed=measured.failed,
             seed=asked.seed,
             **words,
         )
+
+
+def _preference(text: str | None) -> Prefer | None:
+    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
+    words: dict[str | None, Prefer | None] = {None: None, "time": "time", "cost": "cost"}
+    if text in words:
+        return words[text]
+    with contextlib.suppress(ValueError):
+        if 0 <= (weight := float(text or "")) <= 1:
+            return weight
+    raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
 
 
 def _case(measured: Measured, asked: Asked) -> Case:
