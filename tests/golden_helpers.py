@@ -53,7 +53,7 @@ class Golden:
 
 def goldens(*kinds: str) -> list[Golden]:
     """Read those of commands.txt whose name begins with one of these words; all of them without any."""
-    lines = (TEXTS.parent / "commands.txt").read_text(encoding="utf-8").splitlines()
+    lines = (TEXTS.parent / "commands.txt").read_text(encoding="utf-8").replace("\n  && ", " && ").splitlines()
     listed = [Golden(*line.split(" | ")) for line in lines if line and not line.startswith("#")]
     return [golden for golden in listed if not kinds or golden.name.split("-")[0] in kinds]
 

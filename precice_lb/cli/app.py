@@ -9,7 +9,6 @@ from typing import Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from precice_lb.cli.typed import as_typed
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
 from precice_lb.names import say
 from precice_lb.retired import refuse_retired
@@ -19,6 +18,31 @@ _EXIT_CODES = (
     "(calibrate, demo, chain); 2 refused, with one line on standard error; 3 a threshold was reached "
     "(watch); 130 interrupted. run passes on that of the solver, launch that of the first that failed."
 )
+# What options are called by the functions and studies behind a command.
+_OF_CASE = {
+    "expected budget as": "expected --ranks as",
+    "expected seed as": "expected --seed as",
+    "expected cores_per_node": "expected --cores-per-node",
+}
+_OPTIONS = {
+    "recommend": _OF_CASE,
+    "report": _OF_CASE,
+    "launch": {
+        "launcher.options": "--slurm",
+        "launcher: options": "--slurm",
+        "launcher.name": "--launcher",
+        "launcher.": "--",
+        "launcher: ": "--",
+        "case.configuration": "--config",
+    },
+}
+
+
+def as_typed(text: str, tokens: Sequence[str]) -> str:
+    """Write an error's text with the options of the command that was typed."""
+    for word, option in _OPTIONS.get("".join(tokens[:1]), {}).items():
+        text = text.replace(word, option)
+    return text
 
 
 def _version() -> str:
@@ -89,8 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PreciceLBError, CycloptsError, OSError) as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
             raise
-        text = as_typed(str(error), app, tokens) if isinstance(error, PreciceLBError) else str(error)
-        say(f"precice-lb: error: {' '.join(text.split())}", sys.stderr)
+        say(f"precice-lb: error: {' '.join(as_typed(str(error), tokens).split())}", sys.stderr)
         return 1 if isinstance(error, TooFewRunsError) else 2
 
 

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.options import Settings, Warmup, coupling_from, preference, required
+from precice_lb.cli.options import Settings, Warmup, refuse_unknown, required, split_values
 from precice_lb.exceptions import DataError
 from precice_lb.names import key_of, say
-from precice_lb.plugins import close_match
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CampaignResult
     from precice_lb.case.case import Case
     from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.recommend import Recommendation
-    from precice_lb.recommend.plan import FailedSplit
+    from precice_lb.recommend.plan import FailedSplit, Prefer
     from precice_lb.schedule import Schedule
 
 _SLOW_S = 10.0
@@ -72,12 +71,6 @@ class Asked:
     warmup: Warmup = None
     seed: int = 0
 
-    @property
-    def machine(self) -> dict[str, int]:
-        """What is said of the machine, by its keys in a study."""
-        keys = {"cores": self.cores, "nodes": self.nodes, "cores_per_node": self.cores_per_node}
-        return {key: value for key, value in keys.items() if value is not None}
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -103,12 +96,10 @@ def read_measured(sources: Sequence[Path], warmup: int | None, *, runs: bool = F
     if campaign is not None:
         return measured_by(campaign, warmup)
     stores = [path for path in sources if path.is_dir() or path.suffix in (".h5", ".spool")]
-    if not runs or len(stores) < len(sources):
-        # Whatever is not there is refused here, too.
-        measurements = load_sources(sources, warmup=warmup)
-        return Measured(measurements, load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else [])
-    recorded = load_runs(stores, warmup=warmup, complete=enrich)
-    return Measured(measurements_from_runs(recorded), recorded)
+    # Whatever is not there is refused here, too.
+    read = None if runs and len(stores) == len(sources) else load_sources(sources, warmup=warmup)
+    recorded = load_runs(stores, warmup=warmup, complete=enrich) if runs and stores else []
+    return Measured(measurements_from_runs(recorded) if read is None else read, recorded)
 
 
 def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
@@ -120,55 +111,99 @@ def measured_by(result: CampaignResult, warmup: int | None = None) -> Measured:
 
 
 def recommend_case(
-    measured: Measured, case: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
-) -> tuple[Recommendation, Schedule]:
-    """Recommend for what the options say, else a study, else (of ``ranks`` and ``parameters``) what is given here."""
+    measured: Measured, asked: Asked, ranks: int | None = None, parameters: dict[str, Any] | None = None
+) -> Recommendation:
+    """Recommend for the case of the options; ``ranks`` and ``parameters`` are for where nothing says another."""
+    from precice_lb.recommend import recommend_split
+    from precice_lb.recommend.sources import measured_under
+
+    measurements = measured.measurements
+    names = list(measurements.samples)
+    case = _case(measured, asked)
+    total = asked.ranks
+    if total is None and case.total is None and not case.machine.nodes:
+        total = ranks
+    coupling = _coupling(measurements, asked.coupling, measured.runs)
+    if asked.coupling not in (None, "traces"):
+        measurements = measured_under(measurements, coupling)
+    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
+        return recommend_split(
+            measurements,
+            total,
+            coupling=coupling,
+            case=case,
+            failed=measured.failed,
+            seed=asked.seed,
+            present=split_values(asked.present, names, option="--present") if asked.present else None,
+            prefer=_preference(asked.prefer),
+            parameter=parameters,
+        )
+
+
+def _preference(text: str | None) -> Prefer | None:
+    """Read ``time``, ``cost`` or the weight of time between 0 and 1."""
+    words: dict[str | None, Prefer | None] = {None: None, "time": "time", "cost": "cost"}
+    if text in words:
+        return words[text]
+    with contextlib.suppress(ValueError):
+        if 0 <= (weight := float(text or "")) <= 1:
+            return weight
+    raise DataError(f"--prefer: expected time, cost or the weight of time from 0 to 1, found {text!r}")
+
+
+def _case(measured: Measured, asked: Asked) -> Case:
+    """Lay the options over the tables of a study, or of the campaign: each is a key of these, as with ``--set``."""
     from precice_lb.campaign import read_study
     from precice_lb.case.case import case_from
     from precice_lb.case.earlier import at_present, tables_in
     from precice_lb.case.read import overlaid, tables_from
-    from precice_lb.cli.recommend import split_values
-    from precice_lb.recommend import recommend_split
-    from precice_lb.recommend.sources import measured_under
 
-    measurements, of_study = measured.measurements, measured.asked
+    measurements = measured.measurements
     names = list(measurements.samples)
-    if case.study is not None:
-        of_study = read_study(case.study).asked()
-    settings = at_present(tables_from(case.settings or []), "--set", names)
-    given = overlaid(settings, {"machine": case.machine} if case.machine else {})
-    before = {} if of_study is None else study_tables(of_study, measurements)
-    if case.ranks is not None or given.get("machine", {}).keys() & _BUDGET:
-        before["machine"] = {key: value for key, value in before.get("machine", {}).items() if key not in _BUDGET}
-        for table in tables_in(before.get("participants")):
-            for one in (table, *tables_in(table.get("versions"))):
-                one.pop("kind", None)
-    versions = measurements.versions
-    known = [*names, *(key_of(name, version) for name in names for version in versions.get(name, ()) if version)]
-    if unknown := [name for name, _ in case_from(given).bounded() if name not in known]:
+    options = {key: getattr(asked, key) for key in ("cores", "nodes", "cores_per_node")}
+    machine = {key: value for key, value in options.items() if value is not None}
+    settings = at_present(tables_from(asked.settings or []), "--set", names)
+    settings = overlaid(settings, {"machine": machine} if machine else {})
+    versions = (key_of(who, version) for who, several in measurements.versions.items() for version in several)
+    refuse_unknown("participants", (name for name, _ in case_from(settings).bounded()), [*names, *versions])
+    study = measured.asked if asked.study is None else read_study(asked.study).asked()
+    if study is None:
+        return case_from(settings)
+    tables = study.model_dump(exclude_defaults=True)
+    if asked.ranks is not None or settings.get("machine", {}).keys() & _BUDGET:
+        tables["machine"] = {key: value for key, value in tables.get("machine", {}).items() if key not in _BUDGET}
+        for participant in tables_in(tables.get("participants")):
+            for table in (participant, *tables_in(participant.get("versions"))):
+                table.pop("kind", None)
+    # Parameters that were measured.
+    columns = {column for columns in measurements.parameters.values() for column in columns}
+    known = {key: value for key, value in study.case.parameter.items() if key in columns}
+    tables["case"] = {**tables.get("case", {}), "parameter": known}
+    return case_from(overlaid(tables, settings))
+
+
+def _coupling(measurements: Measurements, coupling: str | None, runs: Sequence[CoupledRun]) -> Schedule:
+    """Take the coupling from the option (of recorded ``runs``), else from their configuration, else parallel."""
+    from precice_lb.case import parse_configuration, read_configuration
+    from precice_lb.recommend import traced_schedule
+    from precice_lb.schedule import Schedule
+
+    if coupling == "traces":
+        if not runs:
+            raise DataError("--coupling traces: expected recorded runs, found tables alone; give directories of stores")
+        return traced_schedule(runs)
+    if coupling in ("parallel", "serial") or (coupling is None and measurements.configuration is None):
+        names = list(measurements.samples)
+        return Schedule.serial(names) if coupling == "serial" else Schedule.parallel(names)
+    if coupling is None:
+        configuration = parse_configuration(measurements.configuration or "")
+    elif Path(coupling).exists():
+        configuration = read_configuration(Path(coupling))
+    else:
         raise DataError(
-            f"participants: expected one of {', '.join(names)}, found {unknown[0]!r}{close_match(unknown[0], names)}"
+            f"--coupling: expected parallel, serial, traces or a precice-config.xml, found no file {coupling}"
         )
-    tables = case_from(overlaid(before, given))
-    total = case.ranks
-    if total is None and tables.total is None and not tables.machine.nodes:
-        total = ranks
-    schedule = coupling_from(measurements, case.coupling, measured.runs)
-    if case.coupling not in (None, "traces"):
-        measurements = measured_under(measurements, schedule)
-    with _told_if_slow(f"still deciding among splits of {len(names)} participants: minutes where these are many"):
-        recommendation = recommend_split(
-            measurements,
-            total,
-            coupling=schedule,
-            case=tables,
-            failed=measured.failed,
-            seed=case.seed,
-            present=split_values(case.present, names, option="--present") if case.present else None,
-            prefer=preference(case.prefer) if case.prefer else None,
-            parameter=parameters,
-        )
-    return recommendation, schedule
+    return Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
 
 
 @contextlib.contextmanager
@@ -181,11 +216,3 @@ def _told_if_slow(text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def study_tables(of_study: Case, measurements: Measurements) -> dict[str, Any]:
-    """Return the tables of a study, with those of its parameters that were measured."""
-    columns = {column for columns in measurements.parameters.values() for column in columns}
-    tables = of_study.model_dump(exclude_defaults=True)
-    known = {key: value for key, value in of_study.case.parameter.items() if key in columns}
-    return tables | {"case": {**tables.get("case", {}), "parameter": known}}

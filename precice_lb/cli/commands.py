@@ -71,8 +71,8 @@ def calibrate(
 ) -> None:
     """Measure a study's splits with short runs, then recommend the split of its budget.
 
-    A campaign that was stopped goes on where it was. Its directory also gets recommendation.json and the figures,
-    launch scripts, and the report for people (report/report.html).
+    A campaign that was stopped goes on where it was. Its directory also gets recommendation.json, launch scripts, and
+    the report for people (report/report.html).
 
     Example: precice-lb calibrate configs/pulse.toml
 
@@ -149,9 +149,9 @@ def at_end(
 ) -> None:
     """Write a recommendation or a summary if this participant is the last of a run to end; started by the recorder.
 
-    PRECICE_LB_AT_END=recommend makes the recorder start this after a solver's last call. It writes
-    recommendation.json and the figures into the case directory, from all runs found below it, for the total of ranks
-    of the run that ended. With PRECICE_LB_AT_END=summary it writes summary.txt, of that run alone.
+    PRECICE_LB_AT_END=recommend makes the recorder start this after a solver's last call. It writes recommendation.json
+    into the case directory, from all runs found below it, for the total of ranks of the run that ended. With
+    PRECICE_LB_AT_END=summary it writes summary.txt and summary.json, of that run alone.
 
     Example: precice-lb at-end . --store precice-lb-store --participant Fluid
 

@@ -42,14 +42,12 @@ Unit = Annotated[
     ),
 ]
 """What times are written in, by the names of preCICE's own tools."""
-
 Verbose = Annotated[
     bool,
     Parameter(negative=(), help="Print all of it: what the answer rests on, other splits and budgets, files written."),
 ]
 """Whether more is printed than the answer."""
 
-_REPORT_FOLDER = "report"
 # Formats by the end of a file's name.
 _ENDS = {".json": "json", ".csv": "csv"}
 # Characters of a line where nobody reads it on a screen.
@@ -61,34 +59,35 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.campaign import run_campaign
     from precice_lb.campaign.launch import write_scripts
     from precice_lb.report.page import Evidence, build_page, next_text
-    from precice_lb.report.render import CampaignProgress, attempted, console, write_documents, write_report
+    from precice_lb.report.render import CampaignProgress, attempted, console, write_recommendation, write_report
 
     with CampaignProgress(console(sys.stderr)) as progress:
         result = run_campaign(study, directory or study.campaign_directory, report=progress)
     result.require_runs(study)
-    measured = measured_by(result)
-    recommendation, _ = recommend_case(measured, Asked(seed=seed))
+    place, measured = result.directory, measured_by(result)
+    recommendation = recommend_case(measured, Asked(seed=seed))
     # Results first: whatever becomes of what is shown of them, the runs were not in vain.
-    written = write_documents(recommendation, result.directory, [result.directory])
-    scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, result.directory / "launch")
+    written = write_recommendation(recommendation, place, [place])
+    scripts = write_scripts(study.chosen(recommendation.versions), recommendation.split, place / "launch")
     written += scripts
     evidence = Evidence(
         recommendation,
         measured.runs,
-        (result.directory, *result.existing),
+        (place, *result.existing),
         seed=seed,
         command=command_line(),
         launch=scripts[0].parent if scripts else None,
         target_regret=study.runs.target_regret,
     )
-    folder = result.directory / _REPORT_FOLDER
-    pages = attempted("the report", lambda: write_report(build_page(evidence), folder)) or []
+    pages = attempted("the report", lambda: write_report(build_page(evidence), place / "report")) or []
     advice = attempted("what to measure next", lambda: next_text(evidence)) or ""
-    lines = [f"start it: sh {shlex.quote(str(path))}" for path in scripts if path.suffix == ".sh"]
-    lines.append(f"all results: {result.directory}{f'; page: {pages[0]}' if pages else ''}")
     if verbose:
-        name_files(written + pages[1:])
-    _print_answer(recommendation, advice, lines, verbose=verbose)
+        name_files(written)
+    print_answer(recommendation, advice, verbose=verbose)
+    for path in scripts:
+        if path.suffix == ".sh":
+            say(f"start it: sh {shlex.quote(str(path))}")
+    say(f"all results: {place}{f'; page: {pages[0]}' if pages else ''}")
 
 
 def print_result(
@@ -111,16 +110,13 @@ def print_result(
 
     if output is not None and output.is_dir():
         raise DataError(f"--output: expected the name of a file, found the directory {output}; name a file in it")
-    text = io.StringIO()
-    stream = sys.stdout if output is None else text
+    stream = sys.stdout if output is None else io.StringIO()
     format = format or _ENDS.get("" if output is None else output.suffix, "table")
+    if format == "csv" and csv is None:
+        raise DataError(f"--output: expected a name ending in .json or .txt, found {output}; there is no CSV of this")
     if format == "json":
         stream.write(json_text(values()))
-    elif format == "csv":
-        if csv is None:
-            raise DataError(
-                f"--output: expected a name ending in .json, or that of a text, found {output}; there is no CSV of this"
-            )
+    elif csv is not None and format == "csv":
         stream.write(csv())
     else:
         screen = console(stream)
@@ -128,49 +124,12 @@ def print_result(
             screen.width = _ENDLESS
         with times_in(unit):
             screen.print(rendered(blocks()))
-    if output is not None:
-        name_files(write_files(output.parent, {output.name: text.getvalue().encode()}, "the result"))
+    if output is not None and isinstance(stream, io.StringIO):
+        name_files(write_files(output.parent, {output.name: stream.getvalue().encode()}, "the result"))
 
 
-def show(
-    recommendation: Recommendation,
-    output: Path | None,
-    format: str,
-    *,
-    sources: Sequence[Path] = (),
-    verbose: bool = False,
-) -> None:
-    """Write a recommendation where a directory is given, then print it."""
-    written: list[Path] = []
-    try:
-        if output is not None:
-            # They draw figures, which takes a second to import.
-            from precice_lb.report.render import write_documents
-
-            written = write_documents(recommendation, output, sources)
-    finally:
-        # Also where the directory cannot be written to.
-        if format == "json":
-            print_result(format, list, recommendation.to_dict)
-            if written:
-                say(f"all results: {output}", sys.stderr)
-        else:
-            if verbose:
-                name_files(written)
-            more = "" if verbose else "--verbose shows what it rests on and other splits; "
-            advice = f"{more}precice-lb report makes a page of it, and says what to measure next"
-            lines = [f"all results: {output}"] if written else []
-            _print_answer(recommendation, advice, lines, verbose=verbose)
-
-
-def _print_answer(
-    recommendation: Recommendation,
-    advice: str,
-    lines: Sequence[str],
-    *,
-    verbose: bool = False,
-) -> None:
-    """Print what people decide by, the answer last; then lines with paths, which stay whole."""
+def print_answer(recommendation: Recommendation, advice: str, *, verbose: bool = False) -> None:
+    """Print what people decide by, the answer last."""
     from precice_lb.report.recommendation import screen_blocks
     from precice_lb.report.render import attempted
     from precice_lb.report.text import short_names
@@ -181,8 +140,6 @@ def _print_answer(
         return screen_blocks(recommendation, names, advice=advice, verbose=verbose)
 
     attempted("the screen", lambda: print_result("table", blocks))
-    for line in lines:
-        say(line)
 
 
 def command_line() -> str:

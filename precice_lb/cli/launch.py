@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.cli.app import app
+from precice_lb.cli.app import app, as_typed
 from precice_lb.cli.flow import name_files, recommended_split
-from precice_lb.cli.options import by_participant, named_values
-from precice_lb.cli.recommend import split_values
-from precice_lb.cli.typed import as_typed
+from precice_lb.cli.options import by_participant, named_values, split_values
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.names import say
@@ -264,5 +262,5 @@ def _start(study: Study, split: dict[str, int], folder: Path) -> int:
     warn(f"{outcome.error} after {outcome.seconds:.1f} s")
     for name in outcome.participants:
         for line in last_words(study, name, study.layout(name, split[name]), since):
-            say(f"{name}: {as_typed(line, app, ['launch'])}", sys.stderr)
+            say(f"{name}: {as_typed(line, ['launch'])}", sys.stderr)
     return outcome.code or 1

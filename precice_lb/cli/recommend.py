@@ -5,69 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from precice_lb.cli.app import app
-from precice_lb.cli.case import Asked, read_measured, recommend_case
+from precice_lb.cli.case import Asked, Measured, read_measured, recommend_case
 from precice_lb.cli.flow import (
     OUTPUT,
     Format,
     Output,
     Verbose,
     command_line,
+    name_files,
+    print_answer,
+    print_result,
     remembered,
-    show,
 )
-from precice_lb.cli.options import named_values
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.layout import layout_from
-from precice_lb.names import checked_name, say, without_versions
-from precice_lb.plugins import close_match
+from precice_lb.names import say
 from precice_lb.plural import plural
 
 if TYPE_CHECKING:
-    from precice_lb.dataset import CoupledRun, Measurements
     from precice_lb.report.page import Evidence
-
-
-def split_values(
-    texts: Sequence[str], names: Sequence[str], versions: dict[str, str] | None = None, option: str = "--split"
-) -> dict[str, int | str]:
-    """Read ``Fluid=24,Solid=1x8`` or a JSON object, given once or several times: numbers, and texts such as 1x8.
-
-    With ``versions`` that of ``Fluid:gpu=24`` is put there, and ``Fluid`` is the key.
-    """
-
-    def read(name: str, value: Any) -> int | str:
-        if isinstance(value, str) and "x" in value.lower():
-            layout_from(value)
-            return value
-        if isinstance(value, bool) or (number := int(value)) < 1:
-            raise ValueError(value)
-        return number
-
-    expected = (
-        f"participant=a whole number above 0 for each participant, such as {names[0]}=2, or ranks x threads, such as "
-        f"{names[0]}=1x8"
-    )
-    if versions is None:
-        return dict(named_values(texts, option, expected, read, participants=names))
-    found = named_values(texts, option, expected, read)
-    for name, sign, version in (key.partition(":") for key in found):
-        if sign:
-            try:
-                versions[name] = checked_name(version, "version")
-            except ValueError as error:
-                raise DataError(f"{option}: {name}: {error}") from None
-    counts, _ = without_versions(found)
-    if len(counts) < len(found):
-        raise DataError(f"{option}: expected each participant once, found a participant twice")
-    if unknown := [name for name in counts if name not in names]:
-        raise DataError(
-            f"{option}: expected one of the participants {', '.join(names)}, found {unknown[0]!r}"
-            f"{close_match(unknown[0], list(names))}"
-        )
-    return counts
 
 
 @app.command
@@ -93,26 +51,35 @@ def recommend(
     case
         For what to recommend.
     output
-        Also write recommendation.json and the figures into this directory.
+        Also write recommendation.json into this directory, and which ranks will be partners, where that is known.
     """
+    from precice_lb.report.render import write_recommendation
+
     if output is not None and output.suffix in (".json", ".csv", ".md", ".txt") and not output.exists():
         raise DataError(f"--output: expected a directory for several files, found {output}; --format json prints one")
-    given = case or Asked()
-    found = read_measured(sources, given.warmup, runs=given.coupling == "traces")
-    recommendation, _ = recommend_case(found, given)
-    show(recommendation, output, format, sources=sources, verbose=verbose)
+    asked = case or Asked()
+    measured = read_measured(sources, asked.warmup, runs=asked.coupling == "traces")
+    recommendation = recommend_case(measured, asked)
+    if format == "json":
+        print_result(format, list, recommendation.to_dict)
+    else:
+        more = "" if verbose else "--verbose shows what it rests on and other splits; "
+        advice = f"{more}precice-lb report makes a page of it, and says what to measure next"
+        print_answer(recommendation, advice, verbose=verbose)
+    if output is not None:
+        name_files(write_recommendation(recommendation, output, sources), format)
 
 
 @app.command
 def report(
     *sources: Path,
     output: Annotated[Path, OUTPUT] = Path("precice-lb-report"),
+    figures: Path | None = None,
     case: Asked | None = None,
 ) -> None:
     """Write a report: the recommended split, what it rests on, and what it gains, as one page for a browser.
 
-    report.html needs no network and no script, prints well, and says what is missing instead of leaving it out;
-    figures/ holds every figure as SVG.
+    report.html needs no network and no script, prints well, and names what is missing.
 
     Example: precice-lb report demo --output demo-report --present Inner=8,Outer=8
 
@@ -122,7 +89,9 @@ def report(
         The directory of a campaign or of a chain of jobs, directories of stores, or CSV files with the columns
         participant, ranks and seconds (compute seconds per window).
     output
-        Where to write.
+        The directory to write it to.
+    figures
+        Also write every figure as SVG into this directory.
     case
         For what to recommend; by default a campaign's own budget, else what was last recommended for in the directory,
         else as many ranks as the largest run had.
@@ -140,35 +109,36 @@ def report(
         page = story_page(story, str(error))
     else:
         page = build_page(dataclasses.replace(evidence, story=story))
-    path, *figures = write_report(page, output)
-    say(f"wrote {plural(len(figures), 'figure')} in {output}")
+    path, *drawn = write_report(page, output, figures)
+    if drawn:
+        say(f"wrote {plural(len(drawn), 'figure')} in {figures}")
     say(f"report: {path}")
 
 
-def _evidence(sources: Sequence[Path], given: Asked) -> Evidence:
+def _evidence(sources: Sequence[Path], asked: Asked) -> Evidence:
     """Recommend, and gather what a report of that is made of."""
     from precice_lb.campaign.worth import TARGET_REGRET
     from precice_lb.report.page import Evidence
 
-    found = read_measured(sources, given.warmup, runs=True)
+    measured = read_measured(sources, asked.warmup, runs=True)
     known = remembered(sources[0]) if len(sources) == 1 else {}
     known = known if known.get("unit") == "ranks" else {}
-    ranks = known.get("total_ranks") or _most_ranks(found.runs, found.measurements)
-    recommendation, _ = recommend_case(found, given, ranks, known.get("parameters"))
-    target = None if found.asked is None else found.asked.runs.target_regret
+    ranks = known.get("total_ranks") or _most_ranks(measured)
+    recommendation = recommend_case(measured, asked, ranks, known.get("parameters"))
+    target = None if measured.asked is None else measured.asked.runs.target_regret
     launch = sources[0] / "launch"
     return Evidence(
         recommendation,
-        found.runs,
+        measured.runs,
         tuple(sources),
-        seed=given.seed,
+        seed=asked.seed,
         command=command_line(),
         launch=launch if known.get("split") == recommendation.split and launch.is_dir() else None,
         target_regret=TARGET_REGRET if target is None else target,
     )
 
 
-def _most_ranks(runs: Sequence[CoupledRun], measurements: Measurements) -> int:
+def _most_ranks(measured: Measured) -> int:
     """Ranks of the largest run; without runs, the largest numbers of ranks that were measured together."""
-    totals = [sum(part.cores for part in run.participants.values()) for run in runs]
-    return max(totals, default=int(sum(rows[:, 0].max() for rows in measurements.samples.values())))
+    totals = [sum(part.cores for part in run.participants.values()) for run in measured.runs]
+    return max(totals, default=int(sum(rows[:, 0].max() for rows in measured.measurements.samples.values())))

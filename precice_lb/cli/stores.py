@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -56,7 +56,7 @@ def summary(
     Parameters
     ----------
     per_rank
-        List every rank.
+        List every rank; JSON and CSV also have what each holds, and its profiling sections (JSON).
     config
         The precice-config.xml of profiling files; by default the one beside or above them.
     format
@@ -66,8 +66,7 @@ def summary(
     from precice_lb.report.summary import rank_csv, summarise, summary_csv, summary_dict
     from precice_lb.report.summary_view import summary_blocks
 
-    found = _runs(directories, warmup, config)
-    runs = summarise(found)
+    runs = summarise(_runs(directories, warmup, config))
     stories = [story for source in directories if (story := read_story(source)) is not None]
     print_result(
         format,
@@ -75,7 +74,7 @@ def summary(
             *(block for story in stories for block in story.blocks()),
             *summary_blocks(runs, per_rank=per_rank),
         ],
-        lambda: [summary_dict(each, per_rank=per_rank) for each in runs],
+        lambda: [summary_dict(run, per_rank=per_rank) for run in runs],
         lambda: rank_csv(runs) if per_rank else summary_csv(runs),
         unit=unit,
         output=output,
@@ -111,13 +110,18 @@ def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None =
         raise DataError(
             f"--config: expected profiling files to read with {config}, found recorded stores; leave it out"
         )
-    found = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
+    runs = load_runs(recorded, warmup=warmup, complete=enrich) if recorded else []
     if raw:
         profiled, notes = profiled_runs(raw, configuration=config, warmup=warmup)
-        found += profiled
-        for note in notes:
-            say(note, sys.stderr)
-    return found
+        runs += profiled
+        _say_all(notes)
+    return runs
+
+
+def _say_all(notes: Iterable[str]) -> None:
+    """Say what is no result, line by line."""
+    for note in notes:
+        say(note, sys.stderr)
 
 
 def _no_run(source: Path) -> DataError:
@@ -127,11 +131,11 @@ def _no_run(source: Path) -> DataError:
     where = source.absolute() if source == Path() else source
     for problem in made_below(source) if source.is_dir() else ():
         return problem
-    found = "none there or below" if source.is_dir() else "nothing there"
+    there = "none there or below" if source.is_dir() else "nothing there"
     return DataError(
         f"{where}: expected the directory of a run with preCICE's profiling files (precice-profiling/*; none with "
         '<profiling mode="off"/>) or recorded stores (*.h5, *.spool), one of these files, or profiling.db; '
-        f"found {found}; give another"
+        f"found {there}; give another"
     )
 
 
@@ -253,13 +257,11 @@ def precice_profiling(
     """
     from precice_lb.ingest.profiling import import_profiling
 
-    given = required(sources, "profiling file or directory of them")
-    _refuse_words(given)
+    _refuse_words(required(sources, "profiling file or directory of them"))
     wanted = "participant=a whole number above 0, such as Solid=4"
-    told = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
-    result = import_profiling(given, output, configuration=config, processes=processes, threads=told)
-    for note in result.notes:
-        say(note, sys.stderr)
+    counts = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
+    result = import_profiling(sources, output, configuration=config, processes=processes, threads=counts)
+    _say_all(result.notes)
     say(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 
@@ -289,17 +291,17 @@ def _command(kind: str, reader: Callable[..., Any]) -> Callable[..., None]:
         _to_table(kind, paths, output, **options)
 
     hints = get_type_hints(reader)
-    own = [
-        each.replace(annotation=hints.get(each.name, str))
-        for each in inspect.signature(reader).parameters.values()
-        if each.kind is each.KEYWORD_ONLY
+    options = [
+        parameter.replace(annotation=hints.get(parameter.name, str))
+        for parameter in inspect.signature(reader).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
     ]
     first, output = list(inspect.signature(command, eval_str=True).parameters.values())[:2]
     first = first.replace(name=next(iter(inspect.signature(reader).parameters), "paths"))
     help_text = "The new CSV file to write, for recommend."
     output = output.replace(annotation=Annotated[Path, OUTPUT, Parameter(help=help_text)])
-    command.__signature__ = inspect.Signature([first, output, *own])  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in (first, output, *own)}
+    command.__signature__ = inspect.Signature([first, output, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (first, output, *options)}
     command.__doc__, command.__name__ = inspect.getdoc(reader), kind
     return command
 

@@ -251,15 +251,14 @@ def partners_section(evidence: Evidence) -> Iterator[Block]:
     try:
         report = partners_of_split(evidence.sources, evidence.recommendation.ranks)
     except PreciceLBError as error:
-        raise Missing(f"Not reported: {error}.") from error
+        raise Missing(str(error)) from error
     if report is None:
         raise Missing(
-            "No run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates to see which "
-            "ranks will talk to each other. Compiled solvers leave none in stores: add <export:csv> to their "
-            "participants, and name that directory to precice-lb partners."
+            "no run among the sources kept its meshes: record one with PRECICE_LB_MESHES=coordinates; for compiled "
+            "solvers add <export:csv> to their participants, and name that directory to precice-lb partners"
         )
-    for number, found in enumerate(report.links[:_DRAWN], start=1):
-        yield link_chart(found, f"partners-{number}")
+    for number, link in enumerate(report.links[:_DRAWN], start=1):
+        yield link_chart(link, f"partners-{number}")
     yield from partners_blocks(report)
 
 

@@ -72,7 +72,7 @@ def compared(
         # The same split is not faster, whatever rounding says.
         faster = float((windows < seconds * (1 - 1e-12)).mean()) if problem.expected.is_uncertain else float("nan")
         mean = geometric_mean(seconds)
-        alternatives[kind] = Alternative(other, mean, mean / window - 1, faster, meant)
+        alternatives[kind] = Alternative(other, mean, 1 - window / mean, faster, meant)
     return alternatives
 
 

@@ -34,8 +34,7 @@ class Alternative:
     window_seconds : float
         Seconds per time window, expected over the drawn curves.
     gain : float
-        This window time over the recommended one's, minus 1: 0.25 says that the recommended split is 25 % faster,
-        counted in time windows per second.
+        1 minus the recommended window time over this one: 0.25 says that the recommended split is 25 % faster.
     probability : float
         That the recommended split is faster than this one; NaN where that is not known.
     meant : dict of str to int
@@ -53,8 +52,8 @@ class Alternative:
 
     @property
     def longer(self) -> float:
-        """By what share the window is longer than with the recommended split: the gain, said of a near split."""
-        return self.gain
+        """By what share the window is longer than with the recommended split."""
+        return self.gain / (1 - self.gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Give what is written of it."""
         near = [
-            {"split": each.split, "window_seconds": each.window_seconds, "longer": each.gain, "used": each.used}
+            {"split": each.split, "window_seconds": each.window_seconds, "longer": each.longer, "used": each.used}
             for each in self.near
         ]
         return {
@@ -129,7 +128,7 @@ def _near_splits(
             step //= 2
     least, *seconds = problem.expected.expected([best, *(each.split for each in found)])
     near = [
-        Alternative(dict(each.split), float(value), float(value / least) - 1, used=dict(each.used))
+        Alternative(dict(each.split), float(value), 1 - float(least / value), used=dict(each.used))
         for value, each in zip(seconds, found, strict=True)
         if value <= least * (1 + within)
     ]

@@ -21,7 +21,7 @@ from precice_lb.recommend.selection import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 
 #: Version of what `Recommendation.to_dict` gives.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ class VersionChoice:
     # Its best split; None where it has none, with the reason in ``problem``.
     recommendation: Recommendation | None
     problem: str = ""
-    # Its window time over that of the recommended combination, minus 1, and the probability that this one is slower.
+    # 1 minus the window time of the recommended combination over its own, and the probability that it is slower.
     gain: float = math.nan
     probability: float = math.nan
 

@@ -74,7 +74,7 @@ def best_version(
     compared = [
         dataclasses.replace(
             choice,
-            gain=choice.found.window_seconds / best.window_seconds - 1,
+            gain=1 - best.window_seconds / choice.found.window_seconds,
             probability=math.nan if choice is first else _faster(best, choice.found),
         )
         for choice in (first, *(choice for choice in able if choice is not first))

@@ -19,9 +19,10 @@ from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
+from precice_lb.plain import json_text
 from precice_lb.recommend import recommend
-from precice_lb.report.render import JSON_NAME, console, rendered, write_documents, write_files
-from precice_lb.report.summary import summarise
+from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
+from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
 from precice_lb.store.files import lock
@@ -55,9 +56,9 @@ def write_at_end(
     yet: `JSON_NAME` or `SUMMARY_NAME`.
     """
     case, stores = Path(case_directory), Path(store)
-    own = _wait_until_closed(stores, participant, timeout)
-    run = _run_of(own, [case, stores])
-    configuration = parse_configuration(own[0].configuration, own[0].metadata.get("configuration_path", case))
+    launch = _wait_until_closed(stores, participant, timeout)
+    run = _run_of(launch, [case, stores])
+    configuration = parse_configuration(launch[0].configuration, launch[0].metadata.get("configuration_path", case))
     finished = {str(group[0].metadata["participant"]) for group in run if _complete(group)}
     if finished != set(configuration.participants):
         return []
@@ -81,21 +82,23 @@ def _recommendation(
     """Recommend by all runs of the case for as many ranks as this one had."""
     heads = [group[0].metadata for group in run]
     runs = load_runs([case, store], complete=complete)
-    measurements = measurements_from_runs([each for each in runs if each.case == heads[0]["case"]])
+    measurements = measurements_from_runs([earlier for earlier in runs if earlier.case == heads[0]["case"]])
     schedule = Schedule.from_config(configuration, measurements.iterations, measurements.overhead)
     total = sum(int(head["size"]) * int(head.get("threads", 1)) for head in heads)
     # The case that just ran, where runs state parameters such as the mesh level.
     parameters = stated_parameters(heads, measurements)
     recommendation = recommend(measurements, total, schedule=schedule, parameters=parameters)
-    return write_documents(recommendation, case, [store])
+    return write_recommendation(recommendation, case, [store])
 
 
 def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:
     """Sum up this run alone."""
-    runs = load_runs([each.path for group in run for each in group], complete=complete)
-    screen = io.StringIO()
-    console(screen).print(rendered(summary_blocks(summarise(runs))))
-    return write_files(case, {SUMMARY_NAME: screen.getvalue().encode()}, "the summary")
+    runs = load_runs([store.path for group in run for store in group], complete=complete)
+    screen, summaries = io.StringIO(), summarise(runs)
+    console(screen).print(rendered(summary_blocks(summaries)))
+    values = [summary_dict(summary) for summary in summaries]
+    texts = {SUMMARY_NAME: screen.getvalue().encode(), "summary.json": json_text(values).encode()}
+    return write_files(case, texts, "the summary")
 
 
 def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankFile]:
@@ -119,13 +122,13 @@ def _wait_until_closed(directory: Path, participant: str, timeout: float) -> lis
 
 def _readable(sources: Sequence[Path]) -> list[RankFile]:
     """Read what can be read, which a file that is being created cannot yet; a spool and what replaces it are one."""
-    found: list[RankFile] = []
+    files: list[RankFile] = []
     for source in sources:
         with suppress(StoreError):
             for path in find_stores([source]):
                 with suppress(StoreError):
-                    found.append(read_rank_file(path))
-    return distinct_ranks(found)
+                    files.append(read_rank_file(path))
+    return distinct_ranks(files)
 
 
 def _closed(group: Sequence[RankFile]) -> bool:
@@ -136,13 +139,13 @@ def _complete(group: Sequence[RankFile]) -> bool:
     return _closed(group) and all(store.metadata["finished"] for store in group)
 
 
-def _run_of(own: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
+def _run_of(launch: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
     """Find the coupled run that a participant's stores belong to."""
     stores = {store.path: store for store in _readable(sources)}
     for run in group_runs(group_ranks(stores.values())):
-        if any(store.path == own[0].path for group in run for store in group):
+        if any(store.path == launch[0].path for group in run for store in group):
             return run
-    raise StoreError(f"{own[0].path}: expected the store to be still there, found it gone")
+    raise StoreError(f"{launch[0].path}: expected the store to be still there, found it gone")
 
 
 def _state(run: _Run) -> str:

@@ -105,11 +105,12 @@ Block: TypeAlias = Paragraph | Table | DefinitionList | CodeBlock | Chart
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page, with its anchor and heading."""
+    """A part of a page, with its anchor and heading; ``folded`` until a reader opens it."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True)

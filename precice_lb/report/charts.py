@@ -1,9 +1,8 @@
-"""Charts of a recommendation, for the page and as files."""
+"""Charts of a recommendation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from precice_lb.recommend.posterior import NEVER, geometric_mean
 from precice_lb.recommend.selection import rows_at
 from precice_lb.report import style
 from precice_lb.report.blocks import Chart
-from precice_lb.report.recommendation import label, other_versions, ranks_word, split_text, versioned
+from precice_lb.report.recommendation import label, ranks_word, split_text, unit_of, versioned
 from precice_lb.report.style import GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel
 from precice_lb.report.text import percent, seconds_unit, short_names
 
@@ -35,11 +34,10 @@ def _names(recommendation: Recommendation) -> dict[str, str]:
 
 def _shown_ranks(recommendation: Recommendation, who: str) -> Array:
     """Ranks from the fewest to the most that were measured, are recommended, or in use."""
-    shown = recommendation.measurements.samples[who][:, 0].astype(float).tolist()
-    shown = [min(shown), max(shown), float(recommendation.split[who])]
+    shown = [*recommendation.measurements.samples[who][:, 0].astype(float).tolist(), float(recommendation.split[who])]
     if (present := recommendation.alternatives.get("present")) is not None:
         shown.append(float(present.split[who]))
-    return np.unique(np.concatenate([np.geomspace(min(shown), max(shown), _GRID_POINTS), shown]))
+    return np.union1d(np.geomspace(min(shown), max(shown), _GRID_POINTS), shown)
 
 
 def scaling_chart(recommendation: Recommendation) -> Chart:
@@ -55,15 +53,15 @@ def scaling_chart(recommendation: Recommendation) -> Chart:
 
 def _scaling(panel: Panel, recommendation: Recommendation) -> None:
     names, axes, samples = _names(recommendation), panel.axes, recommendation.measurements.samples
-    drawn: list[Array] = []
     unit = seconds_unit(float(value) for rows in samples.values() for value in rows[:, 1])
     present, elsewhere = recommendation.alternatives.get("present"), False
+    shown = versioned(names, recommendation.versions)
+    lowest, highest = np.inf, 0.0
     for index, (who, chosen) in enumerate(recommendation.split.items()):
         colour, marker, model = colour_of(index), marker_of(index), recommendation.models[who]
-        measured, here = np.asarray(samples[who], dtype=float), recommendation.measured_here(who)
-        counts, seconds = measured[:, 0], measured[:, 1] * unit.per_second
-        elsewhere |= not here.all()
-        drawn.append(ranks := _shown_ranks(recommendation, who))
+        here, ranks = recommendation.measured_here(who), _shown_ranks(recommendation, who)
+        counts, seconds = samples[who][:, 0], samples[who][:, 1] * unit.per_second
+        lowest, highest, elsewhere = min(lowest, ranks[0]), max(highest, ranks[-1]), elsewhere or not here.all()
         curve = recommendation.predicted(who, ranks) * unit.per_second
         if hasattr(model, "predict_interval"):
             edges = model.predict_interval(rows_at(ranks, recommendation.modelled[who]), recommendation.level)
@@ -73,33 +71,23 @@ def _scaling(panel: Panel, recommendation: Recommendation) -> None:
         axes.plot(ranks, curve, color=colour, **_DASHED)
         inside = (ranks >= counts.min()) & (ranks <= counts.max())
         axes.plot(ranks[inside], curve[inside], color=colour, linewidth=1.8)
-        errors = recommendation.measurements.frames[who].standard_error[here]
-        axes.errorbar(
-            counts[here], seconds[here], yerr=errors * unit.per_second,
-            fmt=marker, color=colour, markersize=5, markeredgecolor="white", markeredgewidth=0.6, elinewidth=1,
-        )  # fmt: skip
-        axes.plot(
-            counts[~here], seconds[~here], linestyle="none", marker=marker, markersize=3.5,
-            color=colour, alpha=0.45, markerfacecolor="none",
-        )  # fmt: skip
+        errors = recommendation.measurements.frames[who].standard_error[here] * unit.per_second
+        point: dict[str, Any] = {"fmt": marker, "color": colour}
+        edge: dict[str, Any] = {"markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.6, "elinewidth": 1}
+        axes.errorbar(counts[here], seconds[here], yerr=errors, **point, **edge)
+        axes.errorbar(counts[~here], seconds[~here], **point, markersize=3.5, alpha=0.45, markerfacecolor="none")
         axes.axvline(chosen, color=colour, linewidth=0.9, linestyle=":")
-        at = curve[np.searchsorted(ranks, chosen)]
-        axes.plot([chosen], [at], marker="*", markersize=14, color=colour, markeredgecolor="black", zorder=5)
+        times = dict(zip(ranks.tolist(), curve.tolist(), strict=True))
+        star: dict[str, Any] = {"marker": "*", "markersize": 14, "markeredgecolor": "black", "zorder": 5}
+        axes.plot([chosen], [times[chosen]], color=colour, **star)
         if present is not None:
-            at = curve[np.searchsorted(ranks, present.split[who])]
-            axes.plot([present.split[who]], [at], marker="o", markersize=10, color=colour, markerfacecolor="none")
-        name = versioned(names, recommendation.versions)[who]
-        text = f"{name}: {count_text(who, chosen, recommendation.layouts)}"
+            ring: dict[str, Any] = {"marker": "o", "markersize": 10, "markerfacecolor": "none"}
+            axes.plot([present.split[who]], [times[present.split[who]]], color=colour, **ring)
+        text = f"{shown[who]}: {count_text(who, chosen, recommendation.layouts)}"
         panel.key(text, color=colour, marker=marker, linewidth=1.8)
-    for who, version, other in other_versions(recommendation):
-        drawn.append(ranks := _shown_ranks(other, who))
-        text = f"{versioned(names, {who: version})[who]}, not recommended"
-        look = {"color": colour_of([*names].index(who)), "linestyle": "-.", "linewidth": 1.0}
-        panel.line(ranks, other.predicted(who, ranks) * unit.per_second, text, **look)
-    axes.set(xscale="log", yscale="log")
+    axes.set(xscale="log", yscale="log", xlim=(lowest / 1.15, highest * 1.15))
     ylabel = f"compute time per window ({unit.symbol})"
     panel.label("Scaling of each participant", f"{ranks_word(recommendation)} of the participant (count)", ylabel)
-    axes.set_xlim(min(ranks[0] for ranks in drawn) / 1.15, max(ranks[-1] for ranks in drawn) * 1.15)
     style.plain_log_ticks(axes)
     points: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
     panel.key("measured", **points)
@@ -121,10 +109,10 @@ def comparison_chart(recommendation: Recommendation) -> Chart:
     colours = {who: colour_of(index) for index, who in enumerate(names)}
 
     def bars(kind: str, split: Mapping[str, int], window: float) -> Bars:
-        own = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
+        compute = recommendation.compute_seconds if kind == "recommended" else expected.mean_seconds(split)
         parts: list[tuple[str, list[tuple[float, dict[str, Any]]]]] = []
         for who in split:
-            seconds = own[who] * expected.schedule.windows[who]
+            seconds = compute[who] * expected.schedule.windows[who]
             waits = max(window - seconds, 0.0) * unit.per_second
             parts.append(("", [(seconds * unit.per_second, {"color": colours[who]}), (waits, HATCHED)]))
         text = f"{label(kind)}: {split_text(split, recommendation.layouts)}"
@@ -177,11 +165,11 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
     names, axes = _names(recommendation), panel.axes
     first, second = recommendation.split
     total, word, best = sum(recommendation.split.values()), ranks_word(recommendation), recommendation.window_seconds
-    unit, (ranks, windows) = seconds_unit([best]), landscape_of(recommendation)
+    unit, (ranks, windows) = unit_of(recommendation), landscape_of(recommendation)
     window = geometric_mean(windows)
-    own = [recommendation.predicted(first, ranks), recommendation.predicted(second, total - ranks)]
+    times = [recommendation.predicted(first, ranks), recommendation.predicted(second, total - ranks)]
     panel.line(ranks, window * unit.per_second, "window time", color="black", linewidth=2, zorder=3)
-    for index, (name, seconds) in enumerate(zip(names.values(), own, strict=True)):
+    for index, (name, seconds) in enumerate(zip(names.values(), times, strict=True)):
         panel.line(ranks, seconds * unit.per_second, f"compute time of {name}", color=colour_of(index), linewidth=1.2)
     if len(windows) > 1:
         edge = (1.0 - recommendation.level) / 2.0
@@ -196,69 +184,50 @@ def _landscape(panel: Panel, recommendation: Recommendation) -> None:
     # Towards the edges times grow without bound: show what lies within a few times the optimum, and every mark.
     ceiling = max(3.0 * best, 1.15 * max([best, *(other.window_seconds for other in others.values())]))
     shown = ranks[window <= ceiling]
-    axes.set_xlim(max(shown.min() - 0.02 * total, 0.5), min(shown.max() + 0.02 * total, total - 0.5))
-    inside = (ranks >= axes.get_xlim()[0]) & (ranks <= axes.get_xlim()[1])
-    floor = max(min(float(times[inside].min()) for times in own) / 1.1, best / 6)
-    axes.set_yscale("log")
-    axes.set_ylim(floor * unit.per_second, 1.05 * ceiling * unit.per_second)
+    left, right = max(shown.min() - 0.02 * total, 0.5), min(shown.max() + 0.02 * total, total - 0.5)
+    inside = (ranks >= left) & (ranks <= right)
+    floor = max(min(float(seconds[inside].min()) for seconds in times) / 1.1, best / 6)
+    limits = floor * unit.per_second, 1.05 * ceiling * unit.per_second
+    axes.set(yscale="log", xlim=(left, right), ylim=limits)
     xlabel = f"{word} of {names[first]} (count)\nthe rest of {total} to {names[second]}"
     panel.label(f"Window time over the split of {total} {word}", xlabel, f"time per window ({unit.symbol})")
     style.plain_log_ticks(axes, x=False)
     style.whole_ticks(axes.xaxis)
 
 
-def plan_chart(recommendation: Recommendation, *, hours: bool) -> Chart:
-    """Draw window time over cores or, with ``hours``, over core-hours, for the best split of every budget."""
+def budget_chart(recommendation: Recommendation) -> Chart:
+    """Draw window time over cores for the best split of every budget, which a plan has."""
     text = "The best window time of each budget, beside what perfect scaling of the cheapest would give."
-    if hours:
-        text = "The same splits against what they cost: to the left is cheaper, further down is faster."
-    figure = one_panel(_plan, 3.0, recommendation, hours)
-    return Chart("cost" if hours else "budget", text, figure)
+    return Chart("budget", text, one_panel(_budget, 3.0, recommendation))
 
 
-def _plan(panel: Panel, recommendation: Recommendation, hours: bool) -> None:
+def _budget(panel: Panel, recommendation: Recommendation) -> None:
     plan = recommendation.plan
     assert plan is not None
-    points, axes, colour = plan.tradeoff.points, panel.axes, colour_of(0)
-    unit = seconds_unit([recommendation.window_seconds])
-
-    def at(window_seconds: float, cores: float) -> tuple[float, float]:
-        return 1000 * window_seconds * cores / 3600 if hours else float(cores), window_seconds * unit.per_second
-
-    xs, ys = np.array([at(point.window_seconds, point.cores) for point in points]).T
+    points, axes, colour, unit = plan.tradeoff.points, panel.axes, colour_of(0), unit_of(recommendation)
+    cores = np.array([float(point.cores) for point in points])
+    seconds = np.array([point.window_seconds for point in points]) * unit.per_second
     measured = np.array([_is_measured(recommendation, point.split) for point in points])
     dots: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 3}
-    axes.plot(xs, ys, **_DASHED, **dots)
-    axes.plot(xs, np.where(measured, ys, np.nan), color=colour, linewidth=2)
+    axes.plot(cores, seconds, **_DASHED, **dots)
+    axes.plot(cores, np.where(measured, seconds, np.nan), color=colour, linewidth=2)
     panel.key("best split of each budget", linewidth=2, **dots)
     panel.key("beyond the measurements", color=colour, **_DASHED)
-    if not hours:
-        text = "perfect scaling from the cheapest"
-        panel.line(xs, ys[0] * xs[0] / xs, text, color=GREY, linestyle=":", linewidth=1.2)
-    marks = [
-        (text, *at(point.window_seconds, point.cores), marker)
-        for text, point, marker in (("knee", plan.tradeoff.knee, "v"), ("recommended", plan.chosen, "*"))
-    ]
+    text = "perfect scaling from the cheapest"
+    panel.line(cores, seconds[0] * cores[0] / cores, text, color=GREY, linestyle=":", linewidth=1.2)
+    marks = [("recommended", plan.chosen.cores, plan.chosen.window_seconds, "*")]
+    if (knee := plan.tradeoff.knee) is not None:
+        marks.append(("knee", knee.cores, knee.window_seconds, "v"))
     for kind, other in recommendation.alternatives.items():
-        if kind == "in-turns":
-            taken = max(other.split.values())
-        elif recommendation.unit == "ranks":
-            taken = sum(other.split.values())
-        elif sum(other.split.values()) == sum(recommendation.split.values()):
-            taken = recommendation.used.get("cores", recommendation.used["ranks"])
-        else:
-            continue
-        marks.append((label(kind), *at(other.window_seconds, taken), style.MARKS[kind]))
-    for mark in marks:
-        panel.mark(*mark)
-    _, marks_x, marks_y, _ = zip(*marks, strict=True)
+        if kind == "in-turns" or recommendation.unit == "ranks":
+            taken = max(other.split.values()) if kind == "in-turns" else sum(other.split.values())
+            marks.append((label(kind), taken, other.window_seconds, style.MARKS[kind]))
+    for name, taken, window, marker in marks:
+        panel.mark(name, taken, window * unit.per_second, marker)
     axes.set(xscale="log", yscale="log")
-    axes.set_xlim(min(*xs, *marks_x) / 1.1, max(*xs, *marks_x) * 1.1)
-    axes.set_ylim(min(*ys, *marks_y) / 1.15, max(*ys, *marks_y) * 1.15)
-    title = "Time against cost" if hours else "Window time over the budget"
-    xlabel = "core-hours per 1000 windows" if hours else "cores (count)"
-    panel.label(title, xlabel, f"window time ({unit.symbol})")
-    style.plain_log_ticks(axes, whole=not hours)
+    axes.margins(0.06)
+    panel.label("Window time over the budget", "cores (count)", f"window time ({unit.symbol})")
+    style.plain_log_ticks(axes)
 
 
 def _is_measured(recommendation: Recommendation, split: Mapping[str, int]) -> bool:
@@ -270,7 +239,6 @@ CHARTS: dict[str, Callable[[Recommendation], Chart]] = {
     "scaling": scaling_chart,
     "comparison": comparison_chart,
     "landscape": landscape_chart,
-    "budget": partial(plan_chart, hours=False),
-    "cost": partial(plan_chart, hours=True),
+    "budget": budget_chart,
 }
-"""By name; the landscape needs two participants, the last two a plan."""
+"""By name; the landscape needs two participants, the budget a plan."""

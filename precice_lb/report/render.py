@@ -5,13 +5,12 @@ What cannot be rendered costs nothing but itself.
 
 from __future__ import annotations
 
+import html
 import itertools
 import os
 import re
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -24,7 +23,7 @@ from rich.text import Text
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.names import say, visible
 from precice_lb.plain import json_text
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Page, Paragraph, Section, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Page, Paragraph, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
 from precice_lb.rooms import hooks
 
@@ -33,25 +32,24 @@ if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation
 
 JSON_NAME = "recommendation.json"
-"""Written first: whatever becomes of the others, the result is there."""
 HTML_NAME = "report.html"
 _STYLES = {"lead": "bold", "warning": "yellow", "missing": "yellow"}
-# What a table of half a page has room for.
-_COLUMNS_OF_HALF, _CHARACTERS_OF_HALF = 5, 52
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:%|s|ms|µs|ranks?|windows?|core-hours)(?!\w))")
 
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 # Colours that depend on whether the page is light or dark, and the CSS variables that stand for them.
-_COLOUR_NAMES = {
-    "#000000": "--ink",
-    "#ffffff": "--paper",
-    GREY.lower(): "--grey",
-    GRID.lower(): "--grid",
-    **{colour.lower(): f"--series-{index}" for index, colour in enumerate(COLOURS)},
+_COLOURS = {
+    "#000000": "var(--ink)",
+    "#ffffff": "var(--paper)",
+    GREY.lower(): "var(--grey)",
+    GRID.lower(): "var(--grid)",
+    **{colour.lower(): f"var(--series-{index})" for index, colour in enumerate(COLOURS)},
 }
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
-_FONT = re.compile(r"font: ([^;]*?px) [^;]*")
-_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+# Two images of the same colours would have the same name.
+_NO_DRAWING = re.compile(r'<(metadata|style)\b.*?</\1>| id="image\w*"', re.DOTALL)
+_IDS = re.compile(r'\bid="|\burl\(#|\bhref="#')
+_COLOUR = re.compile(r"(?<=: )#[0-9a-f]{6}\b|(?<=\")#[0-9a-f]{6}\b", re.IGNORECASE)
+_FONT = re.compile(r"font: ([^;\"]*?px) [^;\"]*")
 
 Made = TypeVar("Made")
 
@@ -70,7 +68,7 @@ def console(stream: TextIO | None = None) -> Console:
 def rendered(blocks: Iterable[Block]) -> RenderableType:
     """Make a screen of blocks: what speaks against them comes last, where the eye is."""
     parts: list[RenderableType] = []
-    for block in sorted(blocks, key=lambda each: isinstance(each, Paragraph) and each.role == "warning"):
+    for block in sorted(blocks, key=lambda block: isinstance(block, Paragraph) and block.role == "warning"):
         if isinstance(block, Table):
             # Of several parts of text, a table stands apart.
             blank = [Text()] if parts and not (isinstance(parts[-1], Text) and not parts[-1].plain) else []
@@ -144,7 +142,7 @@ def page_html(page: Page) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
-    return template.render(page=page, groups=_groups, inline_svg=_inline_svg, is_wide=_is_wide)
+    return template.render(page=page, groups=_groups, inline_svg=_inline_svg)
 
 
 def _shown(value: Any) -> Any:
@@ -154,74 +152,31 @@ def _shown(value: Any) -> Any:
     return _NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", visible(value))
 
 
-def _is_wide(table: Table) -> bool:
-    """Tell whether a table needs more than half of a page."""
-    columns = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.header)
-    # Headers may be broken between words.
-    widths = [
-        max(map(len, [*head.split(), *cells]), default=0) for head, cells in zip(table.header, columns, strict=True)
-    ]
-    return len(widths) > _COLUMNS_OF_HALF or sum(widths) > _CHARACTERS_OF_HALF
-
-
 def _groups(section: Section) -> Iterable[tuple[bool, Iterable[Block]]]:
     """Join neighbouring charts and tables: they stand side by side where there is room."""
     return itertools.groupby(section.blocks, lambda block: isinstance(block, Chart | Table))
 
 
 def _inline_svg(chart: Chart) -> str:
-    """Render a chart as an SVG element: names are its own, colours follow the page's light or dark."""
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(chart.svg)
-    prefix = f"{chart.name}-"
-    for parent in root.iter():
-        for child in list(parent):
-            # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
-            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
-                parent.remove(child)
-    seen: set[str] = set()
-    for element in root.iter():
-        for key, value in list(element.attrib.items()):
-            element.set(key, _attribute(key, value, prefix))
-        # Two images of the same colours have the same name.
-        if "id" in element.attrib:
-            while element.attrib["id"] in seen:
-                element.attrib["id"] += "-again"
-            seen.add(element.attrib["id"])
-    width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
-    root.attrib.pop("version", None)
+    """Render a chart as an SVG element: ids are its own, colours and fonts those of the page, light or dark."""
+    head, _, body = chart.svg.decode().partition("<svg ")[2].partition(">")
+    width, height = map(float, _SIZE.findall(head)[0])
+    # What is said there about the file has no place in a page, and a style sheet would be valid for all of it.
+    body = _IDS.sub(rf"\g<0>{chart.name}-", _NO_DRAWING.sub("", body))
+    body = _COLOUR.sub(lambda colour: _COLOURS.get(colour[0].lower(), colour[0]), body)
+    body = _FONT.sub(r"font: \1 var(--font)", body)
     # Points become pixels of the page, 96 in an inch; up to a quarter more where there is room.
-    root.set("style", f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}")
-    root.set("role", "img")
-    root.set("aria-label", chart.caption)
-    return ET.tostring(root, encoding="unicode")
-
-
-def _attribute(key: str, value: str, prefix: str) -> str:
-    if key == "id":
-        return prefix + value
-    if key == f"{{{_XLINK}}}href":
-        return f"#{prefix}{value[1:]}" if value.startswith("#") else value
-    if key in ("style", "fill", "stroke", "clip-path"):
-        value = _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value)
-        value = _COLOUR.sub(_variable, value)
-        # Fonts of the page, whatever the reader's machine has.
-        return _FONT.sub(r"font: \1 var(--font)", value)
-    return value
-
-
-def _variable(found: re.Match[str]) -> str:
-    name = _COLOUR_NAMES.get(found[0].lower())
-    return f"var({name})" if name else found[0]
+    style = f"max-width: {1.25 * width / 72 * 96:.0f}px; aspect-ratio: {width:.2f} / {height:.2f}"
+    label = html.escape(visible(chart.caption))
+    return f'<svg viewBox="0 0 {width:g} {height:g}" style="{style}" role="img" aria-label="{label}">{body}'
 
 
 def attempted(what: str, make: Callable[[], Made]) -> Made | None:
     """Make something that the results do not depend on."""
     try:
         return make()
-    except BrokenPipeError:
-        # Nobody reads any more: that ends the command, which is no failure.
+    except (BrokenPipeError, Missing):
+        # Nobody reads any more, or there is nothing to make it of: that is no failure.
         raise
     except Exception as error:
         if os.environ.get("PRECICE_LB_DEBUG") == "1":
@@ -233,40 +188,25 @@ def attempted(what: str, make: Callable[[], Made]) -> Made | None:
         return None
 
 
-def write_documents(
+def write_recommendation(
     recommendation: Recommendation, directory: str | Path, sources: Sequence[str | Path] = ()
 ) -> list[Path]:
-    """Write ``recommendation.json``, the figures as SVG, and what rooms write of its sources into a directory.
+    """Write ``recommendation.json`` into a directory, and what rooms write of its sources beside it.
 
-    Each file is replaced as a whole, so that a reader never sees half of one. JSON comes first, before anything is
-    rendered; a figure that cannot be made is a line on standard error, and the others are written.
+    Each file is replaced as a whole, so that a reader never sees half of one.
     """
-    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the report")
-    names = ["scaling", "landscape" if len(recommendation.split) == 2 else "comparison"]
-    for name in names if recommendation.plan is None else [*names, "budget", "cost"]:
-        drawn = attempted(f"the figure {name}", partial(_drawn, recommendation, name))
-        if drawn is not None:
-            written += write_files(directory, {f"{name}.svg": drawn}, "the report")
+    written = write_files(directory, {JSON_NAME: json_text(recommendation.to_dict()).encode()}, "the recommendation")
     for write_beside in hooks("write_beside") if sources else ():
         written += write_beside(sources, recommendation.ranks, directory)
     return written
 
 
-def _drawn(recommendation: Recommendation, name: str) -> bytes:
-    # Drawing loads matplotlib, which takes longer than everything else here.
-    from precice_lb.report.charts import CHARTS
-
-    return CHARTS[name](recommendation).svg
-
-
-def write_report(page: Page, directory: str | Path) -> list[Path]:
-    """Write a report and its figures into a directory; the page is the first of what was written."""
-    target = Path(directory)
-    html = page_html(page).encode()
-    figures = {f"{chart.name}.svg": chart.svg for chart in page.charts}
-    # The page last: where it is new, what it names is too.
-    written = write_files(target / "figures", figures, "the figures")
-    return write_files(target, {HTML_NAME: html}, "the report") + written
+def write_report(page: Page, directory: str | Path, figures: str | Path | None = None) -> list[Path]:
+    """Write a report into a directory, and its figures as SVG into one of their own; the page is the first file."""
+    written = write_files(directory, {HTML_NAME: page_html(page).encode()}, "the report")
+    if figures is not None:
+        written += write_files(figures, {f"{chart.name}.svg": chart.svg for chart in page.charts}, "the figures")
+    return written
 
 
 def write_files(directory: str | Path, contents: Mapping[str, bytes], what: str) -> list[Path]:

@@ -54,50 +54,51 @@ _MOST_POINTS = 400
 def split_of(run: CoupledRun, names: Iterable[str]) -> str:
     """Write what participants of a run ran on: ``24 + 8 ranks``, or ``24 + 1 x 8 threads``."""
     layouts = [run.participants[who].layout for who in names]
-    return " + ".join(map(str, layouts)) + ("" if any(each.threads > 1 for each in layouts) else " ranks")
+    return " + ".join(map(str, layouts)) + ("" if any(layout.threads > 1 for layout in layouts) else " ranks")
 
 
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Show what a typical window consists of, per participant, for its slowest and its fastest rank."""
-    run, summary = evidence.shown_run, evidence.shown_summary
-    split = split_of(run, evidence.recommendation.split)
-    at_it = all(run.participants[who].cores == count for who, count in evidence.recommendation.split.items())
-    where = "the recommended split" if at_it else "the recorded split that is nearest to the recommended one"
-    where += f"; of its {len(evidence.repeats)} runs that with the median window" if len(evidence.repeats) > 1 else ""
-    yield Paragraph(f"Measured in run {visible(run.name)} on {split}, {where}.")
-    known = [each for each in summary.participants if each.quantities["solve"].measured]
+    run, summary, split = evidence.shown_run, evidence.shown_summary, evidence.recommendation.split
+    where = "the recorded split that is nearest to the recommended one"
+    if all(run.participants[who].cores == count for who, count in split.items()):
+        where = "the recommended split"
+    if len(evidence.repeats) > 1:
+        where += f"; of its {len(evidence.repeats)} runs that with the median window"
+    yield Paragraph(f"Measured in run {visible(run.name)} on {split_of(run, split)}, {where}.")
+    known = [
+        part for part in summary.participants if part.quantities["solve"].measured and np.isfinite(part.busy).any()
+    ]
     if known:
         yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second or frozenset())
-    else:
-        yield Paragraph("Times of ranks were not measured; the table below says why and what to set.", "missing")
     yield from run_blocks(summary, evidence.names)
 
 
 def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str], second: Collection[str]) -> Chart:
     """Draw a typical window: what the slowest and the fastest rank of each participant do, one after the other."""
-    unit, groups, used = seconds_unit([each.window_seconds for each in shown]), [], set()
-    for each in shown:
-        if not (told := np.isfinite(each.busy).sum()):
-            continue
-        most, least = int(np.nanargmax(each.busy)), int(np.nanargmin(each.busy))
+    unit, groups, used = seconds_unit([part.window_seconds for part in shown]), [], set()
+    for part in shown:
+        ranks = {"slowest rank": int(np.nanargmax(part.busy)), "fastest rank": int(np.nanargmin(part.busy))}
+        if np.isfinite(part.busy).sum() == 1:
+            ranks = {"rank": ranks["slowest rank"]}
         # Who computes second waits first.
-        parts = sorted(_PARTS, key="partner_wait".__ne__) if each.participant in second else list(_PARTS)
+        order = sorted(_PARTS, key="partner_wait".__ne__) if part.participant in second else list(_PARTS)
         bars = []
-        for word, rank in {"slowest rank": most, "fastest rank": least}.items() if told > 1 else [("rank", most)]:
-            seconds = {part: float(each.rank_seconds[part][rank]) for part in parts}
-            used |= {part for part, value in seconds.items() if math.isfinite(value)}
-            shapes = [(value * unit.per_second, _PARTS[part]) for part, value in seconds.items() if value > 0]
+        for word, rank in ranks.items():
+            seconds = {name: float(part.rank_seconds[name][rank]) for name in order}
+            used |= {name for name, value in seconds.items() if math.isfinite(value)}
+            shapes = [(value * unit.per_second, _PARTS[name]) for name, value in seconds.items() if value > 0]
             bars.append((f"{word} {rank}", shapes))
-        groups.append(Bars(f"{names[each.participant]}, {each.layout.words}", bars))
+        groups.append(Bars(f"{names[part.participant]}, {part.layout.words}", bars))
 
     def draw(panel: Panel) -> None:
         panel.bars(groups, weight="bold")
         panel.label("A typical window", f"time in the window ({unit.symbol})", "ranks")
-        for part, shape in _PARTS.items():
-            if part in used:
-                panel.area(QUANTITIES[part], **shape)
+        for name, shape in _PARTS.items():
+            if name in used:
+                panel.area(QUANTITIES[name], **shape)
 
-    windows = max(each.windows for each in shown)
+    windows = max(part.windows for part in shown)
     return Chart(
         "window",
         f"Mean over {plural(windows, 'window')}, all coupling iterations together. Solve is the solver's own; the "
@@ -109,8 +110,7 @@ def _timeline_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str
 def iterations_section(evidence: Evidence) -> Iterator[Block]:
     """Show the coupling iterations of each window."""
     run = evidence.shown_run
-    most = max((int(part.iterations.max(initial=0)) for part in run.participants.values()), default=0)
-    if most <= 1:
+    if all(part.iterations.max(initial=0) <= 1 for part in run.participants.values()):
         yield Paragraph("The coupling is explicit: every time window takes one iteration.")
         return
     means = (
@@ -119,47 +119,71 @@ def iterations_section(evidence: Evidence) -> Iterator[Block]:
         if run.steady(who).any()
     )
     yield Paragraph(f"Mean iterations per time window after warm-up in run {visible(run.name)}: {', '.join(means)}.")
-    yield _iterations_chart(run, evidence.labels)
+    title = "Coupling iterations per time window"
+    caption = "Coupling iterations that each time window took until it converged, or until the limit was reached."
+    values = {who: part.iterations for who, part in run.participants.items()}
+    yield _course_chart("iterations", title, "coupling iterations (count)", caption, run, values, evidence.labels)
 
 
-def _iterations_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
-    """Draw the coupling iterations of each time window."""
+def quality_section(evidence: Evidence) -> Iterator[Block]:
+    """Say whether the recorded runs are fit to learn from."""
+    run, checked = evidence.shown_run, check_runs(evidence.runs)
+    yield from finding_blocks(checked)
+    if values := {who: part.compute_seconds for who, part in run.participants.items() if part.compute_measured}:
+        unit = seconds_unit([float(np.nanmedian(seconds)) for seconds in values.values()])
+        title, ylabel = "Compute time in every window", f"compute time per window ({unit.symbol})"
+        caption = (
+            f"Compute time of each participant in the windows of run {visible(run.name)}: what is even can be learned "
+            "from."
+        )
+        values = {who: seconds * unit.per_second for who, seconds in values.items()}
+        yield _course_chart("windows", title, ylabel, caption, run, values, evidence.labels)
+    yield from health_blocks(checked)
+
+
+def _course_chart(
+    name: str,
+    title: str,
+    ylabel: str,
+    caption: str,
+    run: CoupledRun,
+    values: Mapping[str, NDArray[Any]],
+    names: Mapping[str, str],
+) -> Chart:
+    """Draw a value of each participant over the windows of a run; warm-up, drift and outliers are to be seen there."""
 
     def draw(panel: Panel) -> None:
         for index, (who, part) in enumerate(run.participants.items()):
-            # Who iterates together has the same line: the later ones are drawn thinner.
-            width = 1.2 + 1.2 * (len(run.participants) - 1 - index)
-            style = {"drawstyle": "steps-mid", "color": colour_of(index), "linewidth": width}
-            panel.line(part.windows, part.iterations, names[who], **style)
-        _over_windows(panel, run, "Coupling iterations per time window", "coupling iterations (count)")
-        whole_ticks(panel.axes.yaxis, 7)
+            if who in values:
+                # Who iterates together has the same line: the later ones are drawn thinner.
+                width = 1.0 + 0.8 * (len(values) - 1 - index)
+                look = {"color": colour_of(index), "marker": marker_of(index), "markersize": 3, "linewidth": width}
+                panel.line(_thinned(part.windows), _thinned(values[who]), names[who], **look)
+        panel.axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
+        panel.shade("warm-up, left out", GREY)
+        panel.label(title, "time window (number)", ylabel)
+        panel.axes.set_ylim(bottom=0)
+        whole_ticks(panel.axes.xaxis, 7)
 
-    caption = "Coupling iterations that each time window took until it converged, or until the limit was reached."
-    return Chart("iterations", caption, one_panel(draw, 2.6))
+    return Chart(name, caption, one_panel(draw, 2.7))
 
 
-def _over_windows(panel: Panel, run: CoupledRun, title: str, ylabel: str) -> None:
-    """Finish a panel over the windows of a run: warm-up, limits and labels."""
-    panel.axes.axvspan(0.5, run.warmup_windows + 0.5, color=GREY, alpha=0.15, linewidth=0)
-    panel.shade("warm-up, left out", GREY)
-    panel.label(title, "time window (number)", ylabel)
-    panel.axes.set_ylim(bottom=0)
-    whole_ticks(panel.axes.xaxis, 7)
+def _thinned(values: NDArray[Any]) -> Array:
+    step = max(-(-len(values) // _MOST_POINTS), 1)
+    return np.asarray(values[: len(values) // step * step].reshape(-1, step).mean(axis=1))
 
 
 def imbalance_section(evidence: Evidence) -> Iterator[Block]:
     """Show which ranks of a participant work longer than others."""
     several = [
-        each
-        for each in evidence.shown_summary.participants
-        if each.ranks > 1 and np.isfinite(each.rank_seconds["solve"]).any()
+        part
+        for part in evidence.shown_summary.participants
+        if part.ranks > 1 and np.isfinite(part.rank_seconds["solve"]).any()
     ]
     if not several:
-        raise Missing(
-            "No participant of the shown run has times of more than one rank, so there is nothing to compare."
-        )
+        raise Missing("no participant of the shown run has times of more than one rank")
     yield _imbalance_chart(several, evidence.labels)
-    worst = max(several, key=lambda each: -1.0 if math.isnan(each.imbalance) else each.imbalance)
+    worst = max(several, key=lambda part: np.nan_to_num(part.imbalance, nan=-1.0))
     if worst.imbalance > _WORTH_A_WORD:
         text = (
             f"Ranks of {evidence.names[worst.participant]} differ by {percent(worst.imbalance, 0)} of the "
@@ -170,13 +194,13 @@ def imbalance_section(evidence: Evidence) -> Iterator[Block]:
 
 def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, str]) -> Chart:
     """Draw a strip of ranks for each participant, coloured by how long each is busy."""
-    shares = [each.busy / np.nanmax(each.busy) * 100 for each in shown]
+    shares = [part.busy / np.nanmax(part.busy) * 100 for part in shown]
     look = {"interpolation": "nearest", "cmap": "viridis_r", "vmin": min(95.0, *map(np.nanmin, shares)), "vmax": 100}
     with new_figure(WIDTH, 0.68 * len(shown) + 0.95) as figure:
         grid = figure.subplots(len(shown), 1, squeeze=False).ravel()
-        for axes, each, share in zip(grid, shown, shares, strict=True):
+        for axes, part, share in zip(grid, shown, shares, strict=True):
             drawn = axes.imshow(share[None], aspect="auto", extent=(-0.5, len(share) - 0.5, 0, 1), **look)
-            axes.set_title(names[each.participant], loc="left", fontsize=9, parse_math=False)
+            axes.set_title(names[part.participant], loc="left", fontsize=9, parse_math=False)
             axes.set_yticks([])
             axes.grid(visible=False)
             whole_ticks(axes.xaxis, 6)
@@ -185,44 +209,10 @@ def _imbalance_chart(shown: Sequence[ParticipantSummary], names: Mapping[str, st
         label = "busy time, of the participant's busiest rank (%)"
         figure.colorbar(drawn, ax=list(grid), orientation="horizontal", label=label, aspect=40, fraction=0.06)
     caption = (
-        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for"
+        "Busy time (solve, mapping and overhead) of every rank: the darkest ranks are those that the others wait for; "
+        "of blank ones it is not known."
     )
-    if any(np.isnan(share).any() for share in shares):
-        caption += "; of blank ones it is not known: they receive no data, and their waiting looks like solve"
-    return Chart("imbalance", f"{caption}.", figure)
-
-
-def quality_section(evidence: Evidence) -> Iterator[Block]:
-    """Say whether the recorded runs are fit to learn from."""
-    run, checked = evidence.shown_run, check_runs(evidence.runs)
-    yield from finding_blocks(checked)
-    if any(part.compute_measured for part in run.participants.values()):
-        yield windows_chart(run, evidence.labels)
-    yield from health_blocks(checked)
-
-
-def windows_chart(run: CoupledRun, names: Mapping[str, str]) -> Chart:
-    """Draw compute seconds over the windows of a run: warm-up, drift and outliers are to be seen there."""
-    known = {who: part for who, part in run.participants.items() if part.compute_measured}
-    unit = seconds_unit([float(np.nanmedian(part.compute_seconds)) for part in known.values()])
-
-    def draw(panel: Panel) -> None:
-        for index, who in enumerate(run.participants):
-            if who in known:
-                x, y = _thinned(known[who].windows), _thinned(known[who].compute_seconds) * unit.per_second
-                style = {"color": colour_of(index), "marker": marker_of(index), "markersize": 3, "linewidth": 1}
-                panel.line(x, y, names[who], **style)
-        _over_windows(panel, run, "Compute time in every window", f"compute time per window ({unit.symbol})")
-
-    caption = (
-        f"Compute time of each participant in the windows of run {visible(run.name)}: what is even can be learned from."
-    )
-    return Chart("windows", caption, one_panel(draw, 2.7))
-
-
-def _thinned(values: NDArray[Any]) -> Array:
-    step = max(-(-len(values) // _MOST_POINTS), 1)
-    return np.asarray(values[: len(values) // step * step].reshape(-1, step).mean(axis=1))
+    return Chart("imbalance", caption, figure)
 
 
 def check_blocks(result: CheckResult) -> list[Block]:
@@ -232,36 +222,31 @@ def check_blocks(result: CheckResult) -> list[Block]:
 
 def health_blocks(result: CheckResult) -> list[Block]:
     """Tabulate what the windows of each run say of its participants."""
-    runs, names = (short_names({getattr(each, key) for each in result.healths}, 40) for key in ("run", "participant"))
-    unit = seconds_unit(each.seconds for each in result.healths if math.isfinite(each.seconds))
+    runs = short_names({health.run for health in result.healths}, 40)
+    names = short_names({health.participant for health in result.healths}, 40)
+    unit = seconds_unit(health.seconds for health in result.healths)
     rows = [
         {
-            "run": runs[each.run],
-            "participant": names[each.participant],
-            "ranks": each.ranks_text,
-            "windows": str(each.windows),
-            "warm-up": f"{each.warmup_found} ({each.warmup_left_out} left out)",
-            f"median compute ({unit.symbol})": unit.number(each.seconds),
-            "iterations": or_dash(each.iterations, ".2f"),
-            "drift": each.drift_text,
-            "outliers": str(each.outliers),
-            "spread": percent(each.deviation),
-            "error": percent(each.error),
+            "run": runs[health.run],
+            "participant": names[health.participant],
+            "ranks": health.ranks_text,
+            "windows": str(health.windows),
+            "warm-up": f"{health.warmup_found} ({health.warmup_left_out} left out)",
+            f"median compute ({unit.symbol})": unit.number(health.seconds),
+            "iterations": or_dash(health.iterations, ".2f"),
+            "drift": health.drift_text,
+            "outliers": str(health.outliers),
+            "spread": percent(health.deviation),
+            "error": percent(health.error),
         }
-        for each in result.healths
+        for health in result.healths
     ]
     text = (
         "median compute: per time window, the median per coupling iteration after warm-up times the mean iterations; "
         "spread: of one window, error: of that median (standard deviations)"
     )
     blocks: list[Block] = [Table.of("Recorded runs: what their windows say of them", rows, (0, 1)), Paragraph(text)]
-    judged = {each.participant for each in result.healths if not each.negligible}
-    negligible = dict.fromkeys(
-        f"{each.participant} in {each.run}" if each.participant in judged else each.participant
-        for each in result.healths
-        if each.negligible
-    )
-    if negligible:
+    if negligible := [f"{health.participant} in {health.run}" for health in result.healths if health.negligible]:
         blocks.append(Paragraph(f"not judged, with less than 1 % of the window: {', '.join(negligible)}"))
     return blocks
 
@@ -269,15 +254,12 @@ def health_blocks(result: CheckResult) -> list[Block]:
 def finding_blocks(result: CheckResult) -> list[Block]:
     """Say each finding with its remedy, the same of several runs once."""
     if not result.findings:
-        left_out = f"{plural(result.warmup, 'window')} of warm-up {'is' if result.warmup == 1 else 'are'} left out"
-        return [Paragraph(f"nothing found that speaks against these runs; {left_out}")]
+        return [Paragraph("nothing found that speaks against these runs")]
     return [_finding(group) for group in result.groups]
 
 
 def _finding(group: FindingGroup) -> Paragraph:
-    worst, others = group.worst, group.others
-    same = all(each.size == worst.size for each in others)
-    count = f" ({1 + len(others)} times{'' if same else ', this is the worst'})" if others else ""
-    also = f" Also {group.also}." if others else ""
-    text = f"{worst.where}: {worst.text}. Remedy: {worst.remedy}.{also}"
-    return Paragraph(text, "warning", f"{worst.kind}{count}")
+    count = f" ({1 + len(group.others)} times)" if group.others else ""
+    also = f" Also {group.also}." if group.others else ""
+    text = f"{group.worst.where}: {group.worst.text}. Remedy: {group.worst.remedy}.{also}"
+    return Paragraph(text, "warning", f"{group.worst.kind}{count}")

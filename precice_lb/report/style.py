@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.report.text import cells
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -37,8 +35,6 @@ MARKS = {"equal": "D", "degrees-of-freedom": "s", "present": "^", "in-turns": "P
 """Markers of the splits beside the recommended one."""
 # Of a figure of one panel, in inches: about a telephone's screen, so that its letters can be read there.
 WIDTH = 4.2
-# What ticks and the label of the vertical axis take beside a legend, in inches.
-_BESIDE = 0.75
 _STYLE: list[Any] = [
     "default",
     {
@@ -164,8 +160,8 @@ class Panel:
         for group in groups:
             if group.heading:
                 place += 1.1
-                at = axes.get_yaxis_transform()
-                axes.text(0.008, place - 0.06, group.heading, transform=at, va="bottom", parse_math=False, **heading)
+                where = axes.get_yaxis_transform()
+                axes.text(0.008, place - 0.06, group.heading, transform=where, va="bottom", parse_math=False, **heading)
             top = place
             for label, parts in group.bars:
                 begin = 0.0
@@ -179,7 +175,9 @@ class Panel:
                 axes.plot([group.end] * 2, [top, place], color="black", linewidth=2)
         axes.set_ylim(place + 0.2, 0.0)
         axes.set_xlim(0.0, 1.04 * longest)
-        axes.set_yticks([at for at, label in ticks if label], [label for _, label in ticks if label], parse_math=False)
+        axes.set_yticks(
+            [height for height, label in ticks if label], [label for _, label in ticks if label], parse_math=False
+        )
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.grid(axis="y", visible=False)
@@ -191,31 +189,24 @@ class Panel:
         self.axes.set_ylabel(ylabel, parse_math=False)
 
     def legend(self) -> Legend:
-        """Put a legend below the axes and its label: of two columns, or of one where labels are too long for two."""
+        """Put a legend below the axes and its label."""
         from matplotlib.transforms import ScaledTranslation
 
         axes, figure = self.axes, self.axes.get_figure(root=True)
         assert figure is not None
         below = -(38.0 + 12.0 * axes.get_xlabel().count("\n")) / 72.0
-        width = (figure.get_figwidth() - _BESIDE) * figure.dpi
-        # A script that the font lacks is drawn by another one, whose width is not known.
-        known = all(cells(label) == len(label) for _, label in self._entries)
-        for ncols in (2, 1) if known else (1,):
-            # Labels are set afterwards: one that begins with "_" would be left out.
-            legend = axes.legend(
-                [handle for handle, _ in self._entries],
-                [str(index) for index in range(len(self._entries))],
-                loc="upper left",
-                bbox_to_anchor=(0.0, 0.0),
-                bbox_transform=axes.transAxes + ScaledTranslation(0.0, below, figure.dpi_scale_trans),
-                ncols=ncols,
-                borderaxespad=0.0,
-            )
-            for text, (_, label) in zip(legend.get_texts(), self._entries, strict=True):
-                text.set_parse_math(False)
-                text.set_text(label)
-            if legend.get_window_extent().width <= width:
-                break
+        legend = axes.legend(
+            [handle for handle, _ in self._entries],
+            [str(index) for index in range(len(self._entries))],
+            loc="upper left",
+            bbox_to_anchor=(0.0, 0.0),
+            bbox_transform=axes.transAxes + ScaledTranslation(0.0, below, figure.dpi_scale_trans),
+            borderaxespad=0.0,
+        )
+        # Labels are set afterwards: one that begins with "_" would be left out.
+        for text, (_, label) in zip(legend.get_texts(), self._entries, strict=True):
+            text.set_parse_math(False)
+            text.set_text(label)
         return legend
 
 
@@ -229,8 +220,8 @@ def stacked(draw: Sequence[Callable[..., None]], heights: Sequence[float], *of: 
     with new_figure(WIDTH, sum(heights)) as figure:
         grid = figure.subplots(len(draw), 1, sharex=True, height_ratios=heights, squeeze=False).ravel()
         drawn = [Panel(axes) for axes in grid]
-        for panel, each in zip(drawn, draw, strict=True):
-            each(panel, *of)
+        for panel, draw_panel in zip(drawn, draw, strict=True):
+            draw_panel(panel, *of)
         for panel in drawn[:-1]:
             panel.axes.set_xlabel("")
             drawn[-1].take(panel)
@@ -262,6 +253,7 @@ def _round_numbers(low: float, high: float, *, whole: bool) -> list[float]:
         (1, 2, 5),
         (1, 1.5, 2, 3, 5, 7),
         (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8),
+        tuple(np.arange(2, 20) / 2),
         tuple(np.arange(10, 100) / 10),
     ):
         ticks = [digit * 10.0**decade for decade in decades for digit in digits]

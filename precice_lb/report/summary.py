@@ -21,6 +21,7 @@ from precice_lb.plain import plain
 
 Array = NDArray[np.float64]
 
+LOST = ("waiting_for_partners", "waiting_for_own_ranks")
 QUANTITIES = {
     "solve": "solve",
     "mapping": "mapping",
@@ -51,24 +52,6 @@ class Quantity:
     def measured(self) -> bool:
         """Whether some rank measured it."""
         return not math.isnan(self.mean_seconds)
-
-
-@dataclass(frozen=True)
-class Iterations:
-    """Coupling iterations per window, and each by its number: in how many windows, mean own and wait seconds."""
-
-    mean: float
-    least: int
-    most: int
-    each: list[dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Core-hours per hour of run (without what ranks lose that wait in the solver); NaN where unknown."""
-
-    waiting_for_partners: float
-    waiting_for_own_ranks: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +85,15 @@ class ParticipantSummary:
     hidden_wait_seconds: float
     # (max - min) / max of the ranks' busy time (solve, mapping and overhead, or solve alone where the others were not
     # measured), over the ranks that receive data, or without time in MPI over all; NaN for one rank or where it cannot
-    # be told.
+    # be receiving.
     imbalance: float
     imbalance_without_time_in_mpi: bool
-    core_hours_lost_per_hour: Lost
-    iterations: Iterations
+    # To ``waiting_for_partners`` and ``waiting_for_own_ranks``, without what ranks lose that wait in the solver; NaN
+    # where unknown.
+    core_hours_lost_per_hour: dict[str, float]
+    # Coupling iterations per window: ``mean``, ``least``, ``most``, and ``each`` by its number: in how many windows,
+    # mean own and wait seconds.
+    iterations: dict[str, Any]
     # Ranks that receive nothing although others do: they wait in their solver's next collective, which counts as
     # solve. They are left out of ``quantities``.
     ranks_waiting_in_the_solver: tuple[int, ...]
@@ -163,13 +150,12 @@ class RunSummary:
     @property
     def ranks(self) -> int:
         """Ranks of all participants."""
-        return sum(each.ranks for each in self.participants)
+        return sum(part.ranks for part in self.participants)
 
     @property
-    def lost(self) -> Lost:
+    def lost(self) -> dict[str, float]:
         """What all participants lose."""
-        lost = [each.core_hours_lost_per_hour for each in self.participants]
-        return Lost(sum(each.waiting_for_partners for each in lost), sum(each.waiting_for_own_ranks for each in lost))
+        return {key: sum(part.core_hours_lost_per_hour[key] for part in self.participants) for key in LOST}
 
     @property
     def remarks(self) -> dict[str, str]:
@@ -203,29 +189,32 @@ def _participant(
     # Of windows without any time nothing has a share.
     window, wait = mean_known(part.window_seconds[steady]) or math.nan, mean_known(part.wait_seconds[steady])
     recorded = np.isfinite(part.rank_wait) | np.isfinite(part.rank_solve)
-    told = part.receiving if part.receiving.any() else recorded
+    receiving = part.receiving if part.receiving.any() else recorded
     # Waits of ranks that receive nothing are no waits for partners, and what they wait for each other is not seen.
-    partner_wait = np.where(told, np.fmin(part.rank_wait, wait), part.rank_wait)
+    partner_wait = np.where(receiving, np.fmin(part.rank_wait, wait), part.rank_wait)
     rank_seconds = {
         "solve": part.rank_solve,
         "mapping": part.rank_mapping,
         "partner_wait": partner_wait,
-        "own_rank_wait": np.where(told, part.rank_wait - partner_wait, np.nan),
+        "own_rank_wait": np.where(receiving, part.rank_wait - partner_wait, np.nan),
         "overhead": part.rank_overhead,
     }
     # Where a wait is not known, neither is how much of it was for whom.
     if math.isnan(wait):
         rank_seconds["partner_wait"] = rank_seconds["own_rank_wait"] = np.full(part.ranks, np.nan)
-    # Without time in MPI, what silent ranks do can be told too.
-    working = np.where(recorded if part.mpi_known else told, part.rank_working, np.nan)
+    # Without time in MPI, what silent ranks do can be receiving too.
+    working = np.where(recorded if part.mpi_known else receiving, part.rank_working, np.nan)
     busy = working + np.nan_to_num(part.rank_mapping) + np.nan_to_num(part.rank_overhead)
-    iterations, own = part.iterations[steady], part.compute_seconds[steady]
-    lost = Lost(math.nan, math.nan)
-    if np.isfinite(own).any():
+    iterations, compute = part.iterations[steady], part.compute_seconds[steady]
+    lost = dict.fromkeys(LOST, math.nan)
+    if np.isfinite(compute).any():
         # The transfer floor is part of the compute time: it is no time lost to waiting.
-        idle = part.cores * max(mean_known(part.window_seconds[steady] - own), 0.0)
-        lost = Lost(idle / window, float(np.nansum(rank_seconds["own_rank_wait"])) * part.threads / window)
-    quantities = {name: _quantity(np.where(told, each, np.nan), window) for name, each in rank_seconds.items()}
+        idle = part.cores * max(mean_known(part.window_seconds[steady] - compute), 0.0)
+        waited = float(np.nansum(rank_seconds["own_rank_wait"])) * part.threads
+        lost = dict(zip(LOST, (idle / window, waited / window), strict=True))
+    quantities = {
+        name: _quantity(np.where(receiving, seconds, np.nan), window) for name, seconds in rank_seconds.items()
+    }
     by_iteration = zip(part.iteration_windows, part.iteration_compute, part.iteration_wait, strict=True)
     return ParticipantSummary(
         ranks=part.ranks,
@@ -239,25 +228,25 @@ def _participant(
         timing_problems=[{"problem": text, "ranks": ranks} for text, ranks in part.timing_problems.items()],
         window_seconds=window,
         window_seconds_without_outliers=_usual(part.window_seconds[steady], iterations),
-        compute_seconds=mean_known(own),
-        faster_than_slowest=1 - mean_known(own) / slowest,
+        compute_seconds=mean_known(compute),
+        faster_than_slowest=1 - mean_known(compute) / slowest,
         wait_seconds=wait,
-        hidden_wait_seconds=mean_known(part.rank_hidden[told]) if told.any() else 0.0,
+        hidden_wait_seconds=mean_known(part.rank_hidden[receiving]) if receiving.any() else 0.0,
         imbalance=load_imbalance(busy) if np.isfinite(busy).sum() > 1 else math.nan,
         imbalance_without_time_in_mpi=part.mpi_known,
         core_hours_lost_per_hour=lost,
-        iterations=Iterations(
-            mean=mean_known(iterations),
-            least=int(iterations.min(initial=np.inf)) if len(iterations) else 0,
-            most=int(iterations.max(initial=0)),
-            each=[
+        iterations={
+            "mean": mean_known(iterations),
+            "least": int(iterations.min(initial=np.inf)) if len(iterations) else 0,
+            "most": int(iterations.max(initial=0)),
+            # But for those that only windows of the warm-up had.
+            "each": [
                 {"iteration": number, "windows": windows, "compute_seconds": seconds, "wait_seconds": waited}
                 for number, (windows, seconds, waited) in enumerate(by_iteration, start=1)
-                # One that only windows of the warm-up had.
                 if windows
             ],
-        ),
-        ranks_waiting_in_the_solver=tuple(np.flatnonzero(recorded & ~told).tolist()),
+        },
+        ranks_waiting_in_the_solver=tuple(np.flatnonzero(recorded & ~receiving).tolist()),
         not_measured=tuple(name for name, quantity in quantities.items() if not quantity.measured),
         quantities=quantities,
         advance=_quantity(part.rank_advance, window),
@@ -270,8 +259,8 @@ def _participant(
 
 
 def _by_size(seconds: Mapping[str, Array], window: float) -> dict[str, Quantity]:
-    found = {name: _quantity(values, window) for name, values in seconds.items()}
-    return dict(sorted(found.items(), key=lambda item: -item[1].mean_seconds))
+    quantities = {name: _quantity(values, window) for name, values in seconds.items()}
+    return dict(sorted(quantities.items(), key=lambda item: -item[1].mean_seconds))
 
 
 def _quantity(seconds: Array, window: float) -> Quantity:
@@ -291,7 +280,7 @@ def _usual(seconds: Array, iterations: Array) -> float:
 def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:
     """Give a summary as JSON-ready values."""
     run = summary.run
-    values = {
+    values: dict[str, Any] = {
         "run": run.name,
         "warmup_windows": run.warmup_windows,
         "seconds_per": run.time.unit,
@@ -300,35 +289,34 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
         "remarks": summary.remarks,
         "imbalance": run.imbalance,
         "core_hours_lost_per_hour": summary.lost,
-        "participants": {each.participant: _participant_dict(each, per_rank) for each in summary.participants},
+        "participants": {part.participant: _participant_dict(part, per_rank) for part in summary.participants},
     }
     if run.predictors:
         values["first_guess"] = {"mode": run.guess, "predictors": run.predictors}
-    found: dict[str, Any] = plain(values)
-    return found
+    return dict(plain(values))
 
 
-def _participant_dict(each: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
+def _participant_dict(part: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field in fields(each)[:-3]:
-        value = getattr(each, field.name)
+    for field in fields(part)[:-3]:
+        value = getattr(part, field.name)
         values |= value if field.name == "quantities" else {field.name: value}
     if per_rank:
-        values |= {"per_rank": [*_rank_rows(each)], "sections_per_rank": each.section_seconds}
-        values["counts_per_rank"] = each.part.rank_counts
+        values |= {"per_rank": [*_rank_rows(part)], "sections_per_rank": part.section_seconds}
+        values["counts_per_rank"] = part.part.rank_counts
     return values
 
 
-def _rank_rows(each: ParticipantSummary) -> Iterator[dict[str, Any]]:
+def _rank_rows(part: ParticipantSummary) -> Iterator[dict[str, Any]]:
     """Give what is known of each rank."""
-    part, silent = each.part, frozenset(each.ranks_waiting_in_the_solver)
-    vertices = part.rank_vertices if len(part.rank_vertices) else np.full(each.ranks, np.nan)
-    columns = {f"{name}_seconds": values for name, values in each.rank_seconds.items()}
-    columns |= {f"{name}_share": values / each.window_seconds for name, values in each.rank_seconds.items()}
-    columns |= {"hidden_wait_seconds": part.rank_hidden, "mpi_seconds": each.rank_mpi, "interface_vertices": vertices}
-    for rank in range(each.ranks):
+    vertices = part.part.rank_vertices if len(part.part.rank_vertices) else np.full(part.ranks, np.nan)
+    columns = {f"{name}_seconds": values for name, values in part.rank_seconds.items()}
+    columns |= {f"{name}_share": values / part.window_seconds for name, values in part.rank_seconds.items()}
+    columns |= {"hidden_wait_seconds": part.part.rank_hidden, "mpi_seconds": part.rank_mpi}
+    columns["interface_vertices"] = vertices
+    for rank in range(part.ranks):
         values = {name: float(column[rank]) for name, column in columns.items()}
-        yield {"rank": rank, "waits_in_the_solver": rank in silent, **values}
+        yield {"rank": rank, "waits_in_the_solver": rank in part.ranks_waiting_in_the_solver, **values}
 
 
 def summary_csv(runs: Sequence[RunSummary]) -> str:
@@ -339,45 +327,42 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
     """
     rows: list[dict[str, Any]] = []
     for summary in runs:
-        for each in summary.participants:
-            head = _head(summary, each) | {"iterations": each.iterations.mean}
-            told = each.quantities | ({"advance": each.advance} if "overhead" in each.not_measured else {})
-            told |= {f"advance {name}": quantity for name, quantity in each.advance_by_event.items()}
-            told |= {f"section {name}": quantity for name, quantity in each.sections.items()}
-            rows += [{**head, "quantity": name, **asdict(quantity)} for name, quantity in told.items()]
-            for name, seconds in (("compute", each.compute_seconds), ("window", each.window_seconds)):
-                rows.append({**head, "quantity": name, "mean_seconds": seconds, "share": seconds / each.window_seconds})
-        for p in summary.run.predictors:
-            rows.append(
-                {
-                    "run": summary.run.name,
-                    "ranks": summary.ranks,
-                    "windows": p.windows,
-                    "iterations": p.iterations,
-                    "quantity": f"first guess {p.name}",
-                    "mean_seconds": p.cost_seconds,
-                    "share": p.cost_seconds / p.window_seconds,
-                }
-            )
+        for part in summary.participants:
+            head = _head(summary, part) | {"iterations": part.iterations["mean"]}
+            named = part.quantities | ({"advance": part.advance} if "overhead" in part.not_measured else {})
+            named |= {f"advance {name}": quantity for name, quantity in part.advance_by_event.items()}
+            named |= {f"section {name}": quantity for name, quantity in part.sections.items()}
+            rows += [{**head, "quantity": name, **asdict(quantity)} for name, quantity in named.items()]
+            for name, seconds in (("compute", part.compute_seconds), ("window", part.window_seconds)):
+                rows.append({**head, "quantity": name, "mean_seconds": seconds, "share": seconds / part.window_seconds})
+        rows += [
+            {
+                "run": summary.run.name,
+                "ranks": summary.ranks,
+                "windows": predictor.windows,
+                "iterations": predictor.iterations,
+                "quantity": f"first guess {predictor.name}",
+                "mean_seconds": predictor.cost_seconds,
+                "share": predictor.cost_seconds / predictor.window_seconds,
+            }
+            for predictor in summary.run.predictors
+        ]
     return _text(rows)
 
 
 def rank_csv(runs: Sequence[RunSummary]) -> str:
     """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
-    return _text(
-        [
-            _head(run, each)
-            | row
-            | {f"count {name}": counts[row["rank"]] for name, counts in each.part.rank_counts.items()}
-            for run in runs
-            for each in run.participants
-            for row in _rank_rows(each)
-        ]
-    )
+    rows = []
+    for run in runs:
+        for part in run.participants:
+            for row in _rank_rows(part):
+                counts = {f"count {name}": count[row["rank"]] for name, count in part.part.rank_counts.items()}
+                rows.append(_head(run, part) | row | counts)
+    return _text(rows)
 
 
-def _head(summary: RunSummary, each: ParticipantSummary) -> dict[str, Any]:
-    return {"run": summary.run.name, "participant": each.participant, "ranks": each.ranks, "windows": each.windows}
+def _head(summary: RunSummary, part: ParticipantSummary) -> dict[str, Any]:
+    return {"run": summary.run.name, "participant": part.participant, "ranks": part.ranks, "windows": part.windows}
 
 
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:

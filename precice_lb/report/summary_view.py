@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from precice_lb.names import visible
 from precice_lb.plural import numbered, plural
 from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.summary import QUANTITIES, Array, Iterations, ParticipantSummary, Quantity, RunSummary
+from precice_lb.report.summary import LOST, QUANTITIES, ParticipantSummary, Quantity, RunSummary
 from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
 from precice_lb.rooms import hooks
 
 _NOT_MEASURED = "not measured"
 _ITERATIONS_NAMED = 6
-# Features or sections side by side.
-_COLUMNS = 6
+# Reasons why waits were not measured.
+_REASONS = 3
 # Outliers that change the mean window by more than this share are told apart, and events that take more of it.
 _NOTICEABLE = 0.01
 
 
 def summary_blocks(runs: Sequence[RunSummary], *, per_rank: bool = False) -> list[Block]:
     """Say of each run what its time went to, also rank by rank, and what follows from it."""
-    return [
-        block
-        for run in runs
-        for block in run_blocks(
-            run, short_names([each.participant for each in run.participants], 24), per_rank=per_rank
-        )
-    ]
+    blocks: list[Block] = []
+    for run in runs:
+        blocks += run_blocks(run, short_names([part.participant for part in run.participants], 24), per_rank=per_rank)
+    return blocks
 
 
 def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool = False) -> Iterator[Block]:
@@ -41,63 +39,55 @@ def run_blocks(summary: RunSummary, names: Mapping[str, str], *, per_rank: bool 
     if summary.remarks:
         yield DefinitionList(tuple(summary.remarks.items()))
     yield _run_table(summary, names)
-    yield from (_section_table(each, names[each.participant], unit) for each in summary.participants if each.sections)
-    for each in summary.participants if per_rank else ():
-        yield from _rank_tables(each, names[each.participant], unit)
+    yield from (_section_table(part, names[part.participant], unit) for part in summary.participants if part.sections)
+    if per_rank:
+        yield from (_rank_table(part, names[part.participant], unit) for part in summary.participants)
     yield DefinitionList(tuple(notes(summary, names)))
 
 
 def _unit(summary: RunSummary, digits: int) -> SecondsUnit:
-    return seconds_unit((each.window_seconds for each in summary.participants), digits)
+    return seconds_unit((part.window_seconds for part in summary.participants), digits)
 
 
 def _statement(summary: RunSummary, names: Mapping[str, str]) -> str:
     """Say who waits and how much, or why that cannot be said."""
-    run, participants = summary.run, summary.participants
+    run, participants, unit = summary.run, summary.participants, _unit(summary, 3)
     if run.not_compared:
         return f"its participants are not compared: {run.not_compared}"
-    if not all(math.isfinite(each.wait_seconds + each.compute_seconds) for each in participants):
-        return _without_waits(summary, names)
-    unit = _unit(summary, 3)
-
-    def waited(each: ParticipantSummary, of: str = "") -> str:
-        share = percent(each.wait_seconds / each.window_seconds)
-        return f"{share}{of} ({unit.number(each.wait_seconds)} of {unit.text(each.window_seconds)}"
-
-    who, *others = sorted(participants, key=lambda each: each.wait_seconds / each.window_seconds, reverse=True)
-    rest = "".join(f", {names[each.participant]} {waited(each)})" for each in others)
-    most = f"{names[who.participant]} waits for other participants {waited(who, ' of the time')} per {run.time.unit})"
-    return f"{most}{rest}"
-
-
-def _without_waits(summary: RunSummary, names: Mapping[str, str]) -> str:
-    """Say why waits are not known, of windows that are there, and what is known nevertheless."""
-    known = [each for each in summary.participants if each.windows and each.not_measured and each.timing_problems]
-    if not known:
-        return ""
-    unit = _unit(summary, 3)
-    parts = listed(
-        f"{names[each.participant]} {unit.text(each.quantities['solve'].mean_seconds)} in its solver and "
-        f"{unit.text(each.advance.mean_seconds)} in advance"
-        for each in summary.participants
-        if each.windows
-    )
-    return f"who waits is not known, since {_problems(known[0])}. Per {summary.run.time.unit}: {parts}"
+    if not all(math.isfinite(part.wait_seconds + part.compute_seconds) for part in participants):
+        known = [part for part in participants if part.windows and part.not_measured and part.timing_problems]
+        parts = listed(
+            f"{names[part.participant]} {unit.text(part.quantities['solve'].mean_seconds)} in its solver and "
+            f"{unit.text(part.advance.mean_seconds)} in advance"
+            for part in participants
+            if part.windows
+        )
+        return f"who waits is not known, since {_problems(known[0])}. Per {run.time.unit}: {parts}" if known else ""
+    (who, share, seconds), *others = [
+        (
+            names[part.participant],
+            percent(part.wait_seconds / part.window_seconds),
+            f"{unit.number(part.wait_seconds)} of {unit.text(part.window_seconds)}",
+        )
+        for part in sorted(participants, key=lambda part: -part.wait_seconds / part.window_seconds)
+    ]
+    most = f"{who} waits for other participants {share} of the time ({seconds} per {run.time.unit})"
+    return most + "".join(f", {who} {share} ({seconds})" for who, share, seconds in others)
 
 
 def _run_table(summary: RunSummary, names: Mapping[str, str]) -> Table:
     """Lay a run out as a table."""
     unit, time = _unit(summary, 5), summary.run.time
     rows: list[tuple[str, ...]] = []
-    for each in summary.participants:
+    for part in summary.participants:
         rows.append(
-            (f"{names[each.participant]}, {each.words}", "window", unit.number(each.window_seconds), "", "", "")
+            (f"{names[part.participant]}, {part.words}", "window", unit.number(part.window_seconds), "", "", "")
         )
-        told = {label: each.quantities[name] for name, label in QUANTITIES.items()}
-        told |= {} if each.quantities["overhead"].measured else {"advance": each.advance}
-        rows += [("", label, *_cells(unit, quantity, each.ranks)) for label, quantity in told.items()]
+        quantities = {label: part.quantities[name] for name, label in QUANTITIES.items()}
+        quantities |= {} if part.quantities["overhead"].measured else {"advance": part.advance}
+        rows += [("", label, *_cells(unit, quantity, part.ranks)) for label, quantity in quantities.items()]
     # Of each participant where one did not come to the end.
-    counts = {names[each.participant]: plural(each.windows, "window") for each in summary.participants}
+    counts = {names[part.participant]: plural(part.windows, "window") for part in summary.participants}
     windows = listed(f"{count} of {name}" for name, count in counts.items())
     if len(set(counts.values())) == 1:
         windows = next(iter(counts.values()))
@@ -115,48 +105,34 @@ def _cells(unit: SecondsUnit, quantity: Quantity, ranks: int) -> tuple[str, ...]
         return _NOT_MEASURED, "", "", ""
     slowest = f"{unit.number(quantity.slowest_seconds)} (#{quantity.slowest_rank})"
     fastest = f"{unit.number(quantity.fastest_seconds)} (#{quantity.fastest_rank})"
-    return (
-        unit.number(quantity.mean_seconds),
-        percent(quantity.share),
-        *(("", "") if ranks == 1 else (slowest, fastest)),
-    )
+    extremes = ("", "") if ranks == 1 else (slowest, fastest)
+    return unit.number(quantity.mean_seconds), percent(quantity.share), *extremes
 
 
-def _section_table(each: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
+def _section_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
     """Lay out what the profiling sections of a participant's solver and adapter took."""
     rows = []
-    for name, quantity in each.sections.items():
-        mean, share, slowest, _ = _cells(unit, quantity, each.ranks)
-        per_iteration = unit.number(quantity.mean_seconds / each.iterations.mean)
+    for name, quantity in part.sections.items():
+        mean, share, slowest, _ = _cells(unit, quantity, part.ranks)
+        per_iteration = unit.number(quantity.mean_seconds / part.iterations["mean"])
         rows.append((visible(name), mean, per_iteration, share, slowest))
     header = ("section", f"window ({unit.symbol})", f"iteration ({unit.symbol})", "share", "slowest rank")
     title = f"{who}: profiling sections of the solver and its adapter, with all inside them"
     return Table(title, header, tuple(rows))
 
 
-def _rank_tables(each: ParticipantSummary, who: str, unit: SecondsUnit) -> Iterator[Table]:
-    """Lay out times of ranks, what they hold, and their profiling sections."""
-    rows, silent = [], frozenset(each.ranks_waiting_in_the_solver)
-    for rank in range(each.ranks):
-        seconds = {name: float(values[rank]) for name, values in each.rank_seconds.items()}
+def _rank_table(part: ParticipantSummary, who: str, unit: SecondsUnit) -> Table:
+    """Lay out times of ranks; what these hold, and their sections, are in JSON and CSV."""
+    rows, silent = [], part.ranks_waiting_in_the_solver
+    for rank in range(part.ranks):
+        seconds = {name: float(values[rank]) for name, values in part.rank_seconds.items()}
         waited = math.nan if rank in silent else seconds["partner_wait"]
-        shares = (percent(value / each.window_seconds) for value in (float(each.busy[rank]), waited))
+        shares = (percent(value / part.window_seconds) for value in (float(part.busy[rank]), waited))
         rows.append((f"{rank}{'*' if rank in silent else ''}", *map(unit.number, seconds.values()), *shares))
     header = ("rank", f"solve ({unit.symbol})", "mapping", "partners", "own ranks", "overhead", "busy", "partners")
     star = "; *: receives no data, its waiting looks like solve" if silent else ""
     title = f"{who}: mean time per time window and rank, waits for partners and for own ranks{star}"
-    yield Table(title, header, tuple(rows), ())
-    inside = f"time in MPI within solve and in profiling sections, per time window and rank ({unit.symbol})"
-    held = {"interface vertices": each.part.rank_vertices, **each.part.rank_counts}
-    yield from _columns(f"{who}: what each rank holds", held, lambda n: "" if math.isnan(n) else f"{n:.15g}")
-    yield from _columns(f"{who}: {inside}", {"in MPI": each.rank_mpi, **each.section_seconds}, unit.number)
-
-
-def _columns(title: str, values: Mapping[str, Array], cell: Callable[[float], str]) -> Iterator[Table]:
-    known = {visible(name): column.tolist() for name, column in values.items() if np.isfinite(column).any()}
-    if shown := dict(list(known.items())[:_COLUMNS]):
-        rows = zip(*(map(cell, column) for column in shown.values()), strict=True)
-        yield Table(title, ("rank", *shown), tuple((str(rank), *row) for rank, row in enumerate(rows)), ())
+    return Table(title, header, tuple(rows), ())
 
 
 def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -167,101 +143,101 @@ def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, 
     elif math.isnan(run.imbalance):
         between = "not compared" if run.not_compared else _NOT_MEASURED
     else:
-        own = ", ".join(f"{names[each.participant]} {unit.text(each.compute_seconds)}" for each in participants)
-        between = f"{percent(run.imbalance)} ((max - min) / max of mean compute times: {own})"
+        compute = ", ".join(f"{names[part.participant]} {unit.text(part.compute_seconds)}" for part in participants)
+        between = f"{percent(run.imbalance)} ((max - min) / max of mean compute times: {compute})"
     yield "load imbalance between participants", between
-    for each in participants:
-        yield f"load imbalance inside {names[each.participant]}", _inside(each, unit)
+    for part in participants:
+        yield f"load imbalance inside {names[part.participant]}", _inside(part, unit)
     yield "core-hours lost per hour of run", _lost(summary, names)
-    longest = max(participants, key=lambda each: each.window_seconds)
+    longest = max(participants, key=lambda part: part.window_seconds)
     if abs(longest.window_seconds_without_outliers / longest.window_seconds - 1) > _NOTICEABLE:
         yield "mean window without outliers", unit.text(longest.window_seconds_without_outliers)
     for run_facts in hooks("run_facts"):
         yield from run_facts(run)
-    for each in participants:
-        yield from _participant_notes(each, names[each.participant], unit, run.warmup_windows)
+    for part in participants:
+        yield from _participant_notes(part, names[part.participant], unit, run.warmup_windows)
 
 
-def _participant_notes(each: ParticipantSummary, who: str, unit: SecondsUnit, warmup: int) -> Iterator[tuple[str, str]]:
-    spent = {name: quantity for name, quantity in each.advance_by_event.items() if quantity.share > _NOTICEABLE}
+def _participant_notes(part: ParticipantSummary, who: str, unit: SecondsUnit, warmup: int) -> Iterator[tuple[str, str]]:
+    spent = [
+        f"{visible(name)} {unit.text(quantity.mean_seconds)} ({percent(quantity.share)})"
+        for name, quantity in part.advance_by_event.items()
+        if quantity.share > _NOTICEABLE
+    ]
     if spent:
-        told = (f"{visible(name)} {unit.text(q.mean_seconds)} ({percent(q.share)})" for name, q in spent.items())
-        yield f"advance of {who}", f"beside mapping and waits, by preCICE's own events: {', '.join(told)}"
-    if each.iterations.most > 1:
-        yield f"coupling iterations of {who}", _iterations(each.iterations)
-    if each.hidden_wait_seconds > 0:
-        shown = f"{unit.text(each.hidden_wait_seconds)} of it per window"
-        why = "on a shared core, who sends is put aside while others work"
-        yield f"wait of {who}", f"{shown} in waitAndSendData: {why}"
-    missing = each.not_measured
-    if each.timing_source and not missing:
-        yield f"mapping and wait of {who}", f"from {each.timing_source}"
-    if missing:
-        reason = "since the stores were not joined with preCICE's profiling files"
-        if not each.windows:
-            reason = f"since no time window is left after a warm-up of {warmup}"
-            reason += "; record more or leave out fewer with --warmup"
-        elif each.timing_problems:
-            reason = _problems(each)
-        yield f"{', '.join(QUANTITIES[name] for name in missing)} of {who}", f"{_NOT_MEASURED}, {reason}"
-    elif each.windows_with_measured_wait < each.windows:
-        yield f"wait of {who}", f"measured in {each.windows_with_measured_wait} of {each.windows} time windows"
-    if not missing and each.timing_problems:
-        yield f"ranks of {who} without measured wait", _problems(each)
+        yield f"advance of {who}", f"beside mapping and waits, by preCICE's own events: {', '.join(spent)}"
+    if part.iterations["most"] > 1:
+        yield f"coupling iterations of {who}", _iterations(part.iterations)
+    if part.hidden_wait_seconds > 0:
+        shown = f"{unit.text(part.hidden_wait_seconds)} of it per window"
+        yield (
+            f"wait of {who}",
+            f"{shown} in waitAndSendData: on a shared core, who sends is put aside while others work",
+        )
+    if part.not_measured:
+        reason = "the stores were not joined with preCICE's profiling files"
+        if not part.windows:
+            reason = f"no time window is left after a warm-up of {warmup}; record more, or leave out fewer (--warmup)"
+        elif part.timing_problems:
+            reason = _problems(part)
+        missing = ", ".join(QUANTITIES[name] for name in part.not_measured)
+        yield f"{missing} of {who}", f"{_NOT_MEASURED}, since {reason}"
+        return
+    if part.timing_source:
+        yield f"mapping and wait of {who}", f"from {part.timing_source}"
+    if part.windows_with_measured_wait < part.windows:
+        yield f"wait of {who}", f"measured in {part.windows_with_measured_wait} of {part.windows} time windows"
+    if part.timing_problems:
+        yield f"ranks of {who} without measured wait", _problems(part)
 
 
 def _lost(summary: RunSummary, names: Mapping[str, str]) -> str:
-    if math.isnan(summary.lost.waiting_for_partners):
+    if math.isnan(summary.lost[LOST[0]]):
         return _NOT_MEASURED
 
-    def hours(value: float) -> str:
-        return f"{value:.2f}" if value < 100 else f"{value:.0f}"
-
-    lost = {names[each.participant]: each.core_hours_lost_per_hour for each in summary.participants}
-    partners = listed(f"{who} {hours(each.waiting_for_partners)}" for who, each in lost.items())
-    inside = listed(f"{who} {hours(each.waiting_for_own_ranks)}" for who, each in lost.items())
-    least = "at least " * any(each.ranks_waiting_in_the_solver for each in summary.participants)
-    cores = sum(each.layout.cores for each in summary.participants)
+    partners, own_ranks = (
+        listed(f"{names[part.participant]} {part.core_hours_lost_per_hour[key]:.2f}" for part in summary.participants)
+        for key in LOST
+    )
+    cores = sum(part.layout.cores for part in summary.participants)
     return (
-        f"{hours(summary.lost.waiting_for_partners)} of {cores} to waiting for partners ({partners}); {least}"
-        f"{hours(summary.lost.waiting_for_own_ranks)} to waiting for slower ranks of the same participant ({inside})"
+        f"{summary.lost[LOST[0]]:.2f} of {cores} to waiting for partners ({partners}); {summary.lost[LOST[1]]:.2f} to "
+        f"waiting for slower ranks of the same participant ({own_ranks})"
     )
 
 
-def _iterations(found: Iterations) -> str:
-    counts = f"{found.most} in each window"
-    if found.least < found.most:
-        counts = f"mean {found.mean:.2f} per window ({found.least} to {found.most})"
-    known = {int(one["iteration"]): one["compute_seconds"] for one in found.each}
-    known = {number: seconds for number, seconds in known.items() if math.isfinite(seconds)}
-    if not known:
-        return f"{counts}; mean compute time of each {_NOT_MEASURED}"
+def _iterations(iterations: Mapping[str, Any]) -> str:
+    counts = f"{iterations['most']} in each window"
+    if iterations["least"] < iterations["most"]:
+        counts = f"mean {iterations['mean']:.2f} per window ({iterations['least']} to {iterations['most']})"
+    seconds = {number["iteration"]: number["compute_seconds"] for number in iterations["each"]}
+    known = {number: value for number, value in seconds.items() if math.isfinite(value)}
     unit = seconds_unit(known.values())
-    first = ", ".join(f"#{number} {unit.text(seconds)}" for number, seconds in [*known.items()][:_ITERATIONS_NAMED])
-    return f"{counts}; mean compute time: {first}{', …' if len(known) > _ITERATIONS_NAMED else ''}"
+    first = ", ".join(f"#{number} {unit.text(value)}" for number, value in [*known.items()][:_ITERATIONS_NAMED])
+    more = ", …" if len(known) > _ITERATIONS_NAMED else ""
+    return f"{counts}; mean compute time: {first or _NOT_MEASURED}{more}"
 
 
-def _problems(each: ParticipantSummary, most: int = 3) -> str:
-    several = [
-        one["problem"] + ("" if one["ranks"] == each.ranks else f" ({one['ranks']} of {each.ranks} ranks)")
-        for one in each.timing_problems
+def _problems(part: ParticipantSummary) -> str:
+    problems = [
+        one["problem"] + ("" if one["ranks"] == part.ranks else f" ({one['ranks']} of {part.ranks} ranks)")
+        for one in part.timing_problems
     ]
-    return "; ".join(several[:most]) + (f"; and {len(several) - most} more reasons" if len(several) > most else "")
+    more = f"; and {len(problems) - _REASONS} more reasons" if len(problems) > _REASONS else ""
+    return "; ".join(problems[:_REASONS]) + more
 
 
-def _inside(each: ParticipantSummary, unit: SecondsUnit) -> str:
-    if each.ranks == 1:
+def _inside(part: ParticipantSummary, unit: SecondsUnit) -> str:
+    if part.ranks == 1:
         return "one rank only"
-    known, silent = not math.isnan(each.imbalance), each.ranks_waiting_in_the_solver
-    if each.imbalance_without_time_in_mpi and known:
-        waits = f"ranks wait for each other inside solve: {unit.text(float(np.nanmean(each.rank_mpi)))} in the mean"
-        return f"{percent(each.imbalance)} without time in MPI ({waits})"
-    named = numbered(silent) + (f" ({len(silent)} in all)" if len(silent) > 8 else "")
-    note = f"{named} without received data, whose waiting for partners looks like solve"
-    if not known:
-        return f"{_NOT_MEASURED}: {note}" if silent else _NOT_MEASURED
-    told = percent(each.imbalance) + (f" (left out: {note})" if silent else "")
-    way = (
-        "record with PRECICE_LB_MPI_TIME=1" if "python_version" in each.part.metadata else "see a PMPI library's report"
-    )
-    return f"{told}, if no rank waits for others inside solve; to find out, {way}"
+    share, silent = percent(part.imbalance), part.ranks_waiting_in_the_solver
+    if math.isnan(part.imbalance):
+        share = _NOT_MEASURED
+    elif part.imbalance_without_time_in_mpi:
+        waits = f"ranks wait for each other inside solve: {unit.text(float(np.nanmean(part.rank_mpi)))} in the mean"
+        return f"{share} without time in MPI ({waits})"
+    if silent:
+        in_all = f" ({len(silent)} in all)" if len(silent) > 8 else ""
+        silent_ranks = f"{numbered(silent)}{in_all} without received data, whose waiting for partners looks like solve"
+        return f"{share} (left out: {silent_ranks})"
+    return f"{share}, if no rank waits for others inside solve; to find out, record with PRECICE_LB_MPI_TIME=1"

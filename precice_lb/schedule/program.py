@@ -258,5 +258,5 @@ def _acceleration(configuration: Configuration, given: Mapping[str, float]) -> d
 
 
 def _describe(scheme: CouplingScheme, iterations: float | None) -> str:
-    count = f" ({iterations:g} iterations)" if iterations is not None and iterations != 1 else ""
+    count = f" ({round(iterations, 2):g} iterations)" if iterations is not None and iterations != 1 else ""
     return f"{scheme.kind} {', '.join(scheme.participants)}{count}"

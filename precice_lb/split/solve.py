@@ -218,8 +218,7 @@ class Solver:
             best.add(seconds, tuple(int(indices_of[i]) for indices_of, i in zip(kept, choice, strict=True)))
         if bound >= shorter.limit:
             bound = best.splits[0][0] if best.count == 1 else bound
-            before = "a linear relaxation and " if relaxation else ""
-            return bound, f"{before}{boxes} boxes of splits that were bounded leave no shorter one"
+            return bound, f"none is left in {boxes} groups of splits that were searched"
         by = "what was bounded"
         if relaxation:
             bound, by = max(bound, relaxation.bound), "a linear relaxation"

@@ -77,22 +77,22 @@ class TradeoffCurve:
     points: tuple[TradeoffPoint, ...]
 
     @property
-    def knee(self) -> TradeoffPoint:
+    def knee(self) -> TradeoffPoint | None:
         """Where more cores begin to pay less: the point farthest below the line from the cheapest to the last one.
 
         On logarithmic axes, where perfect scaling is a straight line (V. Satopää et al., Finding a "Kneedle" in a
-        haystack, 2011, for a curve that is known exactly). The last point where none is 2 % below: there is no knee.
+        haystack, 2011, for a curve that is known exactly). None where none is 2 % below.
         """
         cheapest = min(range(len(self.points)), key=lambda i: self.points[i].core_hours)
         points = self.points[cheapest:]
         cores = np.log([point.cores for point in points])
         seconds = np.log([point.window_seconds for point in points])
         if len(points) < 3 or cores[-1] <= cores[0]:
-            return points[-1]
+            return None
         share = (cores - cores[0]) / (cores[-1] - cores[0])
         below = seconds[0] + share * (seconds[-1] - seconds[0]) - seconds
         at = int(np.argmax(below))
-        return points[at] if below[at] > _KNEE else points[-1]
+        return points[at] if below[at] > _KNEE else None
 
     def choose(self, prefer: Literal["time", "cost"] | float) -> TradeoffPoint:
         """Choose the point of least seconds ^ w times core-hours ^ (1 - w).

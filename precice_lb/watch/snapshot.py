@@ -82,7 +82,7 @@ class Rebalance:
     window_seconds: float
     present_seconds: float
     interval: tuple[float, float]
-    # ``present_seconds / window_seconds - 1``, and the probability that the recommended split is faster.
+    # ``1 - window_seconds / present_seconds``, and the probability that the recommended split is faster.
     gain: float
     probability: float
     # What a restart costs, and whether that is what this run's own start-up took, since nothing else was said: the

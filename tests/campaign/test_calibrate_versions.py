@@ -170,7 +170,7 @@ def test_a_campaign_measures_both_versions_and_recommends_the_one_that_is_plante
     work = np.where(measured.frames["Left"].version == "gpu", 0.06, 0.6)
     np.testing.assert_allclose(rows[:, 1], work / rows[:, 0], atol=2e-4)
     assert "Right" not in measured.versions
-    recommendation, _ = recommend_case(measured_by(loaded), Asked())
+    recommendation = recommend_case(measured_by(loaded), Asked())
     assert recommendation.versions == {"Left": "gpu"}
     assert recommendation.split == {"Left": 1, "Right": 3}
     assert recommendation.window_seconds == pytest.approx(0.1, rel=0.1)

@@ -289,7 +289,7 @@ def test_the_same_finding_of_several_runs_is_one_line(tmp_path: Path, capsys: py
     assert main(["check", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert shown.count("\nspread (") == 1
-    assert f"\nspread ({len(spreads)} times, this is the worst): A:1 B:1 (run" in shown
+    assert f"\nspread ({len(spreads)} times): A:1 B:1 (run" in shown
     # What is one word in the text stands on its own for programs.
     assert main(["check", str(tmp_path), "--format", "json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["findings"]) == len(result.findings)

@@ -86,7 +86,7 @@ def test_a_file_has_what_the_screen_would_have(
             assert capsys.readouterr().out == f"wrote {ended}\n"
             assert named.read_text() == ended.read_text() == shown
     line = refused(capsys, "check", stores, "-o", tmp_path / "out.csv")
-    assert "--output: expected a name ending in .json, or that of a text, found" in line
+    assert "--output: expected a name ending in .json or .txt, found" in line
     refused(capsys, "summary", stores, "-u", "ns")
     assert main(["summary", str(stores), "-o", str(stores)]) == 2
     assert f"--output: expected the name of a file, found the directory {stores}" in capsys.readouterr().err

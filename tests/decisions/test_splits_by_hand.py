@@ -63,7 +63,7 @@ def test_the_least_expected_loss_decides_and_not_the_window_of_the_mean_curves()
     equal, present = result.alternatives["equal"], result.alternatives["present"]
     assert equal.split == {"A": 6, "B": 6}
     slower = float(6 * 12 * 8 * 6) ** 0.25
-    assert (equal.window_seconds, equal.gain, equal.probability) == (about(slower), about(slower / window - 1), 1.0)
+    assert (equal.window_seconds, equal.gain, equal.probability) == (about(slower), about(1 - window / slower), 1.0)
     assert present.window_seconds == about(54**0.5)
     assert present.probability == 0.75
 
@@ -78,7 +78,7 @@ def test_in_turn_the_windows_add_up_and_each_waits_for_the_other() -> None:
     share = mean([F(b, 5) / (F(a, 7) + F(b, 5)) for a, b in pairs])
     assert result.waits == {"A": about(windows[best] * float(share)), "B": about(windows[best] * float(1 - share))}
     equal = result.alternatives["equal"]
-    assert equal.gain == about(windows[6] / windows[best] - 1)
+    assert equal.gain == about(1 - windows[best] / windows[6])
 
 
 # One after the other, so that every rank helps. On one rank A is starved of memory, and two are cheaper.
@@ -129,6 +129,7 @@ def test_every_budget_is_priced_in_core_hours_and_efficiency_is_over_the_cheapes
         assert point.window_seconds == about(WINDOWS[point.cores])
         assert point.core_hours == about(hours[point.cores])
         assert point.efficiency == about(hours[3] / hours[point.cores])
+    assert curve.knee is not None
     assert curve.knee.cores == knee_of(WINDOWS)
     for weight in WEIGHTS:
         assert curve.choose(float(weight)).cores == min(WINDOWS, key=lambda n: price_of(n, weight))
@@ -145,7 +146,9 @@ def test_a_plan_lists_what_nothing_beats_in_time_and_core_hours_and_prefers_amon
         assert point.window_seconds == about(WINDOWS[n])
         assert point.core_hours == about(n * WINDOWS[n] / 3600)
         assert point.efficiency == about(3 * WINDOWS[3] / (n * WINDOWS[n]))
-    assert result.plan.tradeoff.knee.cores == knee_of({n: WINDOWS[n] for n in listed})
+    knee = result.plan.tradeoff.knee
+    assert knee is not None
+    assert knee.cores == knee_of({n: WINDOWS[n] for n in listed})
     chosen = min(listed, key=lambda n: price_of(n, weight))
     assert result.plan.chosen.cores == sum(result.split.values()) == chosen
     assert result.window_seconds == about(WINDOWS[chosen])
@@ -212,7 +215,7 @@ def test_a_load_of_two_windows_is_replayed_and_not_averaged(tmp_path: Path) -> N
     assert result.waits["A"] == about(window(best) - F(16, best))
     # The mean of A is that of B at 8 and 8, but windows last (2 + 3) / 2 seconds there.
     assert result.alternatives["present"].window_seconds == about(F(5, 2))
-    assert result.alternatives["present"].gain == about(F(5, 2) / window(best) - 1)
+    assert result.alternatives["present"].gain == about(1 - window(best) / F(5, 2))
 
 
 def test_equal_rows_are_two_readings_and_ranks_with_threads_are_cores(tmp_path: Path) -> None:

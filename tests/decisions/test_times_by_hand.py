@@ -226,7 +226,7 @@ def test_a_watched_run_waits_as_its_cores_do_and_a_restart_pays_after_whole_wind
     saved = F(better.present_seconds) - F(better.window_seconds)
     windows = -(-F(30) // saved)
     assert better.windows_to_pay == float(windows)
-    assert better.gain == about(F(better.present_seconds) / F(better.window_seconds) - 1)
+    assert better.gain == about(1 - F(better.window_seconds) / F(better.present_seconds))
 
 
 def test_only_windows_that_every_rank_completed_count_and_the_last_one_does(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_version_with_the_best_split_is_recommended(budget: int) -> None:
     assert found.window_seconds == pytest.approx(window, rel=0.05)
     first, second = found.choices
     assert first.found.window_seconds == found.window_seconds <= second.found.window_seconds
-    assert second.gain == pytest.approx(second.found.window_seconds / found.window_seconds - 1)
+    assert second.gain == pytest.approx(1 - found.window_seconds / second.found.window_seconds)
 
 
 def test_versions_are_as_each_recommended_alone() -> None:
@@ -219,7 +219,7 @@ def test_the_aorta_as_totounferoush_had_it() -> None:
     assert found.window_seconds == pytest.approx(12.06, rel=0.01)
     assert not any("extrapolation" in warning for warning in found.warnings)
     # Without GPUs nothing near: his was 7.2 times slower with communication.
-    assert found.choices[1].gain > 6
+    assert found.choices[1].gain > 6 / 7
     # As nodes of two kinds, of which only the fluid's have GPUs.
     words = dict.fromkeys(("cores_per_node", "gpus_per_node", "whole_nodes"))
     kinds = [NodeKind("cpu", 6, 36), NodeKind("gpu", 2, 36, 8)]

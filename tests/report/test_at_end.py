@@ -24,7 +24,7 @@ from precice_lb.store.spool import StoreWriter
 MINUTE = 60 * 10**9
 EARLIER = [{"Inner": 2, "Outer": 2}, {"Inner": 4, "Outer": 3}, {"Inner": 6, "Outer": 4}]
 LAST = {"Inner": 5, "Outer": 5}
-FILES = {"recommendation.json", "scaling.svg", "landscape.svg"}
+FILES = {"recommendation.json"}
 
 
 @pytest.fixture
@@ -69,17 +69,11 @@ def close(writer: StoreWriter, *, finished: bool = True) -> None:
     writer.close(finished=finished, ended_unix_ns=START + 10 * MINUTE + 5 * 10**9)
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, which other tests look at."""
-    monkeypatch.setattr("precice_lb.report.render._drawn", lambda *_: None)
-
-
 def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
     store, _ = write_last(case)
     done = precice_lb("at-end", case, "--store", store, "--participant", "Inner")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("wrote ") == 3
+    assert done.stdout.count("wrote ") == 1
     assert written(case) == FILES
     values = json.loads((case / "recommendation.json").read_text())
     assert sum(values["split"].values()) == sum(LAST.values())
@@ -87,7 +81,6 @@ def test_the_last_participant_writes_for_the_runs_own_total(case: Path) -> None:
     assert "parallel-explicit" in values["schedule"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_recommendation_is_for_the_parameters_of_the_run_that_ended(tmp_path: Path) -> None:
     case = tmp_path / "case"
     write_campaign(case / "coarse", EARLIER, parameters={"level": 3, "kind": "coarse"})
@@ -111,7 +104,7 @@ def test_two_that_end_at_once_write_one_complete_result(case: Path) -> None:
     outputs = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert [err for _, err in outputs] == ["", ""]
-    assert sorted(out.count("wrote ") for out, _ in outputs) == [0, 3]
+    assert sorted(out.count("wrote ") for out, _ in outputs) == [0, 1]
     assert written(case) == FILES
     assert json.loads((case / "recommendation.json").read_text())["split"]
 
@@ -170,7 +163,6 @@ def test_ranks_that_never_close_are_an_error_that_counts_them(case: Path) -> Non
     close(writer)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     store, _ = write_last(case)
     assert write_at_end(case, store, "Inner")
@@ -182,14 +174,12 @@ def test_the_same_run_is_written_once_and_the_next_one_anew(case: Path) -> None:
     assert sum(json.loads((case / "recommendation.json").read_text())["split"].values()) == 14
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_runs_of_another_case_below_are_left_out(case: Path) -> None:
     write_campaign(case / "other", EARLIER[:2], text=configuration(window=0.7))
     store, _ = write_last(case)
     assert write_at_end(case, store, "Inner")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_lock_that_its_holder_left_by_dying_does_no_harm(case: Path) -> None:
     store, _ = write_last(case)
     code = "import fcntl, os, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); os.kill(os.getpid(), 9)"
@@ -206,9 +196,12 @@ def test_a_summary_is_of_the_run_that_ended_alone(case: Path, capsys: pytest.Cap
     shown = capsys.readouterr().out
     command = ["at-end", str(case), "--store", str(store), "--participant", "Inner", "--write", "summary"]
     assert main(command) == 0
-    assert capsys.readouterr().out == f"wrote {case / 'summary.txt'}\n"
+    assert capsys.readouterr().out == f"wrote {case / 'summary.txt'}\nwrote {case / 'summary.json'}\n"
     assert (case / "summary.txt").read_text() == shown
-    assert written(case) == {"summary.txt"}
+    assert [
+        sum(p["ranks"] for p in run["participants"].values()) for run in json.loads((case / "summary.json").read_text())
+    ] == [sum(LAST.values())]
+    assert written(case) == {"summary.txt", "summary.json"}
     assert write_at_end(case, store, "Inner")
 
 

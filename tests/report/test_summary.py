@@ -180,7 +180,7 @@ def test_ranks_that_receive_nothing_do_not_count_as_busy(tmp_path: Path) -> None
     shown = in_one_line(run, per_rank=True)
     assert "rank 2 without received data" in shown
     assert "2* 0.30000" in shown
-    assert "at least 0.03 to waiting for slower ranks" in shown
+    assert "0.03 to waiting for slower ranks" in shown
 
 
 def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) -> None:
@@ -245,9 +245,6 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
         assert f"load imbalance inside A: {expected}" in shown
     else:
         assert "without received data" in shown
-    table = re.sub(r"[^\w:.]+", " ", shown)
-    assert "A: what each rank holds rank porous fluid 0 0 2.5 1 7 2.5" in table
-    assert ("per time window and rank s rank in MPI 0 0.10000 1 0.30000" in table) is known
     part = json.loads(json_text(summary_dict(run, per_rank=True)))["participants"]["A"]
     assert part["imbalance_without_time_in_mpi"] is known
     assert part["counts_per_rank"] == {"porous": [0, 7], "fluid": [2.5, 2.5]}
@@ -258,24 +255,8 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
     assert [(each["count porous"], each["interface_vertices"]) for each in shown] == [("0.0", ""), ("7.0", "")]
 
 
-@pytest.mark.parametrize(("recorded", "way"), [
-    ({"python_version": "3.11"}, "record with PRECICE_LB_MPI_TIME=1"), ({}, "see a PMPI library's report"),
-])  # fmt: skip
-def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path, recorded: dict[str, str], way: str) -> None:
+def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path) -> None:
     for rank in (0, 1):
-        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2, **recorded)
-    shown = told(tmp_path)
-    assert f"load imbalance inside A: 0.0 %, if no rank waits for others inside solve; to find out, {way}" in shown
-
-
-def test_profiling_sections_are_shown_rank_by_rank(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        writer = StoreWriter(tmp_path, metadata("A", rank, 2), PARALLEL)
-        sections = np.array([(0, w, w, (1 + rank) * 10_000_000) for w in (1, 2, 3)], dtype=SECTIONS.dtype)
-        calls = rows([row(w, 0.1, 0.05, 0.05, 0.0) for w in (1, 2, 3)])
-        writer.append(calls, {"sections": ["assemble"]}, sections=sections)
-        writer.close(finished=True, ended_unix_ns=metadata("A")["started_unix_ns"] + 10**9)
-    (run,) = summarise(load_runs([tmp_path]))
-    table = re.sub(r"[^\w:.]+", " ", in_one_line(run, per_rank=True))
-    assert "profiling sections per time window and rank s rank assemble 0 0.01000 1 0.02000" in table
-    assert "per time window and rank" not in in_one_line(run)
+        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2)
+    way = "if no rank waits for others inside solve; to find out, record with PRECICE_LB_MPI_TIME=1"
+    assert f"load imbalance inside A: 0.0 %, {way}" in told(tmp_path)

@@ -85,6 +85,7 @@ def test_choosing_between_time_and_cost() -> None:
     assert chosen[0] < chosen[2] < chosen[4]
     # With T = 1 + 150/p in all, T squared times p is least at p = 150: half the time is scalable.
     assert curve.choose(0.5).cores == pytest.approx(150, rel=0.05)
+    assert curve.knee is not None
     assert cheap.cores < curve.knee.cores < fast.cores
     for prefer in (-0.1, 1.1, "speed", float("nan")):
         with pytest.raises(ModelError, match="preference"):

@@ -385,7 +385,7 @@ def test_a_restart_pays_when_the_law_says_so_also_for_a_load_that_has_grown(tmp_
     first, second = splits
     saved = first.present_seconds - first.window_seconds
     assert first.windows_to_pay == pytest.approx(60.0 / saved, abs=1)
-    assert first.gain == pytest.approx(first.present_seconds / first.window_seconds - 1)
+    assert first.gain == pytest.approx(1 - first.window_seconds / first.present_seconds)
     assert first.split["A"] > 22
     # With four times the work B is as slow as A: the present split is all but the best.
     assert abs(second.split["A"] - 16) <= 1
