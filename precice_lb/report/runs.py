@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.coupling import roles_of
 from precice_lb.check import check_runs
-from precice_lb.dataset.runs import roles_of
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
@@ -69,7 +69,7 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
     yield Paragraph(f"Measured in run {visible(run.name)} on {split}, {where}.")
     known = [each for each in summary.participants if each.quantities["solve"].measured]
     if known:
-        yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second or frozenset())
+        yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second)
     else:
         yield Paragraph("Times of ranks were not measured; the table below says why and what to set.", "missing")
     yield from run_blocks(summary, evidence.names)

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.case.config import Configuration
-from precice_lb.case.period import period_of
+from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Operation, Program, check_supported, programs_of, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
 Kind = Literal["exchange", "send", "receive"]
@@ -290,7 +289,6 @@ def cycle_windows(configuration: Configuration) -> dict[str, int]:
     ScheduleError
         As of `Schedule.from_config`.
     """
-    check_supported(configuration)
     return {name: len(ends) for name, ends in period_of(configuration).steps.items()}
 
 

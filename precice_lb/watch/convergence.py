@@ -88,7 +88,7 @@ class CouplingTail:
         """Read what is new; None where nothing tells how often the coupling iterates."""
         self.problem = ""
         # Who judges knows most.
-        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.judge)
+        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.controller)
         for name in names:
             if (log := self._find(run, name)) is not None:
                 self._read(log)
@@ -97,7 +97,7 @@ class CouplingTail:
                     if (len(logged), logged.sum()) != (len(done), done.sum()):
                         # Of other windows than the participant has done.
                         continue
-                is_judge = name == self._scheme.judge
+                is_judge = name == self._scheme.controller
                 row = self._latest(log.with_name(f"precice-{name}-convergence.log")) if is_judge else {}
                 return self._result(name, "log", self._windows, row)
         for name in names:

@@ -46,11 +46,11 @@ def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
     assert (m2n.kind, m2n.acceptor, m2n.connector) == ("sockets", "Inner", "Outer")
     assert (m2n.exchange_directory, m2n.use_two_level_initialization) == (".", True)
     s = c.coupling_schemes[0]
-    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), None)
+    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), "Outer")
     assert s.is_implicit
     assert s.is_serial
     assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
-    assert (s.acceleration, s.judge) == ("IQN-ILS", "Outer")
+    assert s.acceleration == "IQN-ILS"
     assert s.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
     assert s.window_size_from_first
     assert math.isnan(s.time_window_size)
@@ -99,7 +99,7 @@ def test_multi_scheme() -> None:
     assert s.is_implicit
     assert not s.is_serial
     assert (s.max_time, s.max_time_windows, s.time_window_size) == (None, 3, 0.01)
-    assert (s.max_iterations, s.measures, s.judge) == (4, (), "B")
+    assert (s.max_iterations, s.measures) == (4, ())
 
 
 @pytest.mark.parametrize("controllers", ["", "A", "AB"])

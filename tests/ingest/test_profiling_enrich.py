@@ -13,6 +13,7 @@ import pytest
 from record_helpers import configuration
 from store_helpers import metadata
 
+from precice_lb.case.coupling import roles_of
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
 from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.store.columns import ADVANCES, INITIALIZE
@@ -255,7 +256,7 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
-        return ProfiledCase.of(text).receiving(participant, sizes).get("receives_data")
+        return roles_of(text).receives_data(participant, sizes)
 
     assert receives("parallel-explicit", "A", on) is True
     assert receives("parallel-explicit", "A", off) is False
@@ -274,7 +275,7 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
     assert receives("parallel-explicit", "A", on, nothing) is False
     assert receives("parallel-explicit", "A", {}) is None
     assert receives("parallel-explicit", "C", on) is None
-    assert ProfiledCase.of("<broken").receiving("A", on) == {}
+    assert roles_of("<broken").receives_data("A", on) is None
 
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:

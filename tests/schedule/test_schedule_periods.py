@@ -59,7 +59,7 @@ def test_explicit_windows_beside_an_implicit_scheme() -> None:
     costs = {"A": 0.2, "B": 0.1, "C": 0.5}
     assert float(schedule.window_seconds(costs)) == pytest.approx(0.9)
     assert float(schedule.window_seconds({**costs, "C": 1.5})) == pytest.approx(1.5)
-    with pytest.raises(ScheduleError, match="whole multiples of its implicit ones"):
+    with pytest.raises(ScheduleError, match="whole multiples of the implicit ones"):
         coupling("ABC", schemes[0], scheme("parallel-explicit", "BC", None, size(0.25)))
 
 

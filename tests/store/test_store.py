@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from report_helpers import configuration, refused
 from store_helpers import PARALLEL, metadata, row, rows, write_store
 
-from precice_lb.dataset.windows import windows_of
+from precice_lb.dataset.windows import Ranks
 from precice_lb.exceptions import StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES, PREFIX
@@ -534,17 +534,17 @@ def test_rows_count_that_all_ranks_have(tmp_path: Path) -> None:
         ]
         write_store(tmp_path, calls, rank=rank, size=3)
     ((group,),) = read_runs([tmp_path])
-    layout = windows_of(group)
-    assert (layout.windows.tolist(), layout.calls) == ([1, 2], [6, 4, 5])
-    assert layout.iteration_numbers.tolist() == [1, 2, 1, 2]
+    ranks = Ranks(group)
+    assert (ranks.windows.tolist(), ranks.calls) == ([1, 2], {0: 6, 1: 4, 2: 5})
+    assert ranks.numbers.tolist() == [1, 2, 1, 2]
     for rank, store in enumerate(group):
-        seconds = layout.seconds(store.advances)
+        seconds = ranks.seconds(store.advances)
         assert seconds["solve"].tolist() == pytest.approx([0.1 * rank] * 4)
         assert seconds["advance"].tolist() == pytest.approx([0.0, 0.01, 0.02, 0.03])
         assert np.isnan(seconds["wait"]).all()
     write_store(tmp_path / "other", [row(1, 0.1, 0.1, 0.0), row(3, 0.1, 0.1, 0.0)], rank=3, size=4)
     other = read_store(find_stores([tmp_path / "other"])[0])
-    assert windows_of([*group, other]).windows.tolist() == []
+    assert Ranks([*group, other]).windows.tolist() == []
 
 
 def test_stores_of_the_first_version_are_read_and_exported(tmp_path: Path) -> None:
