@@ -175,8 +175,10 @@ def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_o
     never is, so that no wait shows the bare transfer.
     """
     roles = roles_of(configuration)
-    # Who waits for one that never waits need never find its data there. Without a configuration nothing is known.
-    if roles.second or not configuration or roles.never_waiting & least_waits.keys():
+    # Who waits for one that never waits need never find its data there. Without a configuration nothing is known, and
+    # of one that a later preCICE could read no more than whether it is serial.
+    is_serial = bool(roles.second) or (roles.configuration is None and "coupling-scheme:serial-" in configuration)
+    if is_serial or not configuration or roles.never_waiting & least_waits.keys():
         return 0.0
     waits = []
     for name, wait in least_waits.items():

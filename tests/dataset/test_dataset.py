@@ -18,7 +18,6 @@ from precice_xml_helpers import configuration, scheme
 from store_helpers import PARALLEL, START, metadata, row, write_store
 
 from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, windows
-from precice_lb.dataset.records import load_imbalance
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
@@ -223,17 +222,6 @@ def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: P
     np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.202)
 
 
-def test_a_rank_without_a_store_is_unknown(tmp_path: Path) -> None:
-    for rank in (0, 2):
-        write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 5)], "A", rank, 3)
-    (run,) = load_runs([tmp_path], warmup=0)
-    part = run.participants["A"]
-    assert part.ranks == 3
-    np.testing.assert_array_equal(np.isnan(part.rank_solve), [False, True, False])
-    # Alone, its least wait counts as the transfer.
-    np.testing.assert_allclose(part.compute_seconds, 0.3, atol=1e-8)
-
-
 def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
     first, second = row(2, 0.1, 0.1, 0.01, complete=False), row(2, 0.2, 0.1, 0.01)
     calls = [row(1, 0.1, 0.1, 0.01), first, second, row(3, 0.3, 0.1, 0.01)]
@@ -383,12 +371,6 @@ def test_too_little_is_said_so(tmp_path: Path) -> None:
         load_measurements([tmp_path])
     with pytest.raises(DataError, match="warmup: expected"):
         load_runs([tmp_path], warmup=-1)
-
-
-def test_load_imbalance() -> None:
-    assert load_imbalance(np.array([1.0, 4.0, np.nan, 2.0])) == 0.75
-    assert load_imbalance(np.array([3.0])) == 0.0
-    assert np.isnan(load_imbalance(np.array([np.nan])))
 
 
 @settings(max_examples=25)

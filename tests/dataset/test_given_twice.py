@@ -10,7 +10,6 @@ import pytest
 from profiling_helpers import case
 from store_helpers import START, row, write_store
 
-from precice_lb import recommend_split
 from precice_lb.check import check_runs
 from precice_lb.dataset import Samples, load_measurements, load_runs
 from precice_lb.dataset.measurements import once
@@ -187,11 +186,3 @@ def test_which_rows_are_kept() -> None:
     assert kept((0, 1, nan), (0, 2, 0.1), (1, 1, 0.2), (1, 1, nan), (1, 2, 0.1), (2, 3, nan)) == [1, 2, 3, 5]
     assert kept((0, 1, nan), (0, 1, nan), (1, 1, 0.2)) == [0, 1]
     assert kept((0, 1, nan), (1, 1, 0.2), (2, 1, 0.2)) == [1]
-
-
-def test_repeats_that_are_equal_to_all_digits_can_be_learned_from(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    lines = [f"{name},{ranks},{8 / ranks + 0.5:.1f}" for name in "AB" for ranks in (1, 2, 4, 8)] * 3
-    table.write_text("participant,ranks,seconds\n" + "\n".join(lines) + "\n")
-    found = recommend_split(str(table), total_ranks=12, coupling="parallel")
-    assert found.split == {"A": 6, "B": 6}
