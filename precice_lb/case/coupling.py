@@ -59,8 +59,8 @@ class Roles:
 
     def accelerator(self, participant: str) -> str | None:
         """Who accelerates in every iteration while a participant waits, if anybody does."""
-        schemes = [scheme for scheme in self.schemes(participant) if scheme.acceleration is not None]
-        return next((scheme.controller for scheme in schemes if scheme.controller != participant), None)
+        controllers = [scheme.controller for scheme in self.schemes(participant) if scheme.acceleration is not None]
+        return next((controller for controller in controllers if controller != participant), None)
 
     def iterates_with(self, participant: str) -> tuple[str, ...]:
         """Others of the participant's implicit schemes, who iterate alike; empty where it does not iterate."""
@@ -69,7 +69,7 @@ class Roles:
         return tuple(name for name in names if name != participant)
 
     def fixed_iterations(self, participant: str) -> int | None:
-        """Iterations of every window, where an implicit scheme does not look for convergence."""
+        """Return the iterations of every window, where an implicit scheme does not look for convergence."""
         schemes = [scheme for scheme in self.schemes(participant) if scheme.is_implicit]
         return schemes[0].max_iterations if len(schemes) == 1 and not schemes[0].measures else None
 
@@ -129,6 +129,11 @@ class Period(NamedTuple):
     scheme_ends: tuple[frozenset[Fraction], ...]
     # By participant, the ends of its time windows: those at which any of its schemes has one.
     steps: dict[str, tuple[Fraction, ...]]
+
+    @property
+    def windows(self) -> dict[str, int]:
+        """Time windows of each participant in the period."""
+        return {name: len(ends) for name, ends in self.steps.items()}
 
 
 def period_of(configuration: Configuration) -> Period:

@@ -153,7 +153,7 @@ def _periods(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
         period = period_of(parse_configuration(configuration))
     except PreciceLBError:
         return _by_counts(stores)
-    counts = {name: len(period.steps[name]) for name in stores if name in period.steps}
+    counts = {name: count for name, count in period.windows.items() if name in stores}
     if set(counts.values()) <= {1}:
         return CoupledTime()
     return CoupledTime(counts, "period" if math.isnan(period.length) else f"{period.length:.6g} of coupled time")

@@ -105,7 +105,7 @@ class Schedule:
         window, of which all results speak, is the period after which all schemes end a window together.
         """
         configuration = source if isinstance(source, Configuration) else read_configuration(source)
-        schemes, period = configuration.coupling_schemes, period_of(configuration)
+        schemes, windows = configuration.coupling_schemes, period_of(configuration).windows
         counts = _iterations_of(configuration, iterations or {})
         parts = _acceleration_of(configuration, acceleration or {})
         variants = [(weight, programs_of(configuration, whole, parts)) for weight, whole in _whole_counts(counts)]
@@ -117,7 +117,6 @@ class Schedule:
             + (f" ({count:g} iterations)" if (count := counts.get(index, 1)) != 1 else "")
             for index, scheme in enumerate(schemes)
         ]
-        windows = {name: len(steps) for name, steps in period.steps.items()}
         schedule = cls(variants, "; ".join(texts), per_window, windows)
         schedule.accepted_ranks = accepted_ranks(configuration)
         return schedule

@@ -104,19 +104,18 @@ def test_each_rule_names_who_is_bound_and_the_line(rule: str) -> None:
         )
 
 
-@pytest.mark.parametrize("switched", ["false", "0", "no"])
-def test_what_preCICE_starts_with_any_ranks_has_no_bounds(switched: str) -> None:
-    off = TEXT.replace('initialization="true"', f'initialization="{switched}"')
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         PLAIN,
         THIRD,
-        off,
+        *(TEXT.replace('initialization="true"', f'initialization="{word}"') for word in ("false", "0", "no")),
         PLAIN.replace("export:csv", "export:vtu"),
-        TEXT.replace(' use-two-level-initialization="true"', ""),
-    ):
-        assert accepted_ranks(parse_configuration(text)) == {}
-    commented = PLAIN.replace("</precice-configuration>", "<!-- <export:vtk/> --></precice-configuration>")
-    assert accepted_ranks(parse_configuration(commented)) == {}
+        PLAIN.replace("</precice-configuration>", "<!-- <export:vtk/> --></precice-configuration>"),
+    ],
+)
+def test_what_preCICE_starts_with_any_ranks_has_no_bounds(text: str) -> None:
+    assert accepted_ranks(parse_configuration(text)) == {}
 
 
 # --- who keeps to them -----------------------------------------------------------------------------------------------
@@ -132,13 +131,6 @@ def test_a_split_that_preCICE_refuses_is_not_recommended(capsys: pytest.CaptureF
     # Without the configuration nothing is known of that.
     assert main(["recommend", str(TABLE), "--ranks", "5"]) == 0
     assert "Give Flow 4 ranks and Shell 1 rank" in " ".join(capsys.readouterr().out.split())
-
-
-def test_a_report_names_the_bound(tmp_path: Path) -> None:
-    sources = ("report", str(TABLE), "--ranks", "6", "--coupling", str(TWO_LEVEL), "--output", str(tmp_path))
-    assert main(list(sources)) == 0
-    page = (tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
-    assert "Shell: 2 ranks, the fewest that preCICE accepts (two-level initialisation of Flow and Shell" in page
 
 
 @pytest.mark.parametrize(
@@ -224,14 +216,6 @@ def test_campaigns_measure_what_preCICE_starts(tmp_path: Path) -> None:
     assert one.bounds == {"Left": (1, 1), "Right": (1, 4)}
     splits = spread_splits(one.limits, 4)
     assert {split["Left"] for split in splits} == {1}
-    # One rank of as many threads as cores help is one rank.
-    vtk = '<participant name="Left"><export:vtk/>'
-    layouts = {"left": 'ranks = 1\nthreads = "free"', "launcher": 'oversubscribe = true\nname = "mpiexec"'}
-    threads = read_study(_study(tmp_path / "threads", '<participant name="Left">', vtk, **layouts))
-    assert threads.bounds["Left"] == (1, 4)
-    assert threads.allow["Left"] == [1, 2, 3, 4]
-    four = {**layouts, "left": "threads = 2"}
-    assert read_study(_study(tmp_path / "four", '<participant name="Left">', vtk, **four)).bounds["Left"] == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -249,14 +233,6 @@ def test_a_study_that_asks_for_more_is_refused(tables: dict[str, str], where: st
     said = str(refusal.value)
     assert f"{where}expected at least 2 ranks of Right, found 1, with which preCICE refuses to start (two-level" in said
     assert re.search(r"precice-config.xml:\d+\); change the ranks, or switch use-two-level-initialization off", said)
-
-
-def test_a_budget_below_the_bounds_is_refused_with_the_reason(tmp_path: Path) -> None:
-    path = changed(_two_levels(tmp_path), ("ranks = 4", "ranks = 3"))
-    with pytest.raises(StudyError) as refusal:
-        read_study(path)
-    said = "machine.ranks: expected at least 4 ranks for 2 participants (two-level initialisation of Left and Right, "
-    assert said in str(refusal.value)
 
 
 def test_a_split_that_preCICE_refuses_is_not_launched(
