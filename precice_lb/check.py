@@ -309,10 +309,7 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
             f"{_percent(abs(health.drift))} of their median over {plural(left, 'window')} "
             f"({abs(health.drift_z_score):.1f} standard deviations)"
         )
-        remedy = (
-            "the load changes (refinement, particles, contact): start calibration runs from a state that production "
-            "spends its time in, or record more of it"
-        )
+        remedy = "the load changes: calibrate from a state that production spends its time in, or record more of it"
         yield "drift", text, remedy, abs(health.drift)
     if health.outliers > OUTLIERS * left:
         factors = seconds[outliers_of(seconds)] / middle
@@ -321,10 +318,7 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
             f"{health.outliers} of {plural(left, 'window')} {'is' if health.outliers == 1 else 'are'} far from the "
             f"neighbours, the worst at {worst:.2g} times the median"
         )
-        remedy = (
-            "write output less often during calibration, keep other programs off the nodes, and look into the solver's "
-            "log for what it skips in fast windows; the median of the windows withstands single ones"
-        )
+        remedy = "write output less often, keep other programs off the nodes; the median withstands single windows"
         yield "outliers", text, remedy, abs(math.log(worst))
     spread = _spread_of_steady(seconds)
     if left >= FEWEST_WINDOWS and spread.error > LARGEST_ERROR:
@@ -332,8 +326,7 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
         remedy = (
             f"record {needed} windows to know it to {_percent(LARGEST_ERROR / 2)}, or repeat the run"
             if needed <= MOST_TIMES * health.windows
-            else "repeat the run: the machine is too noisy, or the work changes too much from window to window, for "
-            "any reasonable number of windows"
+            else "repeat the run: machine or work change too much for any reasonable number of windows"
         )
         text = (
             f"windows differ{per} by {_percent(spread.deviation)}; after {left} of them the median is known to "
@@ -357,8 +350,7 @@ def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
     )
     if threads > 1 and IDLE <= cores < ONE_CORE:
         remedy = (
-            "build the solver with its threads (OpenMP, a threaded BLAS) and check the variable that it reads, such as "
-            "OMP_NUM_THREADS, and the cores that it may run on; or give it threads = 1 and more ranks"
+            "build the solver with threads, check OMP_NUM_THREADS and its cores; or give it threads = 1, more ranks"
         )
         yield (
             "threads",
@@ -367,10 +359,7 @@ def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
             threads / max(cores, 0.1),
         )
     elif cores > MORE * threads:
-        remedy = (
-            "let the split know its threads (threads of the participant in the study, PRECICE_LB_THREADS where it is "
-            "started by hand), or set OMP_NUM_THREADS and the like to what it was told"
-        )
+        remedy = "state its threads (threads in the study, PRECICE_LB_THREADS), or set OMP_NUM_THREADS to what was told"
         yield "threads", f"{used} takes cores that are others' in a full machine", remedy, cores / threads
 
 
@@ -398,10 +387,7 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: fl
 def _of_run(run: CoupledRun) -> Iterator[Judgement]:
     """Find who did not come to the end, and who is missing."""
     if end := unfinished(run):
-        remedy = (
-            "look into the solvers' logs for the reason; where a time limit ended it, record fewer windows or give it "
-            "more time"
-        )
+        remedy = "look into the solvers' logs for the reason; give it more time, or record fewer windows"
         yield "not finished", end, remedy, -max(len(part.windows) for part in run.participants.values())
     if run.incomplete:
         text = f"there are {run.incomplete}: the slowest may be missing"
@@ -430,10 +416,7 @@ def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
                 f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} over {len(common)} "
                 "windows), on the same machine"
             )
-            remedy = (
-                "look for other programs on it, its file system and its clock rate; ask for nodes of your own, and pin "
-                "the ranks of each participant to cores of their own"
-            )
+            remedy = "look for other programs on it; ask for nodes of your own, and pin ranks to cores of their own"
             yield "other load", text, remedy, correlation
     if run.crowding:
         text = f"{run.crowding}: times are not those of cores of their own"
@@ -454,10 +437,7 @@ def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
                 f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}, "
                 "more than the spread of their windows explains"
             )
-            remedy = (
-                "the machine differs from run to run (nodes, neighbours, placement): pin ranks, ask for the same kind "
-                "of nodes, and repeat runs near the recommended split"
-            )
+            remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
             yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
 
 

@@ -252,7 +252,7 @@ def test_findings_are_named_with_numbers_and_remedies(tmp_path: Path) -> None:
     assert [health.drift_text[:2] for health in result.healths] == ["+2", "no", "no"]
 
 
-@pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record "), (0.8, "repeat the run: the machine is too noisy")])
+@pytest.mark.parametrize(("noise", "remedy"), [(0.12, "record "), (0.8, "repeat the run: machine or work change")])
 def test_nobody_is_asked_for_more_than_ten_times_the_windows(noise: float, remedy: str, tmp_path: Path) -> None:
     plant(tmp_path, {"A": noisy(2, 30, noise)})
     (finding,) = [finding for finding in checked(tmp_path).findings if finding.kind == "spread"]

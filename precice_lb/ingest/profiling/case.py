@@ -17,7 +17,6 @@ from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.tables import find_table
 from precice_lb.store.schema import case_fingerprint
 
-_DEFAULT_FLUSH = 50
 # With fewer preCICE 3.4 loses the first records of each file.
 _LEAST_FLUSH = 13
 
@@ -52,13 +51,10 @@ class ProfiledCase:
     @property
     def flush_remedy(self) -> str:
         """What to do where the run ended before preCICE wrote its records."""
-        found = int(self.flush_every) if self.flush_every.isdecimal() else 0
-        if not 0 < found <= _DEFAULT_FLUSH:
-            return f'set <profiling flush-every="{_DEFAULT_FLUSH}"/>, found "{self.flush_every}"'
-        if found == _LEAST_FLUSH:
-            return f'record more time windows, found flush-every="{found}"'
+        if self.flush_every == str(_LEAST_FLUSH):
+            return f'record more time windows, found flush-every="{_LEAST_FLUSH}"'
         return (
-            f'record more time windows, or set <profiling flush-every="{_LEAST_FLUSH}"/>, found "{found}" '
+            f'record more time windows, or set <profiling flush-every="{_LEAST_FLUSH}"/>, found "{self.flush_every}" '
             f"(1 to {_LEAST_FLUSH - 1} lose the first records)"
         )
 
