@@ -339,6 +339,11 @@ class Schedule:
         -------
         ndarray
             Seconds per window, in the broadcast shape of `costs`.
+
+        Raises
+        ------
+        ScheduleError
+            As `window_seconds`.
         """
         rows, shape = self._rows(costs)
         columns, windows = (rows * self._per_iteration).T, len(factors[self.participants[0]])
