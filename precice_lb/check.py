@@ -70,8 +70,8 @@ class FindingGroup:
     def also(self) -> str:
         """Where else it was found, by run; empty where nowhere."""
         runs: dict[str, list[str]] = {}
-        for each in self.others:
-            runs.setdefault(each.run, []).append(each.participant)
+        for finding in self.others:
+            runs.setdefault(finding.run, []).append(finding.participant)
         named = [f"{run}: {', '.join(who)}" if any(who) else run for run, who in runs.items()][:NAMED]
         more = f"; and {plural(len(runs) - NAMED, 'more run')}" if len(runs) > NAMED else ""
         return "; ".join(named) + more
@@ -114,14 +114,14 @@ class Health:
     recorded_ranks: int = 0
 
     @property
-    def ranks_text(self) -> str:
-        """Its layout, and of how many ranks there are records where that is not all."""
-        return str(self.layout) if self.recorded_ranks in (0, self.ranks) else f"{self.recorded_ranks} of {self.layout}"
-
-    @property
     def layout(self) -> Layout:
         """Ranks and their threads."""
         return Layout(self.ranks, self.threads)
+
+    @property
+    def ranks_text(self) -> str:
+        """Its layout, and of how many ranks there are records where that is not all."""
+        return str(self.layout) if self.recorded_ranks in (0, self.ranks) else f"{self.recorded_ranks} of {self.layout}"
 
     @property
     def drifts(self) -> bool:
@@ -134,9 +134,9 @@ class Health:
         return f"{100 * self.drift:+.1f} %" if self.drifts else "unknown" if math.isnan(self.drift) else "none"
 
     @property
-    def each(self) -> str:
-        """The words that tell seconds per iteration, where a window has several of these."""
-        return " per coupling iteration" if self.iterations > 1 else ""
+    def per_iteration(self) -> float:
+        """Median compute seconds per coupling iteration."""
+        return self.seconds / self.iterations
 
 
 @dataclass(frozen=True)
@@ -158,13 +158,13 @@ class CheckResult:
     def groups(self) -> tuple[FindingGroup, ...]:
         """The findings by kind and remedy, whatever numbers are in it, in the order found."""
         groups: dict[tuple[str, str], list[Finding]] = {}
-        for each in self.findings:
-            groups.setdefault((each.kind, NUMBERS.sub("", each.remedy)), []).append(each)
-        found = []
-        for group in groups.values():
-            worst = max(group, key=lambda each: each.size)
-            found.append(FindingGroup(worst, tuple(each for each in group if each is not worst)))
-        return tuple(found)
+        for finding in self.findings:
+            groups.setdefault((finding.kind, NUMBERS.sub("", finding.remedy)), []).append(finding)
+        worst = [max(group, key=lambda finding: finding.size) for group in groups.values()]
+        rest = (
+            [other for other in group if other is not top] for top, group in zip(worst, groups.values(), strict=True)
+        )
+        return tuple(FindingGroup(top, tuple(others)) for top, others in zip(worst, rest, strict=True))
 
     @property
     def warmup(self) -> int:
@@ -203,7 +203,7 @@ CURVE, OFF, SURE = 4, 0.15, 0.99
 OVERLAP = 0.02
 
 Array = NDArray[np.float64]
-Told: TypeAlias = tuple[str, str, str, float]
+Judgement: TypeAlias = tuple[str, str, str, float]
 """Of a finding: kind, text, remedy and size."""
 
 
@@ -221,55 +221,21 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
     """
     healths: list[Health] = []
     findings: list[Finding] = []
+
+    def note(run: CoupledRun, name: str, judgements: Iterable[Judgement]) -> None:
+        findings.extend(Finding(kind, run.name, name, text, remedy, size) for kind, text, remedy, size in judgements)
+
     for run in runs:
-        findings += _named(run.name, "", _of_run(run))
-        for name in run.participants:
-            health, found = _check_participant(run, name)
+        note(run, "", _of_run(run))
+        for name, part in run.participants.items():
+            health = _health(run, part)
             healths.append(health)
-            findings += found
-        findings += _named(run.name, "", _of_machine(run))
+            # Of one whose compute time is negligible nothing is wrong.
+            note(run, name, () if part.negligible else [*_of_threads(part), *_of_series(run, part, health)])
+        note(run, "", _of_machine(run))
     known = [health for health in healths if health.seconds > 0 and not health.negligible]
     findings += [*_repeated(known), *_off_curve(known), *_overlapping(runs)]
     return CheckResult(tuple(healths), tuple(findings))
-
-
-def _check_participant(run: CoupledRun, name: str) -> tuple[Health, list[Finding]]:
-    """Give the numbers of one participant and what is wrong: nothing is, where its compute time is negligible."""
-    part = run.participants[name]
-    steady = _judged_windows(run, part)
-    own, counts = part.compute_per_iteration[steady], part.iterations[steady]
-    drift = drift_of(own) if len(own) >= LEAST_WINDOWS else Drift(math.nan, 0.0)
-    outliers = outliers_of(own)
-    # What drifts is not spread.
-    trend = 1 + drift.change * np.linspace(-0.5, 0.5, len(own)) if drift.significant else np.ones(len(own))
-    spread = spread_of(own / np.maximum(trend, 0.1))
-    iterations = float(np.mean(counts)) if len(own) else math.nan
-    health = Health(
-        run=run.name,
-        participant=name,
-        ranks=part.ranks,
-        windows=len(part.windows),
-        warmup_left_out=run.warmup_of(name),
-        warmup_found=warmup_found(part),
-        seconds=float(np.median(own)) * iterations if len(own) else math.nan,
-        iterations=iterations,
-        negligible=part.negligible,
-        drift=drift.change,
-        drift_z_score=drift.z_score,
-        outliers=len(outliers),
-        deviation=spread.deviation,
-        error=spread_of(own).error,
-        threads=part.threads,
-        version=part.version,
-        windows_per_period=run.time.of(name),
-        recorded_ranks=part.ranks - len(part.missing_ranks),
-    )
-    told = () if part.negligible else _findings(run, part, health, own, outliers, spread)
-    return health, _named(run.name, name, told)
-
-
-def _named(run: str, participant: str, told: Iterable[Told]) -> list[Finding]:
-    return [Finding(kind, run, participant, text, remedy, size) for kind, text, remedy, size in told]
 
 
 def _judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
@@ -277,28 +243,61 @@ def _judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
     return np.isfinite(part.compute_seconds) & (part.windows > max(run.warmup_of(part.participant), warmup_found(part)))
 
 
+def _health(run: CoupledRun, part: ParticipantRun) -> Health:
+    steady = _judged_windows(run, part)
+    seconds, counts = part.compute_per_iteration[steady], part.iterations[steady]
+    drift = drift_of(seconds) if len(seconds) >= LEAST_WINDOWS else Drift(math.nan, 0.0)
+    iterations = float(np.mean(counts)) if len(counts) else math.nan
+    return Health(
+        run=run.name,
+        participant=part.participant,
+        ranks=part.ranks,
+        windows=len(part.windows),
+        warmup_left_out=run.warmup_of(part.participant),
+        warmup_found=warmup_found(part),
+        seconds=float(np.median(seconds)) * iterations if len(seconds) else math.nan,
+        iterations=iterations,
+        negligible=part.negligible,
+        drift=drift.change,
+        drift_z_score=drift.z_score,
+        outliers=len(outliers_of(seconds)),
+        deviation=_spread_of_steady(seconds).deviation,
+        error=spread_of(seconds).error,
+        threads=part.threads,
+        version=part.version,
+        windows_per_period=run.time.of(part.participant),
+        recorded_ranks=part.ranks - len(part.missing_ranks),
+    )
+
+
+def _spread_of_steady(seconds: Array) -> Spread:
+    """Spread of windows without their trend: what drifts is not spread."""
+    drift = drift_of(seconds)
+    trend = 1 + drift.change * np.linspace(-0.5, 0.5, len(seconds)) if drift.significant else np.ones(len(seconds))
+    return spread_of(seconds / np.maximum(trend, 0.1))
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _findings(
-    run: CoupledRun, part: ParticipantRun, health: Health, own: Array, outliers: NDArray[np.intp], spread: Spread
-) -> Iterator[Told]:
-    yield from _of_threads(part)
+def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterator[Judgement]:
+    """Find what is wrong with the seconds of a participant's windows."""
     if len(part.windows) and not part.compute_measured:
         remedy = "; ".join(part.timing_problems) or "record with a backend that tells waits, or with profiling files"
         yield "not measured", "its waits were not measured, so that its compute seconds are not known", remedy, 0.0
         return
-    left, each = len(own), health.each
+    seconds = part.compute_per_iteration[_judged_windows(run, part)]
+    left, per = len(seconds), " per coupling iteration" if health.iterations > 1 else ""
     warmup = max(health.warmup_left_out, health.warmup_found)
-    middle = float(np.median(own)) if left else 0.0
+    middle = float(np.median(seconds)) if left else 0.0
     if left:
         yield from _of_warmup(run, part, health, middle)
     if part.hidden_wait > 0 and middle > 0:
         share = part.hidden_wait / middle
         text = (
-            f"for {part.hidden_wait:.3g} s{each or ' per window'} (median) inside of advance, {_percent(share)} "
-            "of its compute seconds, its partner worked on the same core; they count as waiting"
+            f"for {part.hidden_wait:.3g} s{per or ' per window'} (median) inside of advance, {_percent(share)} of its "
+            "compute seconds, its partner worked on the same core; they count as waiting"
         )
         yield "shared cores", text, "pin the ranks of each participant to cores of their own, as calibrate does", share
     if left < FEWEST_WINDOWS:
@@ -306,45 +305,37 @@ def _findings(
         yield "windows", text, f"record at least {warmup + 10} windows", -left
     if health.drifts:
         text = (
-            f"its seconds{each or ' per window'} {'grow' if health.drift > 0 else 'fall'} by "
+            f"its seconds{per or ' per window'} {'grow' if health.drift > 0 else 'fall'} by "
             f"{_percent(abs(health.drift))} of their median over {plural(left, 'window')} "
             f"({abs(health.drift_z_score):.1f} standard deviations)"
         )
-        remedy = (
-            "the load changes (refinement, particles, contact): start calibration runs from a state that production "
-            "spends its time in, or record more of it"
-        )
+        remedy = "the load changes: calibrate from a state that production spends its time in, or record more of it"
         yield "drift", text, remedy, abs(health.drift)
-    if len(outliers) > OUTLIERS * left:
-        factors = own[outliers] / middle
+    if health.outliers > OUTLIERS * left:
+        factors = seconds[outliers_of(seconds)] / middle
         worst = float(factors[np.argmax(np.abs(np.log(factors)))])
-        remedy = (
-            "write output less often during calibration, and keep other programs off the nodes"
-            if worst > 1
-            else "look into the solver's log for what it skips in those windows (steps that converge at once, updates "
-            "that are not needed)"
-        )
         text = (
-            f"{len(outliers)} of {plural(left, 'window')} {'is' if len(outliers) == 1 else 'are'} far from the "
+            f"{health.outliers} of {plural(left, 'window')} {'is' if health.outliers == 1 else 'are'} far from the "
             f"neighbours, the worst at {worst:.2g} times the median"
         )
-        yield "outliers", text, f"{remedy}; the median of the windows withstands single ones", abs(math.log(worst))
+        remedy = "write output less often, keep other programs off the nodes; the median withstands single windows"
+        yield "outliers", text, remedy, abs(math.log(worst))
+    spread = _spread_of_steady(seconds)
     if left >= FEWEST_WINDOWS and spread.error > LARGEST_ERROR:
         needed = warmup + spread.windows_for(LARGEST_ERROR / 2)
         remedy = (
             f"record {needed} windows to know it to {_percent(LARGEST_ERROR / 2)}, or repeat the run"
             if needed <= MOST_TIMES * health.windows
-            else "repeat the run: the machine is too noisy (other programs, shared cores, clock rate), or the work "
-            "changes too much from window to window, for any reasonable number of windows"
+            else "repeat the run: machine or work change too much for any reasonable number of windows"
         )
         text = (
-            f"windows differ{each} by {_percent(spread.deviation)}; after {spread.windows} of them the median is known "
-            f"to {_percent(spread.error)}"
+            f"windows differ{per} by {_percent(spread.deviation)}; after {left} of them the median is known to "
+            f"{_percent(spread.error)}"
         )
         yield "spread", text, remedy, spread.error
 
 
-def _of_threads(part: ParticipantRun) -> Iterator[Told]:
+def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
     """Find a solver that ignores its threads, or takes more of them, by the busiest rank; a load of sleeps is neither.
 
     Stores of earlier versions and preCICE's profiling files do not tell CPU time.
@@ -352,55 +343,51 @@ def _of_threads(part: ParticipantRun) -> Iterator[Told]:
     busy = part.rank_busy_cores
     if not np.isfinite(busy).any() or part.metadata.get("emulated_load"):
         return
-    cores, told = float(np.nanmax(busy)), part.threads
+    cores, threads = float(np.nanmax(busy)), part.threads
     used = (
-        f"each rank was told to use {plural(told, 'thread')}, and the busiest kept {cores:.2g} cores busy while it "
+        f"each rank was told to use {plural(threads, 'thread')}, and the busiest kept {cores:.2g} cores busy while it "
         "solved: it"
     )
-    if told > 1 and IDLE <= cores < ONE_CORE:
+    if threads > 1 and IDLE <= cores < ONE_CORE:
         remedy = (
-            "build the solver with its threads (OpenMP, a threaded BLAS) and check the variable that it reads, such as "
-            "OMP_NUM_THREADS, and the cores that it may run on; or give it threads = 1 and more ranks"
+            "build the solver with threads, check OMP_NUM_THREADS and its cores; or give it threads = 1, more ranks"
         )
-        yield "threads", f"{used} ignores its threads, and the other cores stand idle", remedy, told / max(cores, 0.1)
-    elif cores > MORE * told:
-        remedy = (
-            "let the split know its threads (threads of the participant in the study, PRECICE_LB_THREADS where it is "
-            "started by hand), or set OMP_NUM_THREADS and the like to what it was told"
+        yield (
+            "threads",
+            f"{used} ignores its threads, and the other cores stand idle",
+            remedy,
+            threads / max(cores, 0.1),
         )
-        yield "threads", f"{used} takes cores that are others' in a full machine", remedy, cores / told
+    elif cores > MORE * threads:
+        remedy = "state its threads (threads in the study, PRECICE_LB_THREADS), or set OMP_NUM_THREADS to what was told"
+        yield "threads", f"{used} takes cores that are others' in a full machine", remedy, cores / threads
 
 
-def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: float) -> Iterator[Told]:
+def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: float) -> Iterator[Judgement]:
     """Find warm-up that is not left out, or whose end is not to be seen."""
-    found = health.warmup_found
-    unseen = found >= part.windows[-1] // 2 if found else False
-    if not (unseen or found > health.warmup_left_out):
+    last, left_out, windows = health.warmup_found, health.warmup_left_out, int(part.windows[-1])
+    unseen = last >= windows // 2
+    if not last or not (unseen or last > left_out):
         return
     stated = run.warmup_stated * run.time.of(part.participant)
-    first = stated + 1 if found > stated else 1
-    early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= found)]
+    first = stated + 1 if last > stated else 1
+    early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= last)]
     change = float(np.median(early[np.isfinite(early)]) / middle - 1)
-    which = f"window {first} is" if first == found else f"windows {first} to {found} are"
-    text = f"{which} {_percent(abs(change))} {'slower' if change > 0 else 'faster'}{health.each} than those after"
+    which = f"window {first} is" if first == last else f"windows {first} to {last} are"
+    text = f"{which} {_percent(abs(change))} {'slower' if change > 0 else 'faster'} than those after"
     if unseen:
-        text += f"; where the warm-up ends is not to be seen in {plural(int(part.windows[-1]), 'window')}"
+        text += f"; where the warm-up ends is not to be seen in {plural(windows, 'window')}"
         remedy = "record more windows, or start from a developed state (a restart)"
     else:
-        left_out = plural(health.warmup_left_out, "window")
-        text += f", and {left_out} {'is' if health.warmup_left_out == 1 else 'are'} left out"
-        periods = run.time.periods(part.participant, found)
-        remedy = f"leave out {found}: --warmup {periods}, or say nothing of it and they are"
-    yield "warm-up", text, remedy, found
+        text += f" ({left_out} left out)"
+        remedy = f"leave out {last}: --warmup {run.time.periods(part.participant, last)}, or say nothing of it"
+    yield "warm-up", text, remedy, last
 
 
-def _of_run(run: CoupledRun) -> Iterator[Told]:
+def _of_run(run: CoupledRun) -> Iterator[Judgement]:
     """Find who did not come to the end, and who is missing."""
     if end := unfinished(run):
-        remedy = (
-            "look into the solvers' logs for the reason; where a time limit ended it, record fewer windows or give it "
-            "more time"
-        )
+        remedy = "look into the solvers' logs for the reason; give it more time, or record fewer windows"
         yield "not finished", end, remedy, -max(len(part.windows) for part in run.participants.values())
     if run.incomplete:
         text = f"there are {run.incomplete}: the slowest may be missing"
@@ -412,7 +399,7 @@ def _of_run(run: CoupledRun) -> Iterator[Told]:
         yield "missing", absent, remedy, 0.0
 
 
-def _of_machine(run: CoupledRun) -> Iterator[Told]:
+def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
     """Find ranks without a core of their own, and participants that are slow in the same windows on one machine."""
     for (one, first), (other, second) in itertools.combinations(run.participants.items(), 2):
         if first.metadata.get("hostname") != second.metadata.get("hostname"):
@@ -429,10 +416,7 @@ def _of_machine(run: CoupledRun) -> Iterator[Told]:
                 f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} over {len(common)} "
                 "windows), on the same machine"
             )
-            remedy = (
-                "look for other programs on it, its file system and its clock rate; ask for nodes of your own, and pin "
-                "the ranks of each participant to cores of their own"
-            )
+            remedy = "look for other programs on it; ask for nodes of your own, and pin ranks to cores of their own"
             yield "other load", text, remedy, correlation
     if run.crowding:
         text = f"{run.crowding}: times are not those of cores of their own"
@@ -445,18 +429,15 @@ def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
     for health in healths:
         groups[health.participant, health.version, health.layout].append(health)
     for (participant, _, layout), group in groups.items():
-        fastest, slowest = min(group, key=_seconds), max(group, key=_seconds)
-        change = _seconds(slowest) / _seconds(fastest) - 1
+        fastest, *_, slowest = sorted([group[0], *group], key=lambda health: health.per_iteration)
+        change = slowest.per_iteration / fastest.per_iteration - 1
         known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
         if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
             text = (
-                f"on {layout.words} it took {_percent(change)} longer{slowest.each} in {slowest.run} than in "
-                f"{fastest.run}, more than the spread of their windows explains"
+                f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}, "
+                "more than the spread of their windows explains"
             )
-            remedy = (
-                "the machine differs from run to run (nodes, neighbours, placement): pin ranks, ask for the same kind "
-                "of nodes, and repeat runs near the recommended split"
-            )
+            remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
             yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
 
 
@@ -467,18 +448,17 @@ def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
         groups[health.participant, health.version].append(health)
     for (participant, _), group in groups.items():
         cores = np.array([float(health.layout.cores) for health in group])
-        logs = np.log([_seconds(health) for health in group])
+        seconds = np.array([health.per_iteration for health in group])
         for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
             here = cores == count
-            others = BayesRegressor().fit(cores[~here], np.exp(logs[~here]))
+            others = BayesRegressor().fit(cores[~here], seconds[~here])
             expected = np.log(others.predict([count])[0])
             low, high = np.log(others.predict_interval([count], SURE))[:, 0]
-            off, noise = float(np.median(logs[here]) - expected), UNLIKELY * others.noise_
+            off, noise = float(np.median(np.log(seconds[here])) - expected), UNLIKELY * others.noise_
             if abs(off) > max(OFF, math.hypot(high - expected if off > 0 else expected - low, noise)):
-                first = group[int(np.argmax(here))]
                 text = (
-                    f"on {first.layout.words} it took {_percent(abs(math.expm1(off)))} "
-                    f"{'longer' if off > 0 else 'less'}{first.each} than its runs on more and on fewer tell"
+                    f"on {group[int(np.argmax(here))].layout.words} it took {_percent(abs(math.expm1(off)))} "
+                    f"{'longer' if off > 0 else 'less'} than its runs on more and on fewer tell"
                 )
                 remedy = "it counts as a reading with noise: repeat it, and look for what was different in that run"
                 runs = ", ".join(health.run for health, mine in zip(group, here, strict=True) if mine)
@@ -487,30 +467,18 @@ def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
 
 def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:
     """Find coupled runs that ran at the same time on the same machine."""
-    for one, other in itertools.combinations(runs, 2):
-        shared = sorted(_hosts(one) & _hosts(other))
-        (begin, end), (other_begin, other_end) = _time(one), _time(other)
+    places = []
+    for run in runs:
+        metadata = [part.metadata for part in run.participants.values()]
+        begin = min(int(data["started_unix_ns"]) for data in metadata)
+        # Before the begin where it is not known.
+        end = max((int(data["ended_unix_ns"]) for data in metadata if "ended_unix_ns" in data), default=0)
+        places.append((run.name, begin, end, {data["hostname"] for data in metadata if data.get("hostname")}))
+    for (one, begin, end, hosts), (other, other_begin, other_end, others) in itertools.combinations(places, 2):
         overlap = min(end, other_end) - max(begin, other_begin)
         shorter = min(end - begin, other_end - other_begin)
-        if shared and shorter > 0 and overlap > OVERLAP * shorter:
+        if hosts & others and shorter > 0 and overlap > OVERLAP * shorter:
             share = overlap / shorter
-            text = f"both ran on {shared[0]} at the same time, for {_percent(share)} of the shorter one"
+            text = f"both ran on {min(hosts & others)} at the same time, for {_percent(share)} of the shorter one"
             remedy = "run one after the other, or on nodes of their own"
-            yield Finding("other load", f"{one.name}, {other.name}", "", text, remedy, share)
-
-
-def _hosts(run: CoupledRun) -> set[str]:
-    return {str(p.metadata["hostname"]) for p in run.participants.values() if p.metadata.get("hostname")}
-
-
-def _time(run: CoupledRun) -> tuple[float, float]:
-    """Begin and end in ns of Unix time; an end before the begin where it is not known."""
-    metadata = [part.metadata for part in run.participants.values()]
-    begins = [int(each["started_unix_ns"]) for each in metadata]
-    ends = [int(each["ended_unix_ns"]) for each in metadata if "ended_unix_ns" in each]
-    return min(begins), max(ends, default=0)
-
-
-def _seconds(health: Health) -> float:
-    """Give the median compute seconds per coupling iteration."""
-    return health.seconds / health.iterations
+            yield Finding("other load", f"{one}, {other}", "", text, remedy, share)

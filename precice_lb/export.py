@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.case import parse_configuration
-from precice_lb.dataset.windows import starts_of
-from precice_lb.exceptions import ConfigurationError, DataError, StoreError
+from precice_lb.case.coupling import roles_of
+from precice_lb.dataset.runs import distinct_names, name_of
+from precice_lb.dataset.windows import iteration_seconds, starts_of
+from precice_lb.exceptions import DataError, StoreError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.store.columns import ADVANCE_SPENDS
 from precice_lb.store.merged import merged_image
@@ -29,18 +30,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Columns = dict[str, NDArray[Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class ExportedRun:
     """One coupled run, with ranks by participant, sorted; their rows are read when asked for."""
 
-    # The metadata ``run``, or one made from participants and ranks; different from those of the other runs.
+    # As `precice_lb.dataset.load_runs` names it.
     name: str
     participants: dict[str, Sequence[RankFile]]
-
-    @property
-    def configuration(self) -> str:
-        """Text of ``precice-config.xml``."""
-        return next(iter(self.participants.values()))[0].configuration
 
     def ranks(self) -> Iterator[tuple[str, RankFile]]:
         """Give each rank with its participant, with mapping and wait from preCICE's profiling files."""
@@ -51,19 +50,13 @@ class ExportedRun:
 
 def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
     """Find the runs in stores, in the order they started."""
-    runs: list[ExportedRun] = []
-    names: set[str] = set()
-    for groups in read_runs(sources):
-        found = {str(group[0].metadata["participant"]): group for group in groups}
-        participants = dict(sorted(found.items()))
-        sizes = " ".join(f"{name}:{group[0].metadata['size']}" for name, group in participants.items())
-        wanted = name = str(groups[0][0].metadata.get("run") or sizes)
-        number = 2
-        while name in names:
-            name, number = f"{wanted} #{number}", number + 1
-        names.add(name)
-        runs.append(ExportedRun(name, participants))
-    return runs
+    runs = [dict(sorted((str(group[0].metadata["participant"]), group) for group in run)) for run in read_runs(sources)]
+    places = [
+        Path(os.path.commonpath({store.directory.absolute() for group in run.values() for store in group}))
+        for run in runs
+    ]
+    names = distinct_names([name_of(run) for run in runs], places)
+    return [ExportedRun(name, run) for name, run in zip(names, runs, strict=True)]
 
 
 def clock_shifts(run: ExportedRun) -> dict[str, int]:
@@ -74,19 +67,17 @@ def clock_shifts(run: ExportedRun) -> dict[str, int]:
     to add to a participant's times, 0 where the clocks agree, or where nothing is known of who sends to whom.
     """
     shifts = dict.fromkeys(run.participants, 0)
-    try:
-        schemes = parse_configuration(run.configuration).coupling_schemes
-    except ConfigurationError:
-        return shifts
-    pairs = {(e.source, e.target) for scheme in schemes for e in scheme.exchanges}
+    configuration = roles_of(next(iter(run.participants.values()))[0].configuration).configuration
+    schemes = () if configuration is None else configuration.coupling_schemes
+    pairs = {(exchange.source, exchange.target) for scheme in schemes for exchange in scheme.exchanges}
     calls = {name: _last_calls(group[0]) for name, group in run.participants.items()}
     # shift[source] - shift[target] <= the least time from the source's begin to the target's end.
     least: list[tuple[str, str, int]] = []
     for source, target in sorted(pairs):
         if source in calls and target in calls:
-            _, ours, theirs = np.intersect1d(calls[source][0], calls[target][0], return_indices=True)
-            if len(ours):
-                between = calls[target][2][theirs] - calls[source][1][ours]
+            _, sent, received = np.intersect1d(calls[source]["window"], calls[target]["window"], return_indices=True)
+            if len(sent):
+                between = calls[target]["end"][received] - calls[source]["begin"][sent]
                 least.append((source, target, int(between.min())))
     for _ in range(len(shifts)):
         for source, target, slack in least:
@@ -94,12 +85,12 @@ def clock_shifts(run: ExportedRun) -> dict[str, int]:
     return shifts
 
 
-def _last_calls(store: RankFile) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _last_calls(store: RankFile) -> Columns:
     """Windows with begin and end of the ``advance`` that completed them, in ns of Unix time."""
     rows = store.advances
     rows = rows[rows["window_complete"]]
     begin = rows["begin_ns"] + (store.metadata["started_unix_ns"] - store.metadata["started_clock_ns"])
-    return rows["window"], begin, begin + rows["advance_ns"]
+    return {"window": rows["window"], "begin": begin, "end": begin + rows["advance_ns"]}
 
 
 QUANTITIES = {
@@ -113,9 +104,6 @@ QUANTITIES = {
 
 COLUMNS = ("run", "participant", "version", "ranks", "threads", "rank", "window", "iteration", "quantity", "seconds")
 """Columns of the tables. A version is empty where a participant has none; threads are those of each rank."""
-
-_COUNTS = ("ranks", "threads", "rank")
-Columns = dict[str, NDArray[Any]]
 
 
 def export_csv(sources: Sequence[str | Path], path: str | Path) -> int:
@@ -197,35 +185,19 @@ def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
     """Tidy columns of each rank."""
     for run in runs:
         for name, store in run.ranks():
-            table = _iterations(store)
-            count, kinds = len(table["window"]), len(QUANTITIES)
-            repeated = {"run": run.name, "participant": name, "version": str(store.metadata.get("version", ""))}
-            columns: Columns = {key: np.full(count * kinds, value, dtype=object) for key, value in repeated.items()}
-            threads = store.metadata.get("threads", 1)
-            for key, value in zip(_COUNTS, (store.metadata["size"], threads, store.metadata["rank"]), strict=True):
-                columns[key] = np.full(count * kinds, value, dtype=np.int64)
+            rows, data = store.advances, store.metadata
+            starts = starts_of(rows, "window", "iteration")
+            seconds = iteration_seconds(rows, starts)
+            count, kinds = len(starts), len(QUANTITIES)
+            words = {"run": run.name, "participant": name, "version": str(data.get("version", ""))}
+            numbers = {"ranks": data["size"], "threads": data.get("threads", 1), "rank": data["rank"]}
+            columns: Columns = {key: np.full(count * kinds, word, dtype=object) for key, word in words.items()}
+            columns |= {key: np.full(count * kinds, number, dtype=np.int64) for key, number in numbers.items()}
             for key in ("window", "iteration"):
-                columns[key] = np.repeat(table[key], kinds)
+                columns[key] = np.repeat(rows[key][starts].astype(np.int64), kinds)
             columns["quantity"] = np.tile(np.array(list(QUANTITIES), dtype=object), count)
-            columns["seconds"] = np.stack([table[name] for name in QUANTITIES], axis=1).ravel()
+            columns["seconds"] = np.stack([seconds[quantity] for quantity in QUANTITIES], axis=1).ravel()
             yield columns
-
-
-def _iterations(store: RankFile) -> Columns:
-    """Seconds of each coupling iteration of a rank, all its calls of ``advance`` together."""
-    rows = store.advances
-    starts = starts_of(rows, "window", "iteration")
-    seconds = {}
-    for name in ("solve", "advance", "mapping", "wait"):
-        nanoseconds = rows[f"{name}_ns"]
-        values = np.where(nanoseconds < 0, np.nan, nanoseconds * 1e-9)
-        seconds[name] = np.add.reduceat(values, starts) if len(starts) else np.empty(0)
-    seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
-    return {
-        "window": rows["window"][starts].astype(np.int64),
-        "iteration": rows["iteration"][starts].astype(np.int64),
-        **seconds,
-    }
 
 
 _MARGIN_NS = 1_000_000
@@ -275,7 +247,7 @@ def export_trace(sources: Sequence[str | Path], path: str | Path) -> int:
 def _write(file: TextIO, runs: Sequence[ExportedRun], origin: int) -> int:
     shifts = [clock_shifts(run) for run in runs]
     # No time may be negative, whatever was recorded at the very start.
-    origin += min((shift for each in shifts for shift in each.values()), default=0) - _MARGIN_NS
+    origin += min((shift for clocks in shifts for shift in clocks.values()), default=0) - _MARGIN_NS
     file.write('{"displayTimeUnit":"ms","otherData":')
     file.write(json.dumps({"start_unix_us": str(origin // 1000), "runs": [run.name for run in runs]}))
     file.write(',"traceEvents":[')
@@ -309,9 +281,10 @@ def _slices(store: RankFile, zero: int, pid: int) -> Iterator[str]:
 
     def event(name: str, category: str, begin: int, end: int, **arguments: Any) -> str:
         # Written by hand, as a rank may have millions; times in whole nanoseconds, so that slices nest exactly.
+        start, length = (f"{time // 1000}.{time % 1000:03d}" for time in (begin + zero, end - begin))
         return (
             f'{{"name":{json.dumps(name)},"cat":"{category}","ph":"X","pid":{pid},"tid":{rank},'
-            f'"ts":{_micro(begin + zero)},"dur":{_micro(end - begin)},"args":{json.dumps(arguments)}}}'
+            f'"ts":{start},"dur":{length},"args":{json.dumps(arguments)}}}'
         )
 
     rows = store.advances
@@ -323,23 +296,18 @@ def _slices(store: RankFile, zero: int, pid: int) -> Iterator[str]:
         yield from _parts(event, begin, int(before), int(row["mapping_ns"]), int(row["wait_ns"]))
     if not len(rows):
         return
-    sections, names = store.rows("sections"), store.names("sections")
-    of_solver = np.array([not name.startswith(ADVANCE_SPENDS) for name in names], dtype=bool)
-    sections = sections[of_solver[sections["name"]]]
     earlier = np.append(before, rows["begin_ns"][:-1])
     solve_begin = np.clip(rows["begin_ns"] - rows["solve_ns"], earlier, rows["begin_ns"])
     # Mapping that solvers ask for just in time counts as part of advance, but took place before it.
     limit = np.append(solve_begin[1:], np.iinfo(np.int64).max)
     ends = np.minimum(rows["begin_ns"] + rows["advance_ns"], limit)
-    inside = _inner(sections, solve_begin, rows["begin_ns"])
-    for at, row in enumerate(rows):
-        begin, end = int(row["begin_ns"]), int(ends[at])
+    inside = _sections_inside(store, solve_begin, rows["begin_ns"])
+    for call, row in enumerate(rows):
+        begin, end = int(row["begin_ns"]), int(ends[call])
         where = {"window": int(row["window"]), "iteration": int(row["iteration"])}
-        yield event("solver.advance", SOLVER, int(solve_begin[at]), begin, **where)
-        for number in inside.get(at, ()):
-            section = sections[number]
-            start = int(section["begin_ns"])
-            yield event(names[section["name"]], SOLVER, start, start + int(section["duration_ns"]), **where)
+        yield event("solver.advance", SOLVER, int(solve_begin[call]), begin, **where)
+        for name, start, duration in inside.get(call, ()):
+            yield event(name, SOLVER, start, start + duration, **where)
         yield event("advance", PRECICE, begin, end, **where)
         yield from _parts(event, begin, end, int(row["mapping_ns"]), int(row["wait_ns"]))
 
@@ -354,22 +322,22 @@ def _parts(event: Any, begin: int, end: int, mapping: int, wait: int) -> Iterato
         yield event("mapping", PRECICE, middle, end)
 
 
-def _inner(sections: NDArray[np.void], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> dict[int, list[int]]:
-    """Which sections lie within which solve, outer ones first; others would not nest and are left out."""
-    if not len(sections):
-        return {}
-    begin, end = sections["begin_ns"], sections["begin_ns"] + sections["duration_ns"]
-    at = np.searchsorted(begins, begin, side="right") - 1
-    fits = (at >= 0) & (end <= ends[np.maximum(at, 0)])
-    found: dict[int, list[int]] = {}
-    for number in np.lexsort((-end, begin)):
-        if fits[number]:
-            found.setdefault(int(at[number]), []).append(int(number))
-    return found
+def _sections_inside(
+    store: RankFile, begins: NDArray[np.int64], ends: NDArray[np.int64]
+) -> dict[int, list[tuple[str, int, int]]]:
+    """Name, begin and duration of the solver's sections by the solve that they lie within, outer ones first.
 
-
-def _micro(nanoseconds: int) -> str:
-    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
+    Others would not nest and are left out.
+    """
+    sections, names = store.rows("sections"), store.names("sections")
+    inside: dict[int, list[tuple[str, int, int]]] = {}
+    order = np.lexsort((-sections["duration_ns"], sections["begin_ns"]))
+    calls = np.searchsorted(begins, sections["begin_ns"][order], "right") - 1
+    for section, call in zip(sections[order], calls, strict=True):
+        name, begin, duration = names[section["name"]], int(section["begin_ns"]), int(section["duration_ns"])
+        if call >= 0 and begin + duration <= ends[call] and not name.startswith(ADVANCE_SPENDS):
+            inside.setdefault(int(call), []).append((name, begin, duration))
+    return inside
 
 
 def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force: bool = False) -> list[Path]:

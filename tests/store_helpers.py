@@ -18,7 +18,6 @@ from precice_lb.store.schema import case_fingerprint
 from precice_lb.store.spool import StoreWriter
 
 PARALLEL = "<precice-configuration><coupling-scheme:parallel-explicit/></precice-configuration>"
-SERIAL = "<precice-configuration><coupling-scheme:serial-explicit/></precice-configuration>"
 START = 1_700_000_000_000_000_000
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from precice_lb.case.elements import Element, load, parse, schema
-from precice_lb.exceptions import ConfigurationError
 
 _Named = TypeVar("_Named", "Data", "Mesh", "Participant")
 
@@ -141,9 +140,10 @@ class CouplingScheme:
 
     # ``serial-explicit``, ``parallel-explicit``, ``serial-implicit``, ``parallel-implicit`` or ``multi``.
     kind: str
-    # First and second; multi: as listed, and which of them is the controller.
+    # First and second; multi: as listed.
     participants: tuple[str, ...]
-    controller: str | None
+    # Who tells whether an iteration has converged, and accelerates: the second of two, or of several the controller.
+    controller: str
     # In the file's order.
     exchanges: tuple[Exchange, ...]
     # Simulated seconds; NaN where the first participant tells it (``method="first-participant"``).
@@ -166,14 +166,22 @@ class CouplingScheme:
         return self.kind.endswith("implicit") or self.kind == "multi"
 
     @property
-    def judge(self) -> str:
-        """The participant that tells whether an iteration has converged."""
-        return self.controller or self.participants[1]
-
-    @property
     def is_serial(self) -> bool:
         """Whether the two participants run one after the other."""
         return self.kind.startswith("serial")
+
+    def sends_ahead(self, source: str) -> bool:
+        """Whether what a participant sends is there before its partner computes: the first one's of a serial scheme."""
+        return self.is_serial and source != self.controller
+
+    @property
+    def windows(self) -> int | None:
+        """Its time windows until it ends; None where there is no end, or nobody knows how long they are."""
+        ends = [] if self.max_time_windows is None else [self.max_time_windows]
+        if self.max_time is not None and not self.window_size_from_first:
+            # A window is not left out for the rounding of its end.
+            ends.append(max(math.ceil(self.max_time / self.time_window_size * (1.0 - 1e-9)), 1))
+        return min(ends, default=None)
 
 
 @dataclass(frozen=True)
@@ -223,14 +231,12 @@ class Configuration:
     @property
     def windows(self) -> int | None:
         """Time windows, the longest where schemes differ, until the first scheme ends; None where there is no end."""
-        longest, ends = self.longest_window, []
+        ends = []
         for scheme in self.coupling_schemes:
-            share = 1.0 if scheme.window_size_from_first else scheme.time_window_size / longest
-            ends += [] if scheme.max_time_windows is None else [scheme.max_time_windows * share]
-            ends += [] if scheme.max_time is None or scheme.window_size_from_first else [scheme.max_time / longest]
-        first = min(filter(math.isfinite, ends), default=None)
-        # A window is not left out for the rounding of its end.
-        return None if first is None else max(math.ceil(first * (1.0 - 1e-9)), 1)
+            if (count := scheme.windows) is not None:
+                share = 1.0 if scheme.window_size_from_first else scheme.time_window_size / self.longest_window
+                ends.append(max(math.ceil(count * share * (1.0 - 1e-9)), 1))
+        return min(ends, default=None)
 
 
 def read_configuration(path: str | Path) -> Configuration:
@@ -280,14 +286,6 @@ def parse_configuration(text: str, path: str | Path = "precice-config.xml") -> C
         As `read_configuration`.
     """
     return _parsed(text, Path(path))
-
-
-def root_children(text: str) -> tuple[Element, ...]:
-    """Elements of a configuration whatever preCICE thinks of them; none of text that is not XML."""
-    try:
-        return parse(Path("precice-config.xml"), text).children
-    except ConfigurationError:
-        return ()
 
 
 @lru_cache(maxsize=64)
@@ -431,9 +429,8 @@ def _scheme(element: Element, case: Configuration) -> CouplingScheme:
     exchanges = tuple(_exchange(child, case, members, implicit) for child in element.named("exchange"))
     if len({(e.data, e.mesh, e.source, e.target) for e in exchanges}) < len(exchanges):
         element.fail("every <exchange> once", "one twice", "remove the second")
-    # Whoever talks has an m2n: both participants, or the controller with everyone and each exchange.
-    hub = controller or members[0]
-    talking = {(hub, name) for name in members if name != hub} | {(e.source, e.target) for e in exchanges}
+    # Whoever talks has an m2n: the controller with everyone, and each exchange.
+    talking = {(controller, name) for name in members if name != controller} | {(e.source, e.target) for e in exchanges}
     connected = {frozenset((m.acceptor, m.connector)) for m in case.m2ns}
     for pair in sorted({tuple(sorted(pair)) for pair in talking if frozenset(pair) not in connected}):
         element.fail(f"an <m2n:…> between {' and '.join(pair)}", "none", "add it")
@@ -470,9 +467,7 @@ def _count(element: Element, tag: str) -> int | None:
     return None if limit is None else limit.integer("value", least=1)
 
 
-def _members(
-    element: Element, kind: str, participants: Mapping[str, Participant]
-) -> tuple[tuple[str, ...], str | None]:
+def _members(element: Element, kind: str, participants: Mapping[str, Participant]) -> tuple[tuple[str, ...], str]:
     if kind == "multi":
         children = element.named("participant")
         names = tuple(child.known("name", "participant", participants) for child in children)
@@ -487,7 +482,7 @@ def _members(
     first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))
     if first == second:
         pair.fail("two different participants", f'"{first}" twice', "correct it")
-    return (first, second), None
+    return (first, second), second
 
 
 def _exchange(element: Element, case: Configuration, members: tuple[str, ...], substeps: bool) -> Exchange:

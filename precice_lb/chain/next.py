@@ -125,10 +125,8 @@ def forgotten_state(configuration: Configuration) -> str:
     schemes, zero = configuration.coupling_schemes, []
     for scheme in schemes:
         initialized = {(exchange.source, exchange.target) for exchange in scheme.exchanges if exchange.initialize}
-        # What the first participant of a serial scheme sends is there at the end of the first window.
-        late = scheme.participants[0] if scheme.is_serial else None
         for exchange in scheme.exchanges:
-            if exchange.source != late and (exchange.source, exchange.target) not in initialized:
+            if not scheme.sends_ahead(exchange.source) and (exchange.source, exchange.target) not in initialized:
                 zero.append(f"{exchange.target} reads {exchange.data} as zero")
     learned = [scheme.acceleration for scheme in schemes if (scheme.acceleration or "").startswith("IQN")]
     return ", ".join([*zero, *(f"{name} has no history" for name in learned)])

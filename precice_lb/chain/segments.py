@@ -20,6 +20,7 @@ from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote, measurements_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
+from precice_lb.case.coupling import Roles
 from precice_lb.chain.document import Segment, SegmentEntry
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
 from precice_lb.dataset.runs import unfinished
@@ -172,9 +173,9 @@ class SegmentRuns(CampaignRuns):
             return f"the segment's stores cannot be read: {problem}"
         if left := unfinished(run):
             return left
-        schemes = read_configuration(place / "case" / self.study.case.configuration).coupling_schemes
+        roles = Roles(read_configuration(place / "case" / self.study.case.configuration))
         for name, part in run.participants.items():
-            windows = min(scheme.max_time_windows or 0 for scheme in schemes if name in scheme.participants)
+            windows = min(scheme.windows or 0 for scheme in roles.schemes(name))
             if len(part.windows) < windows:
                 return f"{name} was to run {plural(windows, 'time window')}, but recorded {len(part.windows)}"
         return None

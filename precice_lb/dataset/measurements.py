@@ -96,7 +96,7 @@ class Samples:
     @property
     def layouts(self) -> list[Layout]:
         """Ranks and threads of each row."""
-        return [Layout(int(ranks), int(each)) for ranks, each in zip(self.ranks, self._threads, strict=True)]
+        return [Layout(int(ranks), int(threads)) for ranks, threads in zip(self.ranks, self._threads, strict=True)]
 
     @property
     def _threads(self) -> Array:
@@ -220,14 +220,13 @@ class Measurements:
     @property
     def versions(self) -> dict[str, list[str]]:
         """Of participants that said which version of them ran, those that were measured, sorted."""
-        found = {name: sorted(set(frame.version.tolist())) for name, frame in self.frames.items()}
-        return {name: versions for name, versions in found.items() if any(versions)}
+        versions = {name: sorted(set(frame.version.tolist())) for name, frame in self.frames.items()}
+        return {name: measured for name, measured in versions.items() if any(measured)}
 
     @property
     def combinations(self) -> list[dict[str, str]]:
         """What may run beside what: one version of each participant that has any."""
-        known = self.versions
-        return [dict(zip(known, each, strict=True)) for each in product(*known.values())]
+        return [dict(zip(self.versions, chosen, strict=True)) for chosen in product(*self.versions.values())]
 
     def rows(self, kept: Mapping[str, Column]) -> Measurements:
         """Give some of each participant's rows; runs as a whole stay.
@@ -281,8 +280,8 @@ def _layouts(frames: Mapping[str, Samples]) -> Iterator[tuple[str, Layouts]]:
             rows, key = frame[frame.version == version], key_of(name, version)
             stated = np.isfinite(rows.threads)
             try:
-                if stated.any() and ((found := layouts_of(rows.layouts)) != Layouts() or stated.all()):
-                    yield key, found
+                if stated.any() and ((layouts := layouts_of(rows.layouts)) != Layouts() or stated.all()):
+                    yield key, layouts
             except InfeasibleError as error:
                 raise DataError(f"measurements of {key}: {error}; learn from those with one way alone") from None
 
@@ -291,8 +290,8 @@ def convergence_remarks(iterations: Mapping[str, float]) -> Iterator[str]:
     """Say where versions, in words, need different coupling iterations per window: their mean is taken for each."""
     known = {words: mean for words, mean in iterations.items() if mean > 0}
     if known and max(known.values()) > (1 + _ALIKE) * min(known.values()):
-        told = ", ".join(f"{mean:.3g} with {words or 'others'}" for words, mean in known.items())
-        yield f"Coupling iterations per time window: {told}; versions are taken to converge alike, with their mean."
+        means = ", ".join(f"{mean:.3g} with {words or 'others'}" for words, mean in known.items())
+        yield f"Coupling iterations per time window: {means}; versions are taken to converge alike, with their mean."
 
 
 def joined(parts: Sequence[Measurements]) -> Measurements:
@@ -309,14 +308,17 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
     def merged(key: str) -> dict[str, Any]:
         return {name: value for part in parts for name, value in getattr(part, key).items()}
 
+    def chained(key: str) -> tuple[Any, ...]:
+        return tuple(item for part in parts for item in getattr(part, key))
+
     return Measurements(
         frames,
         next((part.configuration for part in parts if part.configuration is not None), None),
         merged("degrees_of_freedom"),
         merged("iterations"),
-        tuple(source for part in parts for source in part.sources),
-        tuple(windows for part in parts for windows in part.recorded),
-        tuple(run for part in parts for run in part.runs),
+        chained("sources"),
+        chained("recorded"),
+        chained("runs"),
         merged("overhead"),
         sum(part.core_hours for part in parts),
         tuple(remarks),
@@ -327,52 +329,23 @@ def joined(parts: Sequence[Measurements]) -> Measurements:
 
 
 def once(name: str, samples: Samples, sources: Sequence[Hashable]) -> tuple[NDArray[np.intp], list[str]]:
-    """Give the rows that no other source says again (`distinct`), by cores and seconds, and say how many do."""
-    measured = zip(samples.cases, samples.seconds.tolist(), strict=True)
-    kept = np.array(distinct(list(zip(sources, measured, samples.standard_error.tolist(), strict=True))))
+    """Give the rows that no other source says again, by cores and seconds, and say how many do.
+
+    Rows of one source are readings of their own, however alike. Of different sources those are the same that agree in
+    ranks, threads, version, parameters and seconds: the source with most of them counts, or most standard errors.
+    """
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for row, measured in enumerate(zip(samples.cases, samples.seconds.tolist(), strict=True)):
+        groups.setdefault(measured, {}).setdefault(sources[row], []).append(row)
+
+    def known(rows: list[int]) -> tuple[int, int]:
+        return len(rows), int(np.isfinite(samples.standard_error[rows]).sum())
+
+    kept = np.array([row for by_source in groups.values() for row in max(by_source.values(), key=known)], dtype=int)
     again = len(samples) - len(kept)
     rows = "1 row is" if again == 1 else f"{again} rows are"
     remarks = [f"{rows} in more than one source of {name} and counted once."] if again else []
-    return kept[np.lexsort((samples.seconds[kept], samples.cores[kept]))], remarks
-
-
-def distinct(rows: Sequence[tuple[Hashable, Hashable, float]]) -> list[int]:
-    """Return the rows, rising, that no other source says again.
-
-    A row is its source, what was measured (ranks, threads, version, parameters, seconds) and its standard error in
-    seconds; NaN where unknown, as in a table without that column. Rows of one source are readings of their own, however
-    alike. Of different sources those are the same that agree in all, where one may lack the standard error: as many of
-    them count as one source has.
-    """
-    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
-    for position, (source, measured, _) in enumerate(rows):
-        groups.setdefault(measured, {}).setdefault(source, []).append(position)
-    kept: list[int] = []
-    for by_source in groups.values():
-        known: list[int] = []
-        for positions in by_source.values():
-            free = list(known)
-            # Those that are the same to all digits find each other first.
-            for lacking in (False, True):
-                positions = [at for at in positions if not _matched(at, free, known, rows, lacking=lacking)]
-            known += positions
-        kept += known
-    return sorted(kept)
-
-
-def _matched(
-    at: int, free: list[int], known: list[int], rows: Sequence[tuple[Hashable, Hashable, float]], *, lacking: bool
-) -> bool:
-    """Whether one of the free rows is the same as another; the one with a standard error stays in what is known."""
-    error = rows[at][2]
-    for other in free:
-        without = math.isnan(error), math.isnan(rows[other][2])
-        if any(without) if lacking else without == (True, True) or error == rows[other][2]:
-            free.remove(other)
-            if without == (False, True):
-                known[known.index(other)] = at
-            return True
-    return False
+    return kept[np.lexsort((kept, samples.seconds[kept], samples.cores[kept]))], remarks
 
 
 def stated_parameters(

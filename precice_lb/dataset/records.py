@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,7 +43,7 @@ Columns: TypeAlias = tuple[Integers, Array, Array, Rows]
 
 def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
     """Name the first guess that the participants of a run were asked for; empty where none was."""
-    return " + ".join(dict.fromkeys(each["guess"] for each in metadata if "guess" in each))
+    return " + ".join(dict.fromkeys(data["guess"] for data in metadata if "guess" in data))
 
 
 class Guesses:
@@ -52,7 +51,7 @@ class Guesses:
 
     def __init__(self, windows: Integers) -> None:
         self._windows = windows
-        self._found = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
+        self._rows = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
         self._errors = np.zeros(len(windows), dtype=np.int64)
 
     def add(self, store: RankFile) -> None:
@@ -60,23 +59,22 @@ class Guesses:
         names = store.names("guesses")
         if not (names and len(self._windows)):
             return
-        found, rows = self._found, store.rows("guesses")
+        guesses, rows = self._rows, store.rows("guesses")
         rows = rows[np.isin(rows["window"], self._windows)]
-        at = np.searchsorted(self._windows, rows["window"])
-        unnamed = found["name"][at] == ""
-        found["name"][at[unnamed]] = np.array(names)[rows["name"][unnamed]]
-        found["seconds"][at] = np.fmax(found["seconds"][at], rows["cost_ns"] * 1e-9)
+        places = np.searchsorted(self._windows, rows["window"])
+        unnamed = guesses["name"][places] == ""
+        guesses["name"][places[unnamed]] = np.array(names)[rows["name"][unnamed]]
+        guesses["seconds"][places] = np.fmax(guesses["seconds"][places], rows["cost_ns"] * 1e-9)
         known = np.isfinite(rows["error"])
-        found["error"][at[known]] += rows["error"][known]
-        self._errors[at[known]] += 1
+        guesses["error"][places[known]] += rows["error"][known]
+        self._errors[places[known]] += 1
 
     @property
     def rows(self) -> Rows:
         """Rows of `GUESSED`."""
-        found: Rows = self._found.copy()
-        errors = self._errors
-        found["error"] = np.divide(found["error"], errors, out=np.full(len(found), np.nan), where=errors > 0)
-        return found
+        rows: Rows = self._rows.copy()
+        rows["error"] = np.where(self._errors > 0, rows["error"] / np.maximum(self._errors, 1), np.nan)
+        return rows
 
 
 def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
@@ -85,32 +83,29 @@ def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
     Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
     predictors differ, the window is one of both.
     """
-    participants = [each for each in participants if (each[-1]["name"] != "").any()]
+    participants = [columns for columns in participants if (columns[-1]["name"] != "").any()]
     if not participants:
         return ()
     windows = functools.reduce(np.intersect1d, (numbers for numbers, *_ in participants))
-    parts = [[column[np.searchsorted(each[0], windows)] for column in each[1:]] for each in participants]
+    parts = [[column[np.searchsorted(numbers, windows)] for column in columns] for numbers, *columns in participants]
     iterations, walls, guesses = (np.stack(columns) for columns in zip(*parts, strict=True))
-    names = np.full(len(windows), "")
-    for own in guesses["name"]:
-        both = np.char.add(np.char.add(names, " + "), own)
-        names = np.where((own == "") | (own == names), names, np.where(names == "", own, both))
-    found = []
+    names = np.array([" + ".join(filter(None, dict.fromkeys(guess))) for guess in guesses["name"].T.tolist()])
+    predictors = []
     for name in set(names.tolist()) - {""}:
-        own = names == name
-        errors = guesses["error"][:, own]
+        mine = names == name
+        errors = guesses["error"][:, mine]
         known = errors[np.isfinite(errors)]
-        found.append(
+        predictors.append(
             Predictor(
                 name,
-                windows=int(own.sum()),
-                iterations=float(iterations[:, own].max(axis=0).mean()),
-                cost_seconds=float(np.fmax.reduce(guesses["seconds"][:, own]).mean()),
-                window_seconds=float(np.fmax.reduce(walls[:, own]).mean()),
+                windows=int(mine.sum()),
+                iterations=float(iterations[:, mine].max(axis=0).mean()),
+                cost_seconds=float(np.fmax.reduce(guesses["seconds"][:, mine]).mean()),
+                window_seconds=float(np.fmax.reduce(walls[:, mine]).mean()),
                 error=float(np.median(known)) if len(known) else np.nan,
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.windows, each.name)))
+    return tuple(sorted(predictors, key=lambda predictor: (-predictor.windows, predictor.name)))
 
 
 Places: TypeAlias = Mapping[str, tuple[int, int]]
@@ -431,7 +426,16 @@ class CoupledRun:
     def crowding(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
         what = "threads" if any(part.threads > 1 for part in self.participants.values()) else "ranks"
-        return _crowding({name: part.places for name, part in self.participants.items()}, what)
+        if not all(part.places for part in self.participants.values()):
+            return ""
+        texts = []
+        for host in sorted({host for part in self.participants.values() for host in part.places}):
+            there = {name: part.places[host] for name, part in self.participants.items() if host in part.places}
+            ranks = sum(count for count, _ in there.values())
+            cores = functools.reduce(operator.or_, (cpus for _, cpus in there.values())).bit_count()
+            if ranks > cores:
+                texts.append(f"{ranks} {what} of {' and '.join(there)} shared {plural(cores, 'core')} of {host}")
+        return "; ".join(texts)
 
     @property
     def imbalance(self) -> float:
@@ -459,33 +463,13 @@ def mean_known(values: Array) -> float:
 
 def places_of(group: Sequence[RankFile]) -> Places:
     """Count a participant's threads by host; nothing where a rank does not say its cores, or emulates its load."""
-    ranks: Counter[str] = Counter()
-    cores: dict[str, int] = {}
-    for store in group:
-        data = store.metadata
+    places: dict[str, tuple[int, int]] = {}
+    for data in (store.metadata for store in group):
         if "cpus" not in data or "hostname" not in data or data.get("emulated_load"):
             return {}
-        host = str(data["hostname"])
-        ranks[host] += int(data.get("threads", 1))
-        cores[host] = cores.get(host, 0) | _cores(str(data["cpus"]))
-    return {host: (count, cores[host]) for host, count in ranks.items()}
-
-
-def _crowding(participants: Mapping[str, Places], what: str) -> str:
-    """Say where more ranks ran than there were cores for them; empty where nobody shares one, or not all is known."""
-    if not all(participants.values()):
-        return ""
-    hosts = sorted({host for places in participants.values() for host in places})
-    found = []
-    for host in hosts:
-        there = {name: places[host] for name, places in participants.items() if host in places}
-        ranks = sum(count for count, _ in there.values())
-        cores = functools.reduce(operator.or_, (cpus for _, cpus in there.values())).bit_count()
-        if ranks > cores:
-            found.append(
-                f"{ranks} {what} of {' and '.join(there)} shared {cores} {'core' if cores == 1 else 'cores'} of {host}"
-            )
-    return "; ".join(found)
+        count, cores = places.get(str(data["hostname"]), (0, 0))
+        places[str(data["hostname"])] = count + int(data.get("threads", 1)), cores | _cores(str(data["cpus"]))
+    return places
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,27 +1,20 @@
-"""From store files to coupled runs, and what has to be said of one before its numbers are used.
-
-What a coupling scheme means for the waits of its participants, `Roles` say.
-"""
+"""From store files to coupled runs, and what has to be said of one before its numbers are used."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import os.path
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from precice_lb.case import parse_configuration
-from precice_lb.case.config import root_children
-from precice_lb.case.elements import Element, is_true
-from precice_lb.case.period import period_of
+from precice_lb.case.coupling import period_of, roles_of
 from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, ParticipantRun
 from precice_lb.dataset.series import warmup_of
-from precice_lb.dataset.windows import ParticipantTimes, Ranks, Windows, starts_of, windows_of
+from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
 from precice_lb.store.reader import group_ranks, read_stores, runs_with_doubts
@@ -84,21 +77,19 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
     """Join the participants of one coupled run."""
     named = {str(group[0].metadata["participant"]): group for group in groups}
     ranks = {name: Ranks(group, complete) for name, group in sorted(named.items())}
-    layouts = {name: windows_of(each.stores) for name, each in ranks.items()}
-    lowest = {name: each.stores[0] for name, each in ranks.items()}
+    lowest = {name: group.stores[0] for name, group in ranks.items()}
     first = next(iter(lowest.values()))
     stated = warmup
     if stated is None:
         stated = max(store.metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for store in lowest.values())
     time = coupled_time(first.configuration, lowest)
-    participants, directories = _participants(ranks, layouts, stated, time)
-    left_out = stated
+    (participants, directories), left_out = _participants(ranks, stated, time), stated
     if warmup is None:
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
-            participants, _ = _participants(ranks, layouts, left_out, time)
+            participants, _ = _participants(ranks, left_out, time)
     return CoupledRun(
-        first.metadata.get("run") or " ".join(map(_label, participants.values())),
+        name_of(named),
         participants,
         first.configuration,
         first.metadata["case"],
@@ -110,28 +101,34 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
     )
 
 
-def _label(part: ParticipantRun) -> str:
-    return f"{part.participant}:{part.ranks}" + (f"x{part.threads}" if part.threads > 1 else "")
+def name_of(groups: Mapping[str, Sequence[RankFile]]) -> str:
+    """Name a run: as its metadata do, or by its participants, their ranks and threads."""
+    stated = next(iter(groups.values()))[0].metadata.get("run")
+    return str(stated) if stated else " ".join(_label(group) for _, group in sorted(groups.items()))
+
+
+def _label(group: Sequence[RankFile]) -> str:
+    threads = max(int(store.metadata.get("threads", 1)) for store in group)
+    lowest = group[0].metadata
+    return f"{lowest['participant']}:{lowest['size']}" + (f"x{threads}" if threads > 1 else "")
 
 
 def _participants(
-    ranks: Mapping[str, Ranks], layouts: Mapping[str, Windows], warmup: int, time: CoupledTime
+    ranks: Mapping[str, Ranks], warmup: int, time: CoupledTime
 ) -> tuple[dict[str, ParticipantRun], set[Path]]:
     """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up; and where they are."""
     configuration = next(iter(ranks.values())).stores[0].configuration
     roles = roles_of(configuration)
-    times = {
-        name: ParticipantTimes(each, layouts[name], warmup * time.of(name), second=name in (roles.second or ()))
-        for name, each in ranks.items()
+    parts = {
+        name: Reduction(group, warmup * time.of(name), second=name in roles.second) for name, group in ranks.items()
     }
-    directories = {store.directory.absolute() for each in times.values() for store in each.group}
-    pair = roles.serial_pair
-    if pair is not None and set(pair) == set(times):
-        floor = _settle_serial_pair(times[pair[0]], times[pair[1]])
+    if roles.serial_pair and set(roles.serial_pair) == set(parts):
+        floor = _settle_serial_pair(*(parts[name] for name in roles.serial_pair))
     else:
-        waits = {name: each.least_wait for name, each in times.items()}
-        floor = transfer_floor(configuration, waits, {name: each.least_overhead for name, each in times.items()})
-    return {name: each.run(floor) for name, each in times.items()}, directories
+        waits = {name: part.least_wait for name, part in parts.items()}
+        floor = transfer_floor(configuration, waits, {name: part.least_overhead for name, part in parts.items()})
+    directories = {store.directory.absolute() for part in parts.values() for store in part.heads}
+    return {name: part.run(floor) for name, part in parts.items()}, directories
 
 
 def coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
@@ -151,39 +148,15 @@ def coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledT
 
 
 def _periods(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
-    """Count windows by the configuration, or, where that does not tell, by the time steps that were recorded."""
+    """Count windows by the configuration; where that does not tell, those that were recorded have to be alike."""
     try:
         period = period_of(parse_configuration(configuration))
     except PreciceLBError:
-        lengths = {name: _length(store) for name, store in stores.items()}
-        return _by_lengths(lengths) if all(length > 0 for length in lengths.values()) else _by_counts(stores)
-    counts = {name: len(period.steps[name]) for name in stores if name in period.steps}
-    return _of(counts, period.length)
-
-
-def _by_lengths(lengths: Mapping[str, float]) -> CoupledTime:
-    longest = max(lengths.values())
-    counts = {name: longest / length for name, length in lengths.items()}
-    if all(abs(count - round(count)) < 0.01 * count for count in counts.values()):
-        return _of({name: round(count) for name, count in counts.items()}, longest)
-    told = ", ".join(f"{length:.6g} of {name}" for name, length in lengths.items())
-    return CoupledTime(problem=f"time windows are {told} long and do not end together; compare equally long ones")
-
-
-def _length(store: RankFile) -> float:
-    """Coupled time of a window, the median of the time steps that were recorded; NaN where none were."""
-    rows = store.advances
-    starts = starts_of(rows, "window", "iteration")
-    if not len(starts):
-        return math.nan
-    lengths = np.add.reduceat(rows["computed_dt"], starts)[np.logical_or.reduceat(rows["window_complete"], starts)]
-    return float(np.median(lengths)) if len(lengths) else math.nan
-
-
-def _of(counts: Mapping[str, int], length: float) -> CoupledTime:
+        return _by_counts(stores)
+    counts = {name: count for name, count in period.windows.items() if name in stores}
     if set(counts.values()) <= {1}:
         return CoupledTime()
-    return CoupledTime(counts, "period" if math.isnan(length) else f"{length:.6g} of coupled time")
+    return CoupledTime(counts, "period" if math.isnan(period.length) else f"{period.length:.6g} of coupled time")
 
 
 def _by_counts(stores: Mapping[str, RankFile]) -> CoupledTime:
@@ -191,68 +164,8 @@ def _by_counts(stores: Mapping[str, RankFile]) -> CoupledTime:
     ends = {name: int(s.advances["window"].max(initial=0)) for name, s in stores.items() if s.metadata["finished"]}
     if len(ends) < len(stores) or len(set(ends.values())) <= 1:
         return CoupledTime()
-    told = ", ".join(f"{plural(count, 'window')} of {name}" for name, count in ends.items())
-    return CoupledTime(problem=f"there are {told}, which are not alike; give the precice-config.xml (--config)")
-
-
-@dataclasses.dataclass(frozen=True)
-class Roles:
-    """What participants do in their coupling schemes (preCICE 3.4.1, ``cplscheme/``)."""
-
-    # All names, in the order of the file.
-    participants: tuple[str, ...]
-    # Who is second in a serial scheme, and so receives the data of its first window (or iteration) inside
-    # ``initialize`` and those of every later one at the end of the ``advance`` before; None without a serial scheme.
-    second: frozenset[str] | None
-    # First and second participant where the only scheme is a serial one.
-    serial_pair: tuple[str, str] | None
-    # From those that wait in every iteration of an implicit scheme with an acceleration to the one who accelerates
-    # meanwhile: the second of two participants, the controller of several.
-    accelerating: Mapping[str, str]
-    # Who receives nothing, where others do.
-    never_waiting: frozenset[str]
-
-
-@lru_cache(maxsize=64)
-def roles_of(configuration: str) -> Roles:
-    """Find who does what, of anything that is XML: a run may be older than the rules of today's preCICE."""
-    elements = root_children(configuration)
-    names = [each.attributes["name"] for each in elements if each.tag == "participant" and "name" in each.attributes]
-    schemes = [each for each in elements if each.tag.startswith("coupling-scheme:")]
-    pairs = [_pair(scheme) for scheme in schemes]
-    serial = [
-        pair for scheme, pair in zip(schemes, pairs, strict=True) if scheme.tag.split(":")[1].startswith("serial-")
-    ]
-    accelerating: dict[str, str] = {}
-    for scheme, pair in zip(schemes, pairs, strict=True):
-        members = [each.attributes for each in scheme.children if each.tag == "participant"]
-        controllers = [each.get("name", "") for each in members if is_true(each.get("control", ""))]
-        who = (controllers or pair or [""])[-1]
-        if who and any(each.tag.startswith("acceleration:") for each in scheme.children):
-            accelerating |= dict.fromkeys({*pair, *(each.get("name", "") for each in members)} - {who}, who)
-    return Roles(
-        participants=tuple(dict.fromkeys(names)),
-        second=frozenset(pair[1] for pair in serial if pair) if serial else None,
-        serial_pair=(pairs[0][0], pairs[0][1]) if len(schemes) == len(serial) == 1 and pairs[0] else None,
-        accelerating=accelerating,
-        never_waiting=_never_waiting(names, schemes),
-    )
-
-
-def _never_waiting(names: Sequence[str], schemes: Sequence[Element]) -> frozenset[str]:
-    """Find who has explicit schemes alone, and no exchange to it."""
-    receiving: set[str] = set()
-    for scheme in schemes:
-        receiving.update(each.attributes.get("to", "") for each in scheme.children if each.tag == "exchange")
-        if not scheme.tag.endswith("-explicit"):
-            receiving.update(name for each in scheme.children for name in each.attributes.values())
-    return frozenset(names) - receiving if receiving else frozenset()
-
-
-def _pair(scheme: Element) -> list[str]:
-    """First and second participant of a scheme of two; empty for one of several."""
-    given = next((each.attributes for each in scheme.children if each.tag == "participants"), {})
-    return [given["first"], given["second"]] if {"first", "second"} <= given.keys() else []
+    counted = ", ".join(f"{plural(count, 'window')} of {name}" for name, count in ends.items())
+    return CoupledTime(problem=f"there are {counted}, which are not alike; give the precice-config.xml (--config)")
 
 
 def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_overheads: Mapping[str, float]) -> float:
@@ -262,18 +175,19 @@ def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_o
     never is, so that no wait shows the bare transfer.
     """
     roles = roles_of(configuration)
-    # Who waits for one that never waits need never find its data there. Without a configuration nothing is known.
-    if roles.second is not None or not configuration or roles.never_waiting & least_waits.keys():
+    # Who waits for one that never waits need never find its data there. Without a configuration nothing is known, and
+    # of one that a later preCICE could read no more than whether it is serial.
+    is_serial = bool(roles.second) or (roles.configuration is None and "coupling-scheme:serial-" in configuration)
+    if is_serial or not configuration or roles.never_waiting & least_waits.keys():
         return 0.0
     waits = []
     for name, wait in least_waits.items():
-        accelerating = roles.accelerating.get(name)
-        delay = 0.0 if accelerating is None else least_overheads.get(accelerating, math.nan)
-        waits.append(wait - delay)
+        accelerator = roles.accelerator(name)
+        waits.append(wait - (0.0 if accelerator is None else least_overheads.get(accelerator, math.nan)))
     return max(min(filter(math.isfinite, waits), default=0.0), 0.0)
 
 
-def _settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes) -> float:
+def _settle_serial_pair(first: Reduction, second: Reduction) -> float:
     """Let the work of two participants of a serial scheme sum to their iterations; return the seconds of one transfer.
 
     While one of them works, the other one does nothing but wait. What the wait lasts longer than that work is transfer.
@@ -282,7 +196,7 @@ def _settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes) -> fl
     than the iteration; what is too much is taken off the overhead of both, in proportion, never more than there is, and
     counts as waiting.
     """
-    if not np.array_equal(first.layout.iterations, second.layout.iterations):
+    if not np.array_equal(first.ranks.iterations, second.ranks.iterations):
         return 0.0
     # The first participant waits for the second one's work of the same iteration.
     excess = second.busy - first.wait
@@ -294,8 +208,8 @@ def _settle_serial_pair(first: ParticipantTimes, second: ParticipantTimes) -> fl
         return max(-typical, 0.0) / 2
     both = first.overhead + second.overhead
     share = np.divide(np.clip(excess, 0.0, both), both, out=np.zeros_like(both), where=both > 0)
-    for times in (first, second):
-        times.hide(np.where(np.isfinite(share), share, 0.0) * np.nan_to_num(times.overhead))
+    for part in (first, second):
+        part.reclassify_as_wait(np.nan_to_num(share) * np.nan_to_num(part.overhead))
     return 0.0
 
 
@@ -313,17 +227,14 @@ def warmup_found(part: ParticipantRun) -> int:
 
 def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> list[str]:
     """Add to names that occur more than once the part of the runs' directories that differs, or a number."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(names):
-        groups[name].append(at)
-    found = list(names)
-    for name, places in groups.items():
-        if len(places) == 1:
-            continue
-        parts = _differing([directories[at] for at in places])
-        for number, at in enumerate(places):
-            found[at] = f"{name} ({parts[number]})" if parts else f"{name} #{number + 1}"
-    return found
+    distinct = list(names)
+    for name in dict.fromkeys(names):
+        places = [place for place, other in enumerate(names) if other == name]
+        if len(places) > 1:
+            parts = _differing([directories[place] for place in places])
+            for number, place in enumerate(places):
+                distinct[place] = f"{name} ({parts[number]})" if parts else f"{name} #{number + 1}"
+    return distinct
 
 
 def _differing(directories: Sequence[Path | None]) -> list[str]:
@@ -333,12 +244,10 @@ def _differing(directories: Sequence[Path | None]) -> list[str]:
         return []
     root = Path(os.path.commonpath(known))
     parts = [directory.relative_to(root).parts for directory in known]
-    while all(len(each) > 1 for each in parts) and len({each[-1] for each in parts}) == 1:
-        parts = [each[:-1] for each in parts]
-    names = ["/".join(each) for each in parts]
-    if len(set(names)) < len(names) or not all(0 < len(each) <= _LONGEST for each in names):
-        return []
-    return names
+    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
+        parts = [part[:-1] for part in parts]
+    names = ["/".join(part) for part in parts]
+    return names if len(set(names)) == len(names) and all(0 < len(name) <= _LONGEST for name in names) else []
 
 
 def unfinished(run: CoupledRun) -> str:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples, convergence_remarks
-from precice_lb.dataset.records import CoupledRun, ParticipantRun
+from precice_lb.dataset.records import CoupledRun, ParticipantRun, mean_known
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
@@ -85,22 +84,31 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     iterations = {**pooled_iterations(runs), **(iterations or {})}
     # In the order of the columns of `Samples`, with the parameters behind.
     rows: dict[str, list[tuple[Any, ...]]] = {}
+    measured = []
     for run in runs:
+        seconds, windows, stated = {}, {}, {}
         for name, part in run.participants.items():
             steady = run.steady(name)
             if not steady.any():
                 continue
-            each = part.compute_per_iteration[steady]
-            each = each[np.isfinite(each)]
-            if not len(each):
+            known = steady & np.isfinite(part.compute_seconds)
+            if not known.any():
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
-            seconds = float(np.median(each)) * iterations[name]
-            error = spread_of(each).error * seconds
-            sent = _communication(part) * iterations[name] / float(np.mean(part.iterations[steady]))
-            sent = sent if sent < seconds else math.nan
-            stated = part.metadata.get("parameters") or {}
-            row = (part.ranks, seconds, part.threads, error, sent, part.version, f"run {run.name}", stated)
+            count, per_iteration = iterations[name], part.compute_per_iteration[known]
+            seconds[name] = float(np.median(per_iteration)) * count
+            windows[name] = count * np.array(
+                mean_of(part.window_seconds[known] / np.maximum(part.iterations[known], 1))
+            )
+            stated[name] = dict(part.metadata.get("parameters") or {})
+            error = spread_of(per_iteration).error * seconds[name]
+            sent = _communication(part) * count / float(np.mean(part.iterations[steady]))
+            sent = sent if sent < seconds[name] else math.nan
+            row = (part.ranks, seconds[name], part.threads, error, sent, part.version, f"run {run.name}", stated[name])
             rows.setdefault(name, []).append(row)
+        if seconds.keys() == run.participants.keys():
+            split = {name: part.cores for name, part in run.participants.items()}
+            means, errors = ({name: float(values[k]) for name, values in windows.items()} for k in (0, 1))
+            measured.append(MeasuredRun(run.name, split, means, errors, seconds, stated, run.crowding, run.versions))
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "
@@ -111,15 +119,15 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         *columns, parameters = zip(*entries, strict=True)
         frame = Samples(*columns, parameters=_columns(parameters))
         frames[name] = frame[np.lexsort((frame.standard_error, frame.seconds, frame.cores))]
-    recorded = [(windows, run.versions) for run in runs if (windows := recorded_windows(run))]
+    recorded = [(windows_of_run, run.versions) for run in runs if (windows_of_run := recorded_windows(run))]
     return Measurements(
         frames=frames,
         configuration=runs[0].configuration,
         degrees_of_freedom={name: count for run in runs for name, count in run.degrees_of_freedom.items()},
         iterations={name: iterations[name] for name in frames},
         sources=tuple(dict.fromkeys(run.name for run in runs)),
-        recorded=tuple(windows for windows, _ in recorded),
-        runs=tuple(found for run in runs if (found := _measured_run(run, iterations)) is not None),
+        recorded=tuple(factors for factors, _ in recorded),
+        runs=tuple(measured),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
         remarks=(*remarks(runs), *_guess_remarks(runs), *convergence_remarks(_iterations_by_versions(runs))),
@@ -131,12 +139,11 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
 
 def _node_ranks(runs: Sequence[CoupledRun]) -> dict[str, float]:
     """Cores of each participant on its fullest host, of those that ran on several."""
-    found: dict[str, float] = {}
-    for run in runs:
-        for name, part in run.participants.items():
-            if len(part.places) > 1:
-                found[name] = max(found.get(name, 0.0), *(float(count) for count, _ in part.places.values()))
-    return found
+    fullest: dict[str, float] = {}
+    for name, part in (item for run in runs for item in run.participants.items()):
+        if len(part.places) > 1:
+            fullest[name] = max(fullest.get(name, 0.0), *(float(count) for count, _ in part.places.values()))
+    return fullest
 
 
 def _communication(part: ParticipantRun) -> float:
@@ -150,35 +157,35 @@ def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
 
     A first guess changes them: only runs with that of the latest run count, if the participant has any.
     """
-    found: dict[str, float] = {}
-    for each in reversed(_iterations_by_guess(runs).values()):
-        found.update(each)
-    return dict(sorted(found.items()))
+    pooled: dict[str, float] = {}
+    for means in reversed(_iterations_by_guess(runs).values()):
+        pooled |= means
+    return dict(sorted(pooled.items()))
 
 
 def _iterations_by_guess(runs: Sequence[CoupledRun]) -> dict[str, dict[str, float]]:
     """Mean iterations by first guess, that of the latest run first, and participant."""
-    found: dict[str, dict[str, list[float]]] = {}
+    means: dict[str, dict[str, list[float]]] = {}
     started: dict[str, int] = {}
     for run in runs:
         for name, part in run.participants.items():
-            if run.steady(name).any():
-                each = found.setdefault(run.guess, {}).setdefault(name, [])
-                each.append(float(np.mean(part.iterations[run.steady(name)])))
+            if (steady := run.steady(name)).any():
+                mean = float(np.mean(part.iterations[steady]))
+                means.setdefault(run.guess, {}).setdefault(name, []).append(mean)
                 started[run.guess] = max(started.get(run.guess, 0), part.metadata.get("started_unix_ns", 0))
-    latest_first = sorted(found, key=lambda guess: started[guess], reverse=True)
-    return {guess: {name: float(np.mean(each)) for name, each in found[guess].items()} for guess in latest_first}
+    latest_first = sorted(means, key=lambda guess: started[guess], reverse=True)
+    return {guess: {name: float(np.mean(counts)) for name, counts in means[guess].items()} for guess in latest_first}
 
 
 def _guess_remarks(runs: Sequence[CoupledRun]) -> Iterator[str]:
     """Say which runs' iterations count, where some have another first guess than others."""
     by_guess = _iterations_by_guess(runs)
     if len(by_guess) > 1:
-        told = [
+        texts = [
             f"{max(iterations.values()):.3g} {f'with the first guess {guess}' if guess else 'without a first guess'}"
             for guess, iterations in by_guess.items()
         ]
-        yield f"Coupling iterations per time window: {', '.join(told)}; those of the newer runs are used."
+        yield f"Coupling iterations per time window: {', '.join(texts)}; those of the newer runs are used."
 
 
 def _iterations_by_versions(runs: Sequence[CoupledRun]) -> dict[str, float]:
@@ -195,40 +202,22 @@ def recorded_windows(run: CoupledRun) -> dict[str, Array]:
     Windows far from their neighbours are put back among them: a prediction is of windows as they usually are. Those of
     all participants are the same, unless schemes have windows of different size; nothing where one was not measured.
     """
-    parts = {name: (part, run.steady(name)) for name, part in run.participants.items()}
-    indices = [part.windows[steady] for part, steady in parts.values()]
-    each = {name: part.compute_per_iteration[steady] for name, (part, steady) in parts.items()}
-    counts = {name: part.iterations[steady] for name, (part, steady) in parts.items()}
-    if all(np.array_equal(other, indices[0]) for other in indices):
-        known = np.isfinite(np.stack(list(each.values()))).all(axis=0)
-        each = {name: seconds[known] for name, seconds in each.items()}
-        counts = {name: number[known] for name, number in counts.items()}
-    if not all(len(seconds) and np.isfinite(seconds).all() for seconds in each.values()):
-        return {}
-    return {name: _relative(seconds, counts[name]) for name, seconds in each.items()}
-
-
-def _relative(seconds: Array, iterations: Array) -> Array:
-    """Cost of windows, of seconds per iteration, over the median seconds times the mean iterations."""
-    kept, middle = without_outliers(seconds), float(np.median(seconds))
-    # A participant that costs nothing has nothing that varies.
-    return kept / middle * iterations / iterations.mean() if middle > 0 else np.ones_like(seconds)
-
-
-def _measured_run(run: CoupledRun, iterations: Mapping[str, float]) -> MeasuredRun | None:
-    """Mean windows of a run, as its samples count iterations; None where a participant has none after warm-up."""
-    windows, errors, own, parameters = {}, {}, {}, {}
+    kept = {name: run.steady(name) for name in run.participants}
+    windows = [part.windows[kept[name]] for name, part in run.participants.items()]
+    if all(np.array_equal(other, windows[0]) for other in windows):
+        known = [np.isfinite(part.compute_seconds[kept[name]]) for name, part in run.participants.items()]
+        for steady in kept.values():
+            steady[steady] = np.all(known, axis=0)
+    factors = {}
     for name, part in run.participants.items():
-        steady = run.steady(name) & np.isfinite(part.compute_seconds)
-        if not steady.any():
-            return None
-        counts = np.maximum(part.iterations[steady], 1.0)
-        mean, error = mean_of(part.window_seconds[steady] / counts)
-        windows[name], errors[name] = mean * iterations[name], error * iterations[name]
-        own[name] = float(np.median(part.compute_per_iteration[steady])) * iterations[name]
-        parameters[name] = dict(part.metadata.get("parameters") or {})
-    split = {name: part.cores for name, part in run.participants.items()}
-    return MeasuredRun(run.name, split, windows, errors, own, parameters, run.crowding, run.versions)
+        seconds, iterations = part.compute_per_iteration[kept[name]], part.iterations[kept[name]]
+        if not (len(seconds) and np.isfinite(seconds).all()):
+            return {}
+        middle = float(np.median(seconds))
+        # A participant that costs nothing has nothing that varies.
+        varying = without_outliers(seconds) / middle * iterations / iterations.mean() if middle > 0 else seconds * 0 + 1
+        factors[name] = varying
+    return factors
 
 
 def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
@@ -255,10 +244,10 @@ def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:
     parts: dict[str, list[float]] = {}
     for run in runs:
         for name, part in run.participants.items():
-            own = part.compute_seconds[run.steady(name)]
+            compute = mean_known(part.compute_seconds[run.steady(name)])
             spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
-            if np.isfinite(spent).any() and np.isfinite(own).any() and np.nanmean(own) > 0:
-                parts.setdefault(name, []).append(min(float(np.nanmax(spent) / np.nanmean(own)), 0.99))
+            if np.isfinite(spent).any() and compute > 0:
+                parts.setdefault(name, []).append(min(float(np.nanmax(spent) / compute), 0.99))
     return {name: float(np.median(values)) for name, values in sorted(parts.items())}
 
 
@@ -314,12 +303,15 @@ def without_stragglers(measurements: Measurements) -> Measurements:
             continue
         cases, logs = frame.cases, np.log(frame.seconds)
         errors = np.nan_to_num(frame.standard_error / frame.seconds)
-        origins = [text or f"measurements of {name}, row {at}" for at, text in enumerate(frame.origin.tolist(), 1)]
-        for repeats in _groups(cases):
+        origins = [text or f"measurements of {name}, row {row}" for row, text in enumerate(frame.origin.tolist(), 1)]
+        groups: dict[tuple[Hashable, ...], list[int]] = {}
+        for row, case in enumerate(cases):
+            groups.setdefault(case, []).append(row)
+        for case, rows in groups.items():
+            repeats = np.array(rows)
             if len(repeats) > 2:
                 far = _far_of_many(logs[repeats], errors[repeats])
             elif len(repeats) == 2 and np.ptp(logs[repeats]) > max(_FAR_OF_TWO, 3 * np.hypot(*errors[repeats])):
-                case = cases[repeats[0]]
                 others = np.array([other[0] != case[0] and other[1:] == case[1:] for other in cases]) & stays
                 far = _far_of_two(logs[repeats], frame.cores[repeats[0]], frame[others])
             else:
@@ -334,7 +326,7 @@ def without_stragglers(measurements: Measurements) -> Measurements:
                     "there again."
                 )
             if len(repeats) == 2 and not far.any():
-                both = " and ".join(f"{frame.seconds[row]:.4g} s ({origins[row]})" for row in repeats.tolist())
+                both = " and ".join(f"{frame.seconds[row]:.4g} s ({origins[row]})" for row in rows)
                 remarks.append(
                     f"{where}: readings of {both} disagree, and nothing tells which is off; measure there again."
                 )
@@ -343,13 +335,6 @@ def without_stragglers(measurements: Measurements) -> Measurements:
         return measurements
     runs = tuple(run for run in measurements.runs if f"run {run.name}" not in gone)
     return replace(measurements.rows(kept), runs=runs, remarks=(*measurements.remarks, *remarks))
-
-
-def _groups(cases: Sequence[Hashable]) -> list[NDArray[np.intp]]:
-    groups: dict[Hashable, list[int]] = {}
-    for row, case in enumerate(cases):
-        groups.setdefault(case, []).append(row)
-    return [np.array(rows) for rows in groups.values()]
 
 
 def _far_of_many(logs: Array, errors: Array) -> Mask:

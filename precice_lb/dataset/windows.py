@@ -7,8 +7,7 @@ The memory needed does not grow with their number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,93 +20,77 @@ from precice_lb.store.records import Complete, RankFile
 # What is kept of the ranks of a participant for another look at them.
 _KEPT_BYTES = 1 << 23
 
+RANK_0_MISSING = "rank 0 is missing, and what others wait for may be that; give its file too"
+"""What to say of a participant whose primary rank, the one that is connected to its partners, was not recorded."""
 
-@dataclass(eq=False)
+
 class Ranks:
-    """Ranks of a participant, sorted: iterated, each with its tables and what was measured beside it.
+    """Ranks of a participant, sorted, with the time windows that all of them completed with as many calls.
 
-    Those of short runs stay in memory for the next time.
+    Iterated, each comes with its tables and what was measured beside it; those of short runs stay in memory.
     """
 
-    stores: Sequence[RankFile]
-    complete: Complete | None = None
-    # The first ones, and bytes of all so far.
-    _kept: list[RankFile] = field(default_factory=list)
-    _bytes: int = 0
+    def __init__(self, stores: Sequence[RankFile], complete: Complete | None = None) -> None:
+        self.stores = stores
+        self._complete = complete
+        # The first ones, and bytes of all so far.
+        self._kept: list[RankFile] = []
+        self._bytes = 0
+        #: Calls of ``advance`` that were recorded, by rank.
+        self.calls: dict[int, int] = {}
+        first: Rows | None = None
+        for store in stores:
+            rows = store.advances[[*CALLS]]
+            self.calls[int(store.metadata["rank"])] = len(rows)
+            if first is None:
+                first, common = rows.copy(), _completed(rows)
+            elif not np.array_equal(rows, first):
+                # A kill or a lost record cuts some ranks shorter than others.
+                common = np.intersect1d(common, _completed(rows))
+        assert first is not None
+        #: The windows, rising, shape (W,).
+        self.windows: Integers = common["window"]
+        rows = first[np.isin(first["window"], self.windows)]
+        # Indices of the first row of each iteration, shape (G,), and of the first iteration of each window.
+        self._iteration_starts = starts_of(rows, "window", "iteration")
+        self._window_starts = np.searchsorted(self._iteration_starts, starts_of(rows, "window"))
+        #: Coupling iterations of each window, shape (W,), and the number of each in its window, from 1, shape (G,).
+        self.iterations = np.diff(self._window_starts, append=len(self._iteration_starts)).astype(np.float64)
+        before = np.repeat(self._window_starts, self.iterations.astype(int))
+        self.numbers: Integers = np.arange(len(self._iteration_starts)) - before + 1
 
     def __iter__(self) -> Iterator[RankFile]:
         yield from self._kept
         for store in self.stores[len(self._kept) :]:
             # But coordinates and cells of meshes, which may be many.
-            found = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
-            if self.complete is not None:
-                (found,) = self.complete([found])
-            self._bytes += sum(rows.nbytes for rows in found.tables.values())
+            rank = store.loaded(*(name for name, table in TABLES.items() if table.counted is None))
+            if self._complete is not None:
+                (rank,) = self._complete([rank])
+            self._bytes += sum(rows.nbytes for rows in rank.tables.values())
             if self._bytes <= _KEPT_BYTES:
-                self._kept.append(found)
-            yield found
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Which rows count, and which coupling iteration and time window each belongs to."""
-
-    # Time windows that all recorded ranks completed, rising, shape (W,).
-    windows: Integers
-    # Index of the first iteration of each window, shape (W,), among all G iterations of all windows.
-    window_starts: NDArray[np.intp]
-    # Index of the first row of each iteration, and its number in its window, from 1, shape (G,).
-    iteration_starts: NDArray[np.intp]
-    iteration_numbers: Integers
-    # Calls that each rank recorded, of those that there are records of.
-    calls: list[int]
-
-    @property
-    def iterations(self) -> Array:
-        """Coupling iterations of each window, shape (W,)."""
-        return np.diff(self.window_starts, append=len(self.iteration_starts)).astype(np.float64)
+                self._kept.append(rank)
+            yield rank
 
     def of_windows(self, values: Array) -> Array:
         """Sum iterations to windows."""
-        return np.add.reduceat(values, self.window_starts)
+        return np.add.reduceat(values, self._window_starts)
 
     def seconds(self, rows: Rows, *, waits: bool = True) -> dict[str, Array]:
         """Seconds of a rank in each iteration by quantity, shape (G,); NaN where not measured, or without ``waits``."""
         rows = rows[np.isin(rows["window"], self.windows)]
         if not waits:
             rows["wait_ns"] = NOT_MEASURED
-        found = {}
-        for name in ("solve", "advance", "mapping", "wait"):
-            nanoseconds = rows[f"{name}_ns"]
-            found[name] = np.where(nanoseconds < 0, np.nan, nanoseconds * 1e-9)
-        found["overhead"] = found["advance"] - found["mapping"] - found["wait"]
-        found["wall"] = found["solve"] + found["advance"]
-        return {name: np.add.reduceat(values, self.iteration_starts) for name, values in found.items()}
+        return iteration_seconds(rows, self._iteration_starts)
 
 
-def windows_of(group: Iterable[RankFile]) -> Windows:
-    """Find the windows that all ranks of a participant completed with the same number of calls."""
-    first: Rows | None = None
-    recorded = []
-    for store in group:
-        rows = store.advances[[*CALLS]]
-        recorded.append(len(rows))
-        if first is None:
-            first = rows.copy()
-            windows, counts = _completed(rows)
-        elif not np.array_equal(rows, first):
-            # A kill or a lost record cuts some ranks shorter than others.
-            other, other_counts = _completed(rows)
-            _, here, there = np.intersect1d(windows, other, assume_unique=True, return_indices=True)
-            same = counts[here] == other_counts[there]
-            windows, counts = windows[here[same]], counts[here[same]]
-    assert first is not None
-    rows = first[np.isin(first["window"], windows)]
-    iteration_starts = starts_of(rows, "window", "iteration")
-    window_starts = np.searchsorted(iteration_starts, starts_of(rows, "window"))
-    sizes = np.diff(window_starts, append=len(iteration_starts))
-    numbers = np.arange(len(iteration_starts)) - np.repeat(window_starts, sizes) + 1
-    return Windows(windows, window_starts, iteration_starts, numbers, recorded)
+def iteration_seconds(rows: Rows, starts: NDArray[np.intp]) -> dict[str, Array]:
+    """Seconds of a rank by quantity in the iterations that begin at these rows; NaN where not measured."""
+    seconds = {}
+    for name in ("solve", "advance", "mapping", "wait"):
+        values = np.where(rows[f"{name}_ns"] < 0, np.nan, rows[f"{name}_ns"] * 1e-9)
+        seconds[name] = np.add.reduceat(values, starts) if len(starts) else np.empty(0)
+    seconds["overhead"] = seconds["advance"] - seconds["mapping"] - seconds["wait"]
+    return seconds
 
 
 def starts_of(rows: Rows, *columns: str) -> NDArray[np.intp]:
@@ -115,11 +98,13 @@ def starts_of(rows: Rows, *columns: str) -> NDArray[np.intp]:
     return np.flatnonzero(np.any([np.diff(rows[name], prepend=0) != 0 for name in columns], axis=0))
 
 
-def _completed(rows: Rows) -> tuple[Integers, NDArray[np.intp]]:
-    """Windows that were completed, rising, and the calls of each."""
-    windows = np.unique(rows["window"][rows["window_complete"]])
-    every, counts = np.unique(rows["window"], return_counts=True)
-    return windows, counts[np.searchsorted(every, windows)]
+def _completed(rows: Rows) -> NDArray[np.void]:
+    """Windows that were completed, rising, with the calls of each."""
+    windows, calls = np.unique(rows["window"], return_counts=True)
+    whole = np.isin(windows, rows["window"][rows["window_complete"]])
+    completed = np.empty(int(whole.sum()), [("window", np.int64), ("calls", np.int64)])
+    completed["window"], completed["calls"] = windows[whole], calls[whole]
+    return completed
 
 
 def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], float]:
@@ -127,7 +112,7 @@ def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], flo
 
     In seconds per window, the mean of these windows; of counts the last; of meshes the vertices.
     """
-    found: dict[tuple[str, str], float] = {}
+    values: dict[tuple[str, str], float] = {}
     for table in ("sections", "mpi", "cpu"):
         rows = store.rows(table)
         rows = rows[np.isin(rows["window"], windows)]
@@ -137,103 +122,83 @@ def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], flo
             seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
             for name, mean in zip(names, seconds.tolist(), strict=True):
                 # Earlier versions cut long names, so that two may be the same.
-                found[table, name] = found.get((table, name), 0.0) + mean
+                values[table, name] = values.get((table, name), 0.0) + mean
         elif len(rows):
-            found[table, ""] = rows[f"{table}_ns"].sum() * 1e-9 / len(windows)
+            values[table, ""] = rows[f"{table}_ns"].sum() * 1e-9 / len(windows)
     features = store.names("counts")
     for row in store.rows("counts"):
-        found["counts", features[row["name"]]] = row["count"]
+        values["counts", features[row["name"]]] = row["count"]
     if len(meshes := store.rows("meshes")):
-        found["meshes", ""] = meshes["vertices"].sum()
-    return found
+        values["meshes", ""] = meshes["vertices"].sum()
+    return values
 
 
-class ParticipantTimes:
+class Reduction:
     """Seconds of one participant, reduced over its ranks, before it is known what a transfer between partners takes.
 
-    Of its ranks, sorted, one by one; ``whole`` also their tables but calls. In a serial scheme each wait of the
-    ``second``, from the one in ``initialize`` on, is for the data of the iteration after the call.
+    Ranks of one participant end a window together. So the mean of the wall times of those that receive data is its
+    period, free of the jitter of single ranks, which their maximum would add up; the least of their waits is the wait
+    for partners. In a serial scheme each wait of the ``second``, from the one in ``initialize`` on, is for the data of
+    the iteration after the call. Unless ``whole``, only calls count, of stores as they are.
     """
 
-    def __init__(
-        self, ranks: Iterable[RankFile], layout: Windows, warmup: int, *, second: bool = False, whole: bool = True
-    ) -> None:
-        self.layout, self._after = layout, layout.windows > warmup
+    def __init__(self, ranks: Ranks, warmup: int, *, second: bool = False, whole: bool = True) -> None:
+        self.ranks, self._after = ranks, ranks.windows > warmup
         # The iterations of windows after warm-up, shape (G,).
-        self.steady = np.repeat(self._after, layout.iterations.astype(int))
+        self.steady = np.repeat(self._after, ranks.iterations.astype(int))
         # Where the first windows are missing, so is the wait before them.
-        self._second = second and np.array_equal(layout.windows, np.arange(1, len(layout.windows) + 1))
-        # Without their tables.
-        self.group: list[RankFile] = []
+        self._second = second and np.array_equal(ranks.windows, np.arange(1, len(ranks.windows) + 1))
+        size = int(ranks.stores[0].metadata["size"])
         # Mean seconds per window after warm-up by rank; what of the wait is hidden; and what further tables say.
-        self.rank: dict[str, Array] = {}
-        self._told: dict[tuple[str, str], Array] = {}
-        self._guesses = Guesses(layout.windows)
+        self.rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
+        self._tables: dict[tuple[str, str], Array] = {}
+        self._guesses = Guesses(ranks.windows)
+        # Ranks whose wait is a wait for partners, as the metadata say, else who ever waited.
+        self.receiving = np.zeros(size, dtype=bool)
         # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
         self.least_overhead = np.nan
         # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
         self._hidden = 0.0
+        # The ranks without their tables.
+        self.heads: list[RankFile] = []
         # Of each iteration the wall time of the rank that took longest in all.
         longest, self.wall = -np.inf, np.full(len(self.steady), np.nan)
-        for store in ranks:
-            number, size = int(store.metadata["rank"]), int(store.metadata["size"])
-            if not self.group:
-                self.rank = {
-                    name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")
-                }
-                # Ranks whose wait is a wait for partners.
-                self.receiving = np.zeros(size, dtype=bool)
-                self._reset()
-            self.group.append(RankFile(store.path, store.metadata, store.configuration))
-            found = layout.seconds(store.advances, waits=_knows_waits(self.group[0]))
-            first, known = _first_wait(store), np.isfinite(found["wait"])
-            for name, values in self.rank.items():
-                seconds = found[name]
-                if name == "wait" and self._second:
-                    seconds = self._moved(seconds, first)
+        # Of ranks that receive data, and of others: least wait, the one inside ``initialize``, and sums of overhead,
+        # wall time and ranks.
+        waits, first_waits = np.full((2, len(self.steady)), np.nan), [np.nan, np.nan]
+        sums = np.zeros((2, 3, len(self.steady)))
+        for store in ranks if whole else ranks.stores:
+            number = int(store.metadata["rank"])
+            self.heads.append(RankFile(store.path, store.metadata, store.configuration))
+            seconds = ranks.seconds(store.advances, waits=_knows_waits(self.heads[0]))
+            wall, first, known = seconds["solve"] + seconds["advance"], _first_wait(store), np.isfinite(seconds["wait"])
+            for name, means in self.rank.items():
+                values = self._moved(seconds[name], first) if name == "wait" and self._second else seconds[name]
                 if name in ("solve", "wait") and known.any():
                     # All means are over the same windows.
-                    seconds = np.where(known, seconds, np.nan)
-                values[number] = mean_known(layout.of_windows(seconds)[self._after])
+                    values = np.where(known, values, np.nan)
+                means[number] = mean_known(ranks.of_windows(values)[self._after])
             if known.any():
-                # As the metadata say, else who ever waited.
-                receives = bool(store.metadata.get("receives_data", np.nansum(found["wait"]) > 0))
-                if receives and not self.receives:
-                    self._reset()
+                receives = bool(store.metadata.get("receives_data", np.nansum(seconds["wait"]) > 0))
                 self.receiving[number] = receives
                 if receives:
-                    overhead = found["overhead"][self.steady]
+                    overhead = seconds["overhead"][self.steady]
                     self.least_overhead = float(np.fmin.reduce(overhead, initial=self.least_overhead))
-                if receives or not self.receives:
-                    self._add(found, first)
-            total = float(np.nansum(found["wall"]))
-            if total > longest:
-                longest, self.wall = total, found["wall"]
+                waits[int(receives)] = np.fmin(waits[int(receives)], seconds["wait"])
+                first_waits[receives] = float(np.fmin(first_waits[receives], first))
+                is_measured = np.isfinite(wall)
+                sums[int(receives)] += [np.nan_to_num(seconds["overhead"]), np.where(is_measured, wall, 0), is_measured]
+            if (total := float(np.nansum(wall))) > longest:
+                longest, self.wall = total, wall
             if whole:
-                for key, value in rank_values(store, layout.windows[self._after]).items():
-                    self._told.setdefault(key, np.full(size, np.nan))[number] = value
+                for key, value in rank_values(store, ranks.windows[self._after]).items():
+                    self._tables.setdefault(key, np.full(size, np.nan))[number] = value
                 self._guesses.add(store)
-        # Of the ranks that were reduced, the mean.
-        self.overhead, wall = self._sums[:2] / np.where(self._sums[2] > 0, self._sums[2], np.nan)
+        chosen = int(self.receives)
+        self.wait, self._first_wait = waits[chosen], first_waits[chosen]
+        self.overhead, mean_wall = sums[chosen, :2] / np.where(sums[chosen, 2] > 0, sums[chosen, 2], np.nan)
         # The wall time without the wait.
-        self.busy = wall - self.wait
-
-    def _reset(self) -> None:
-        """Begin the reduction over ranks: over those that receive data, once there is one.
-
-        Ranks of one participant end a window together. So the mean of their wall times is its period, free of the
-        jitter of single ranks, which their maximum would add up.
-        """
-        # The least wait of each iteration, and the one inside ``initialize``.
-        self.wait, self._first_wait = np.full(len(self.steady), np.nan), np.nan
-        # Overhead, wall time and number of ranks that know them.
-        self._sums = np.zeros((3, len(self.steady)))
-
-    def _add(self, found: Mapping[str, Array], first: float) -> None:
-        self.wait = np.fmin(self.wait, found["wait"])
-        self._first_wait = float(np.fmin(self._first_wait, first))
-        known = np.isfinite(found["wall"])
-        self._sums += np.stack([np.nan_to_num(found["overhead"]), np.where(known, found["wall"], 0.0), known])
+        self.busy = mean_wall - self.wait
 
     def _moved(self, waits: Array, first: float) -> Array:
         """Move waits of iterations into the one that the data is for, from ``first`` on."""
@@ -248,7 +213,7 @@ class ParticipantTimes:
     @property
     def metadata(self) -> dict[str, Any]:
         """Metadata of the lowest recorded rank."""
-        return self.group[0].metadata
+        return self.heads[0].metadata
 
     @property
     def receives(self) -> bool:
@@ -263,79 +228,75 @@ class ParticipantTimes:
     @property
     def problems(self) -> dict[str, int]:
         """Why something was not measured, with the number of ranks that say so; their files' names count as one."""
-        found: Counter[str] = Counter()
-        if not _knows_waits(self.group[0]):
-            found[RANK_0_MISSING] = len(self.group)
-        for store in self.group:
-            data = store.metadata
-            if "timing_problem" in data:
-                found[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
-        return dict(found.most_common())
+        ranks: Counter[str] = Counter()
+        if not _knows_waits(self.heads[0]):
+            ranks[RANK_0_MISSING] = len(self.heads)
+        for data in (store.metadata for store in self.heads if "timing_problem" in store.metadata):
+            ranks[data["timing_problem"].replace(f"-{data['rank']}-{data['size']}.", f"-*-{data['size']}.")] += 1
+        return dict(ranks.most_common())
 
-    def hide(self, hidden: Array) -> None:
+    def reclassify_as_wait(self, hidden: Array) -> None:
         """Count seconds of iterations as waiting that were overhead; of ranks, as much as windows hide in the mean."""
         self.busy = self.busy - hidden
         self.wait = self.wait + hidden
         self._hidden = float(np.median(hidden[self.steady]))
         waited = self._moved(hidden, 0.0) if self._second else hidden
-        moved, counted = (mean_known(self.layout.of_windows(seconds)[self._after]) for seconds in (hidden, waited))
-        if moved > 0:
-            share = np.where(self.receiving, np.minimum(self.rank["overhead"] / moved, 1.0), 0.0)
-            self.rank["overhead"] -= share * moved
+        spent, counted = (mean_known(self.ranks.of_windows(values)[self._after]) for values in (hidden, waited))
+        if spent > 0:
+            share = np.where(self.receiving, np.minimum(self.rank["overhead"] / spent, 1.0), 0.0)
+            self.rank["overhead"] -= share * spent
             self.rank["wait"] += share * counted
             self.rank["hidden"] = share * counted
 
     def run(self, floor: float) -> ParticipantRun:
         """Add the transfer floor."""
-        layout, wait, numbers = self.layout, self.wait, self.layout.iteration_numbers
+        ranks, wait, numbers = self.ranks, self.wait, self.ranks.numbers
         if self._second:
             # The wait for an iteration whose own end is lost is left out with it.
             wait = np.where(np.isfinite(wait), self._moved(wait, self._first_wait), np.nan)
-        own = self.busy + (floor if self.receives else 0.0)
-        measured = bool(np.isfinite(self.busy).any())
-        recorded = [int(store.metadata["rank"]) for store in self.group]
-        sections = {name: seconds for name, seconds in self._of("sections").items() if np.nanmax(seconds) > 0}
-        spent = [name for name in sections if name.startswith(ADVANCE_SPENDS)]
+        compute = self.busy + (floor if self.receives else 0.0)
+        recorded = list(ranks.calls)
+        sections = {name: seconds for name, seconds in self._table("sections").items() if np.nanmax(seconds) > 0}
         nothing = np.full(len(self.receiving), np.nan)
         # Where a rank said nothing of what others hold, it holds none.
         for table in ("counts", "meshes"):
-            for values in self._of(table).values():
+            for values in self._table(table).values():
                 values[recorded] = np.nan_to_num(values[recorded])
         return ParticipantRun(
             participant=str(self.metadata["participant"]),
             ranks=int(self.metadata["size"]),
-            windows=layout.windows,
-            window_seconds=layout.of_windows(self.busy + wait if measured else self.wall),
-            compute_seconds=layout.of_windows(own),
-            wait_seconds=layout.of_windows(wait),
-            iterations=layout.iterations,
+            windows=ranks.windows,
+            window_seconds=ranks.of_windows(self.busy + wait if np.isfinite(self.busy).any() else self.wall),
+            compute_seconds=ranks.of_windows(compute),
+            wait_seconds=ranks.of_windows(wait),
+            iterations=ranks.iterations,
             metadata=self.metadata,
             receiving=self.receiving,
             iteration_windows=np.bincount(numbers[self.steady], minlength=int(numbers.max(initial=0)) + 1)[1:],
-            iteration_compute=_means_by(numbers, np.where(self.steady, own, np.nan)),
+            iteration_compute=_means_by(numbers, np.where(self.steady, compute, np.nan)),
             iteration_wait=_means_by(numbers, np.where(self.steady, wait, np.nan)),
             timing_problems=self.problems,
             hidden_wait=self._hidden,
-            places=places_of(self.group),
-            rank_sections={name: seconds for name, seconds in sections.items() if name not in spent},
-            rank_spent={name.removeprefix(ADVANCE_SPENDS): sections[name] for name in spent},
+            places=places_of(self.heads),
+            rank_sections={name: values for name, values in sections.items() if not name.startswith(ADVANCE_SPENDS)},
+            rank_spent={
+                name.removeprefix(ADVANCE_SPENDS): values
+                for name, values in sections.items()
+                if name.startswith(ADVANCE_SPENDS)
+            },
             guesses=self._guesses.rows,
-            rank_counts=self._of("counts"),
-            rank_vertices=self._told.get(("meshes", ""), nothing),
-            rank_mpi=self._told.get(("mpi", ""), nothing),
-            rank_cpu=self._told.get(("cpu", ""), nothing),
-            rank_calls=dict(zip(recorded, layout.calls, strict=True)),
-            threads=max(int(store.metadata.get("threads", 1)) for store in self.group),
+            rank_counts=self._table("counts"),
+            rank_vertices=self._tables.get(("meshes", ""), nothing),
+            rank_mpi=self._tables.get(("mpi", ""), nothing),
+            rank_cpu=self._tables.get(("cpu", ""), nothing),
+            rank_calls=ranks.calls,
+            threads=max(int(store.metadata.get("threads", 1)) for store in self.heads),
             # Of `rank_solve` and so on.
             **{f"rank_{name}": seconds for name, seconds in {"hidden": np.zeros(len(nothing)), **self.rank}.items()},
         )
 
-    def _of(self, table: str) -> dict[str, Array]:
-        return {name: values for (of, name), values in self._told.items() if of == table}
-
-
-RANK_0_MISSING = "rank 0 is missing, and what others wait for may be that; give its file too"
-"""What to say of a participant whose primary rank, the one that is connected to its partners, was not recorded."""
+    def _table(self, table: str) -> dict[str, Array]:
+        return {name: values for (of, name), values in self._tables.items() if of == table}
 
 
 def _knows_waits(lowest: RankFile) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
 from precice_lb.case.config import Configuration, CouplingScheme, Participant
+from precice_lb.case.coupling import Roles
 from precice_lb.case.elements import Element, Tag, schema
-from precice_lb.embedded.assemble import mapped_data, providers_of, schemes_of, watch_points_of, watched_place
+from precice_lb.embedded.assemble import mapped_data, providers_of, watch_points_of, watched_place
 from precice_lb.embedded.mapping import KERNELS
 from precice_lb.embedded.timeline import TOLERANCE
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
@@ -115,7 +116,7 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
             f'expected one of the participants {known} of {configuration.path}, found "{participant}": check the name '
             "that the solver passes to Participant"
         )
-    if not schemes_of(configuration, participant):
+    if not Roles(configuration).schemes(participant):
         raise ConfigurationError(
             f'{configuration.path}: expected a <coupling-scheme:…> of participant "{participant}", found none; add one'
         )
@@ -137,19 +138,19 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
 
 def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
     """Refuse measures and accelerations of data that whoever judges does not exchange, or, in series, send."""
-    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge in (one.source, one.target)}
-    sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.judge == one.source}
+    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller in (one.source, one.target)}
+    sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller == one.source}
     accelerated = [data for acceleration in element.named("acceleration:") for data in acceleration.named("data")]
     for child in (*element.children, *accelerated):
         place = child.attributes.get("mesh"), child.attributes.get("name", child.attributes.get("data"))
         known = sent if scheme.is_serial and child.tag == "data" else judged
         if (child.tag == "data" or child.tag.endswith("-convergence-measure")) and place not in known:
-            what = f'data that "{scheme.judge}" {"sends" if known is sent else "exchanges"}'
+            what = f'data that "{scheme.controller}" {"sends" if known is sent else "exchanges"}'
             child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")
 
 
 def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
-    schemes = schemes_of(configuration, me.name)
+    schemes = Roles(configuration).schemes(me.name)
     implicit = [scheme for scheme in schemes if scheme.is_implicit]
     if len(implicit) > 1:
         yield implicit[1].line, "has a second implicit coupling scheme"
@@ -174,7 +175,7 @@ def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tup
         (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
     )
     filled = {*me.writes, *mapped}
-    exchanges = [exchange for scheme in schemes_of(configuration, me.name) for exchange in scheme.exchanges]
+    exchanges = [exchange for scheme in Roles(configuration).schemes(me.name) for exchange in scheme.exchanges]
     for exchange in exchanges:
         if me.name not in (exchange.source, exchange.target):
             continue

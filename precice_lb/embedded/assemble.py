@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from precice_lb.case.config import Configuration, CouplingScheme, MeshMapping, Participant
+from precice_lb.case.coupling import Roles
 from precice_lb.case.elements import Element
 from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
 from precice_lb.embedded.files import WatchPoint
@@ -51,7 +52,7 @@ class Parts:
             )
             for watched in watch_points_of(configuration, participant)
         ]
-        schemes = schemes_of(configuration, participant)
+        schemes = Roles(configuration).schemes(participant)
         self.coupling = Composition([_scheme(configuration, one, participant, self.meshes) for one in schemes])
 
 
@@ -85,11 +86,6 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
 def providers_of(me: Participant) -> dict[str, str]:
     """Who provides each mesh that a participant uses, by the mesh's name."""
     return dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
-
-
-def schemes_of(configuration: Configuration, participant: str) -> list[CouplingScheme]:
-    """List the coupling schemes that a participant takes part in, in the order of the file."""
-    return [scheme for scheme in configuration.coupling_schemes if participant in scheme.participants]
 
 
 def watch_points_of(configuration: Configuration, participant: str) -> list[Element]:

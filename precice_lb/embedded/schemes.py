@@ -51,7 +51,7 @@ class Scheme:
         self.is_implicit = described.is_implicit
         self.window_complete = False
         self._participant = participant
-        self._controller = described.judge
+        self._controller = described.controller
         self.first = participant != self._controller
         self._sends_first = self.first != described.is_serial
         #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.

@@ -82,7 +82,7 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
         for exchange in scheme.exchanges:
             if is_added(exchange.data):
                 continue
-            shifted = not scheme.is_serial or exchange.source == scheme.participants[1]
+            shifted = not scheme.sends_ahead(exchange.source)
             for write_mesh, writes in _ends(configuration, exchange, "write"):
                 for read_mesh, reads in _ends(configuration, exchange, "read"):
                     found.append(Route(scheme, exchange, write_mesh, read_mesh, (*writes, *reads), shifted))
@@ -259,7 +259,7 @@ def _in_schemes(configuration: Configuration) -> Iterator[_Finding]:
                 what = f'no solver reads what "{name}" writes, so it cannot say that it takes part; add <read-data>'
                 yield element.line, element.tag, what
         for size in element.named("time-window-size") if scheme.window_size_from_first else ():
-            what = f'"{scheme.participants[1]}" does not know the next window\'s size; take method="fixed"'
+            what = f'"{scheme.controller}" does not know the next window\'s size; take method="fixed"'
             yield size.line, size.tag, what
         if scheme.acceleration in RELAXATIONS:
             for measure in element.named("residual-relative-convergence-measure"):

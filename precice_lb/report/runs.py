@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.coupling import roles_of
 from precice_lb.check import check_runs
-from precice_lb.dataset.runs import roles_of
 from precice_lb.names import visible
 from precice_lb.plural import plural
 from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
@@ -70,7 +70,7 @@ def window_section(evidence: Evidence) -> Iterator[Block]:
         part for part in summary.participants if part.quantities["solve"].measured and np.isfinite(part.busy).any()
     ]
     if known:
-        yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second or frozenset())
+        yield _timeline_chart(known, evidence.labels, roles_of(run.configuration).second)
     yield from run_blocks(summary, evidence.names)
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precice_lb.case.coupling import Channel, Program
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Channel, Program
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _ENTRIES = 2**17
 def maximum_cycle_mean(matrix: Floats) -> Floats:
     """Largest mean weight of a cycle in each of a batch of max-plus matrices."""
     most = max(_ENTRIES // max(matrix.shape[-1], 1) ** 2, 1)
-    parts = (matrix[at : at + most] for at in range(0, len(matrix), most))
+    parts = (matrix[start : start + most] for start in range(0, len(matrix), most))
     return np.concatenate([np.empty(0), *map(_cycle_means, parts)])
 
 
@@ -134,7 +134,7 @@ class EventGraph:
         return [
             (
                 node,
-                [(each, last[each] == node and each not in state_of) for each in dict.fromkeys(sources[node])],
+                [(source, last[source] == node and source not in state_of) for source in dict.fromkeys(sources[node])],
                 columns[node],
             )
             for node in order

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precice_lb.case.coupling import Channel, Program
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Channel, Program
 
 if TYPE_CHECKING:
     from precice_lb.schedule.schedule import Schedule
@@ -74,9 +74,7 @@ def replay_residuals(
         If a participant is missing in a run, or if fewer than `LEAST_WINDOWS` windows were recorded in all; and as for
         `Schedule.window_seconds`.
     """
-    relative = [
-        {name: _over_median(np.asarray(own, dtype=np.float64)) for name, own in run.items()} for run in recorded
-    ]
+    relative = [{name: _over_median(np.asarray(series, float)) for name, series in run.items()} for run in recorded]
     residuals = resampled_residuals(schedule, relative, windows=windows, block=block, seed=seed)
     return schedule.replay_seconds(compute_seconds, residuals, skip=windows // 8)
 
@@ -115,22 +113,22 @@ def recorded_windows(schedule: Schedule, recorded: Recorded) -> list[Floats]:
         series = []
         for name in schedule.participants:
             relative = np.asarray(run[name], dtype=np.float64)
-            each = schedule.windows[name]
-            series.append(relative[: len(relative) // each * each].reshape(-1, each).mean(axis=1))
-        length = min(len(each) for each in series)
-        rows = np.stack([each[:length] for each in series])
+            count = schedule.windows[name]
+            series.append(relative[: len(relative) // count * count].reshape(-1, count).mean(axis=1))
+        length = min(map(len, series))
+        rows = np.stack([values[:length] for values in series])
         rows = rows[:, np.isfinite(rows).all(axis=0)]
         if rows.shape[1]:
             runs.append(rows)
     return runs
 
 
-def _over_median(own: Floats) -> Floats:
+def _over_median(seconds: Floats) -> Floats:
     """Cost of each window over the median of its run."""
-    known = own[np.isfinite(own)]
+    known = seconds[np.isfinite(seconds)]
     median = float(np.median(known)) if len(known) else 0.0
     # A participant that costs nothing has nothing that varies.
-    return own / median if median > 0 else np.ones_like(own)
+    return seconds / median if median > 0 else np.ones_like(seconds)
 
 
 def replay(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_configuration
+from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.graph import EventGraph, Floats
-from precice_lb.schedule.program import Program, parallel_programs, program_variants, serial_programs
 from precice_lb.schedule.replay import Costs, replay
 
 # Cost vectors evaluated at once: enough for speed, little enough for memory.
@@ -103,7 +105,19 @@ class Schedule:
         window, of which all results speak, is the period after which all schemes end a window together.
         """
         configuration = source if isinstance(source, Configuration) else read_configuration(source)
-        schedule = cls(*program_variants(configuration, iterations or {}, acceleration or {}))
+        schemes, windows = configuration.coupling_schemes, period_of(configuration).windows
+        counts = _iterations_of(configuration, iterations or {})
+        parts = _acceleration_of(configuration, acceleration or {})
+        variants = [(weight, programs_of(configuration, whole, parts)) for weight, whole in _whole_counts(counts)]
+        per_window = dict.fromkeys(configuration.participants, 1.0)
+        for index, count in counts.items():
+            per_window |= dict.fromkeys(schemes[index].participants, count)
+        texts = [
+            f"{scheme.kind} {', '.join(scheme.participants)}"
+            + (f" ({count:g} iterations)" if (count := counts.get(index, 1)) != 1 else "")
+            for index, scheme in enumerate(schemes)
+        ]
+        schedule = cls(variants, "; ".join(texts), per_window, windows)
         schedule.accepted_ranks = accepted_ranks(configuration)
         return schedule
 
@@ -120,7 +134,8 @@ class Schedule:
         -------
         Schedule
         """
-        return cls._plain("parallel", names, parallel_programs(names))
+        others = {name: [other for other in names if other != name] for name in names}
+        return cls._plain("parallel", names, {name: (others[name], others[name], False) for name in names})
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
@@ -135,10 +150,22 @@ class Schedule:
         -------
         Schedule
         """
-        return cls._plain("serial", names, serial_programs(names))
+        neighbours = zip([*names[-1:], *names[:-1]], names, [*names[1:], *names[:1]], strict=True)
+        links = {name: ([after], [before], name != names[0]) for before, name, after in neighbours if before != name}
+        return cls._plain("serial", names, links)
 
     @classmethod
-    def _plain(cls, kind: str, names: Sequence[str], programs: Mapping[str, Program]) -> Schedule:
+    def _plain(
+        cls, kind: str, names: Sequence[str], links: Mapping[str, tuple[Sequence[str], Sequence[str], bool]]
+    ) -> Schedule:
+        """Let all send to some and receive from others at the end of a window; some receive before the first too."""
+        if not names or len(set(names)) < len(names):
+            raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
+        programs = {}
+        for name in names:
+            targets, sources, waits = links.get(name, ((), (), False))
+            receive = receives(0, name, sources)
+            programs[name] = Program(receive if waits else [], [Operation("work"), *sends(0, name, targets), *receive])
         return cls([(1.0, programs)], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
@@ -312,6 +339,11 @@ class Schedule:
         -------
         ndarray
             Seconds per window, in the broadcast shape of `costs`.
+
+        Raises
+        ------
+        ScheduleError
+            As `window_seconds`.
         """
         rows, shape = self._rows(costs)
         columns, windows = (rows * self._per_iteration).T, len(factors[self.participants[0]])
@@ -337,7 +369,7 @@ class Schedule:
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
         """Steady seconds per window, shape (batch,), of the coupling or of some participants in it."""
         rows = rows * self._per_iteration
-        parts = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
+        parts = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
         seconds = (
             weight * np.concatenate([np.empty(0), *(graph.window_seconds(part, within) for part in parts)])
             for weight, _, graph in self._variants
@@ -348,6 +380,58 @@ class Schedule:
         return np.asarray(
             sum(weight * replay(programs, costs, windows, wanted) for weight, programs, _ in self._variants)
         )
+
+
+def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[int, float]:
+    """Find the iterations per window of each implicit scheme, by its index."""
+    unknown = [name for name in measured if name not in configuration.participants]
+    if unknown:
+        known = ", ".join(configuration.participants)
+        raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
+    counts = {}
+    for index, scheme in enumerate(configuration.coupling_schemes):
+        if not scheme.is_implicit:
+            continue
+        values = [float(measured[name]) for name in scheme.participants if name in measured]
+        place = f"{configuration.path}:{scheme.line}: expected"
+        if values:
+            counts[index] = sum(values) / len(values)
+        elif not scheme.measures and scheme.max_iterations is not None:
+            counts[index] = float(scheme.max_iterations)
+        elif len(configuration.coupling_schemes) == 1:
+            counts[index] = 1.0
+        else:
+            raise ScheduleError(
+                f"{place} the coupling iterations per time window of {' or '.join(scheme.participants)}, found none; "
+                "several coupling schemes together need them: give a column iterations, or record runs"
+            )
+        if not 1 <= counts[index] < math.inf:
+            raise ScheduleError(f"{place} at least 1 coupling iteration per time window, found {counts[index]:g}")
+    return counts
+
+
+def _whole_counts(counts: Mapping[int, float]) -> Iterator[tuple[float, dict[int, int]]]:
+    """Whole numbers of iterations around each mean, with the weight of each choice; the weights sum to 1."""
+    choices = []
+    for count in counts.values():
+        low, share = math.floor(count), count - math.floor(count)
+        choices.append([(low, 1 - share), (low + 1, share)] if share else [(low, 1.0)])
+    for choice in product(*choices):
+        whole = {index: number for index, (number, _) in zip(counts, choice, strict=True)}
+        yield math.prod(share for _, share in choice), whole
+
+
+def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[str, float]:
+    """Keep the parts of those participants that accelerate, checked."""
+    accelerating = {scheme.controller for scheme in configuration.coupling_schemes if scheme.acceleration is not None}
+    parts = {name: float(part) for name, part in measured.items() if name in accelerating}
+    for name, part in parts.items():
+        if not 0.0 <= part < 1.0:
+            raise ScheduleError(
+                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
+                f"number from 0 to below 1, found {part:g}"
+            )
+    return parts
 
 
 def _scaled(column: Floats, factors: Floats, window: int) -> Floats:

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.case.config import Configuration
-from precice_lb.case.period import period_of
+from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.program import Operation, Program, check_supported, programs_of, receives, sends
 from precice_lb.schedule.schedule import Schedule
 
 Kind = Literal["exchange", "send", "receive"]
@@ -115,8 +114,8 @@ class Trace:
         if not (np.isfinite(computed).all() and (computed >= 0).all() and (left >= entered).all()):
             raise ScheduleError("expected clocks that rise along a cycle, found others; record them by one clock")
         means = computed.mean(axis=0)
-        found = (Point(float(s), tuple(p), k) for s, p, k in zip(means, partners, kinds, strict=False))
-        return cls(tuple(found), float(means[-1]))
+        traced = (Point(float(s), tuple(p), k) for s, p, k in zip(means, partners, kinds, strict=False))
+        return cls(tuple(traced), float(means[-1]))
 
 
 def schedule_of_traces(
@@ -265,8 +264,8 @@ class AutomaticPredictor:
         ScheduleError
             If nobody computes anything, or as `Schedule.window_seconds`.
         """
-        own = seconds if seconds is not None else {name: trace.seconds for name, trace in self.traces.items()}
-        modelled = float(self.predict(own)) / self.alpha
+        computed = seconds if seconds is not None else {name: trace.seconds for name, trace in self.traces.items()}
+        modelled = float(self.predict(computed)) / self.alpha
         if not modelled > 0:
             raise ScheduleError("expected constituents that compute something, found none to fit alpha to")
         return AutomaticPredictor(self.traces, alpha=measured / modelled, synchronized=self.synchronized)
@@ -290,8 +289,7 @@ def cycle_windows(configuration: Configuration) -> dict[str, int]:
     ScheduleError
         As of `Schedule.from_config`.
     """
-    check_supported(configuration)
-    return {name: len(ends) for name, ends in period_of(configuration).steps.items()}
+    return period_of(configuration).windows
 
 
 def recorded_traces(
@@ -319,15 +317,14 @@ def recorded_traces(
         If a participant or one of its windows is missing, iterations within one scheme differ, or the coupling has no
         schedule.
     """
-    tables = {
-        name: np.asarray(seconds[name], dtype=np.float64) for name in configuration.participants if name in seconds
-    }
+    names = [name for name in configuration.participants if name in seconds]
+    tables = {name: np.asarray(seconds[name], dtype=np.float64) for name in names}
     for name, windows in cycle_windows(configuration).items():
-        found = tables[name].shape if name in tables else None
-        if found is None or len(found) != 2 or found[0] != windows or not found[1]:
+        shape = tables[name].shape if name in tables else ()
+        if len(shape) != 2 or shape[0] != windows or not shape[1]:
             raise ScheduleError(
                 f"{configuration.path}: expected the seconds of {name} in {windows} time windows by iterations, the "
-                f"cycle of its coupling, found {'none' if found is None else f'shape {found}'}"
+                f"cycle of its coupling, found {f'shape {shape}' if name in tables else 'none'}"
             )
     iterations = {}
     for index, scheme in enumerate(configuration.coupling_schemes):

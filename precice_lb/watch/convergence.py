@@ -82,7 +82,7 @@ class CouplingTail:
         """Read what is new; None where nothing tells how often the coupling iterates."""
         self.problem = ""
         # Who judges knows most.
-        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.judge)
+        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.controller)
         for name in names:
             if (log := self._find(run, name)) is None:
                 continue
@@ -92,7 +92,7 @@ class CouplingTail:
                 if (len(self._iterations), self._iterations.sum()) != (len(done), done.sum()):
                     # Of other windows than the participant has done.
                     continue
-            row = last_row(log.with_name(f"precice-{name}-convergence.log")) if name == self._scheme.judge else {}
+            row = last_row(log.with_name(f"precice-{name}-convergence.log")) if name == self._scheme.controller else {}
             return self._result(name, "log", self._iterations, self._not_converged, row)
         for name in names:
             if name in run.ranks and run.ranks[name][0].is_recorded:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset.records import GUESSED, Columns, Guesses
-from precice_lb.dataset.windows import ParticipantTimes, windows_of
+from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.case import profiled_participant
@@ -70,20 +70,20 @@ class Series:
             rows = store.advances
             if not len(rows) or rows["window"][-1] <= self.last_window:
                 return
-        layout = windows_of(group)
-        new = layout.windows > self.last_window
+        ranks = Ranks(group)
+        new = ranks.windows > self.last_window
         if not new.any():
             return
-        times = ParticipantTimes(group, layout, warmup, whole=False)
+        times = Reduction(ranks, warmup, whole=False)
         self.problems = times.problems
         rows = np.zeros(np.count_nonzero(new), _ROW)
-        rows["window"], rows["iterations"] = layout.windows[new], layout.iterations[new]
+        rows["window"], rows["iterations"] = ranks.windows[new], ranks.iterations[new]
         for name, values in (("wait", times.wait), ("busy", times.busy), ("wall", times.wall)):
-            rows[name] = layout.of_windows(values)[new]
+            rows[name] = ranks.of_windows(values)[new]
         rows["wall"] = np.where(np.isfinite(rows["busy"]), rows["busy"] + rows["wait"], rows["wall"])
         self.rows = np.concatenate([self.rows, rows])
         # How well a window was guessed may be written after its rows.
-        latest = self.rows[np.searchsorted(self.rows["window"], layout.windows[0]) :]
+        latest = self.rows[np.searchsorted(self.rows["window"], ranks.windows[0]) :]
         guesses = Guesses(latest["window"])
         for store in group:
             guesses.add(store)

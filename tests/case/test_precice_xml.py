@@ -46,11 +46,11 @@ def test_everything_that_is_read_comes_back(tmp_path: Path) -> None:
     assert (m2n.kind, m2n.acceptor, m2n.connector) == ("sockets", "Inner", "Outer")
     assert (m2n.exchange_directory, m2n.use_two_level_initialization) == (".", True)
     s = c.coupling_schemes[0]
-    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), None)
+    assert (s.kind, s.participants, s.controller) == ("serial-implicit", ("Inner", "Outer"), "Outer")
     assert s.is_implicit
     assert s.is_serial
     assert (s.max_time, s.max_time_windows, s.max_iterations) == (1.0, None, 40)
-    assert (s.acceleration, s.judge) == ("IQN-ILS", "Outer")
+    assert s.acceleration == "IQN-ILS"
     assert s.measures == (ConvergenceMeasure("relative", "Pressure", "Inner-Mesh", 1e-5),)
     assert s.window_size_from_first
     assert math.isnan(s.time_window_size)
@@ -87,21 +87,6 @@ def test_elements_keep_tag_line_attributes_and_position() -> None:
     assert FULL[: c.root.end] == FULL.rstrip()
 
 
-def test_multi_scheme() -> None:
-    exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="B" />' for a in ("A", "C"))
-    text = _three(
-        '<coupling-scheme:multi><participant name="A" /><participant name="B" control="true" /><participant name="C" />'
-        f'<max-time-windows value="3" /><time-window-size value="1e-2" /><max-iterations value="4" />{exchanges}'
-        "</coupling-scheme:multi>"
-    )
-    s = parse_configuration(text).coupling_schemes[0]
-    assert (s.kind, s.participants, s.controller) == ("multi", ("A", "B", "C"), "B")
-    assert s.is_implicit
-    assert not s.is_serial
-    assert (s.max_time, s.max_time_windows, s.time_window_size) == (None, 3, 0.01)
-    assert (s.max_iterations, s.measures, s.judge) == (4, (), "B")
-
-
 @pytest.mark.parametrize("controllers", ["", "A", "AB"])
 def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
     members = "".join(
@@ -109,13 +94,15 @@ def test_a_multi_scheme_has_one_controller(controllers: str) -> None:
     )
     exchanges = "".join(f'<exchange data="Force" mesh="{a}-Mesh" from="{a}" to="A" />' for a in "BC")
     text = _three(
-        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1" />'
+        f'<coupling-scheme:multi>{members}<max-time-windows value="1" /><time-window-size value="1e-2" />'
         f'<max-iterations value="1" />{exchanges}</coupling-scheme:multi>'
     ).replace('<m2n:mpi acceptor="C" connector="B" />', '<m2n:mpi acceptor="C" connector="A" />')
     if controllers == "A":
-        (found,) = parse_configuration(text).coupling_schemes
+        (s,) = parse_configuration(text).coupling_schemes
+        assert (s.kind, s.participants, s.controller, s.measures) == ("multi", ("A", "B", "C"), "A", ())
+        assert (s.is_implicit, s.is_serial, s.time_window_size) == (True, False, 0.01)
         # The least that is possible of each.
-        assert (found.controller, found.max_time_windows, found.max_iterations) == ("A", 1, 1)
+        assert (s.max_time, s.max_time_windows, s.max_iterations) == (None, 1, 1)
     else:
         with pytest.raises(ConfigurationError, match=r'one participant with control="true".*found (none|A, B)'):
             parse_configuration(text)
@@ -136,43 +123,23 @@ def _three(schemes: str) -> str:
 REFUSED = [
     # what is replaced, by what, and what the message must say
     ("</participant>\n  <m2n", "</participants>\n  <m2n", r":27: expected well-formed XML, found mismatched tag"),
-    (
-        '<precice-configuration experimental="true">',
-        "<precice-configuration><solver-interface>",
-        "preCICE 2|mismatched",
-    ),
-    ("<data:scalar", "<data:scaler", r'did you mean "data:scalar"\?'),
     ("<export:vtu", "<exprot:vtu", "a tag that preCICE knows inside <participant>"),
     ('<use-data name="Force" />', '<use-data name="Forse" />', r'"Forse"; did you mean "Force"\?'),
-    ('<provide-mesh name="Inner-Mesh" />', '<provide-mesh name="Nowhere" />', "a defined mesh"),
     ('from="Outer" safety', 'from="Other" safety', r'a defined participant .*did you mean "Outer"\?'),
     ('from="Outer" safety', 'from="Inner" safety', 'participant that provides mesh "Outer-Mesh"'),
-    ('to="Inner-Mesh" constraint="consistent"', 'to="Mesh" constraint="consistent"', "mesh of this participant"),
     ('from="Outer-Mesh" to="Inner-Mesh" con', 'from="" to="" con', "found neither"),
-    ('direction="read"', 'direction="reed"', "one of write, read"),
-    (
-        'name="Pressure" mesh="Inner-Mesh" />\n    <map',
-        'name="X" mesh="Inner-Mesh" />\n    <map',
-        'data of mesh "Inner-Mesh"',
-    ),
     ('connector="Outer"', 'connector="Inner"', "two participants"),
     ('connector="Outer"', 'connector="Nobody"', "known are Inner, Outer"),
-    ('second="Outer"', 'second="Inner"', "two different participants"),
     (
         '<max-time value="1" />',
         "",
         "<max-time> or <max-time-windows> in <coupling-scheme:serial-implicit>, found neither",
     ),
-    ('<max-time value="1" />', '<max-time value="-1" />', 'a positive "value"'),
-    ('<max-time value="1" />', '<max-time value="one" />', r'a number as "value" in <max-time>, found "one"'),
-    ('method="first-participant"', 'method="last"', "one of fixed, first-participant"),
     ('<time-window-size method="first-participant" />', "", "expected <time-window-size>"),
     ('<max-iterations value="40" />', '<max-iterations value="0" />', "at least 1"),
     ('mesh="Inner-Mesh" from="Outer" to="Inner" />', 'mesh="Inner-Mesh" from="Inner" to="Inner" />', "two different"),
-    ('from="Outer" to="Inner" />', 'from="Outer" to="Else" />', "participant of this coupling scheme"),
     ('data="Force" mesh="Inner-Mesh" from', 'data="Force" mesh="Outer-Mesh" from', 'found "Force"; known are Pressure'),
     ('acceptor="Inner" ', "", 'an attribute "acceptor"'),
-    ("<m2n:sockets acceptor", "<!-- m2n --><m2n:sockets acceptr", "acceptor"),
     ('dimensions="3"', 'dimensions="4"', "one of 2, 3"),
     ('<mesh name="Outer-Mesh"', '<mesh name="Inner-Mesh"', 'a name of its own in <mesh>, found "Inner-Mesh" a second'),
     ("serial-implicit", "serial-implicid", r'did you mean "coupling-scheme:serial-implicit"\?'),
@@ -183,7 +150,6 @@ REFUSED = [
         ":32: expected one <max-time> there .*second; remove",
     ),
     ('safety-factor="1/4"', 'safety-factor="-1"', r'at least 0 as "safety-factor" in <receive-mesh>, found "-1"'),
-    ('safety-factor="1/4"', 'safety-factor="1_0"', r'a number as "safety-factor"'),
     (
         'safety-factor="1/4"',
         'saftey-factor="1/4"',
@@ -261,13 +227,6 @@ def test_encodings_that_preCICE_reads_are_read_and_kept(how: str, tmp_path: Path
     assert case_fingerprint(configuration.text) == case_fingerprint(text)
 
 
-def test_bytes_that_are_not_as_declared_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "precice-config.xml"
-    path.write_bytes(FULL.replace("UTF-8", "UTF-16").encode())
-    with pytest.raises(ConfigurationError, match="expected text in UTF-16, found bytes that are not; save the file as"):
-        read_configuration(path)
-
-
 def test_entities_of_its_own_are_refused_where_they_are_used() -> None:
     declared = FULL.replace("<precice-conf", '<!DOCTYPE x [<!ENTITY name "Force">]>\n<precice-conf', 1)
     assert parse_configuration(declared).data.keys() == parse_configuration(FULL).data.keys()
@@ -276,21 +235,22 @@ def test_entities_of_its_own_are_refused_where_they_are_used() -> None:
             parse_configuration(used)
 
 
-@pytest.mark.parametrize("encoding", ["undefined", "idna", "punycode", "base64", "rot13", "unheard-of"])
-def test_what_its_declared_encoding_cannot_read_is_refused_in_one_line(encoding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "content", "expected"),
+    [
+        *((name, "ü", f"text in {name}") for name in ("undefined", "idna", "base64", "rot13", "unheard-of")),
+        ("UTF-16", "", "text in UTF-16, found bytes that are not; save the file as"),
+        ("unicode_escape", '<a b="\\ud800" />', "well-formed XML"),
+    ],
+)
+def test_what_its_declared_encoding_cannot_read_is_refused_in_one_line(
+    encoding: str, content: str, expected: str, tmp_path: Path
+) -> None:
     path = tmp_path / "precice-config.xml"
-    text = f'<?xml version="1.0" encoding="{encoding}"?>\n' + FULL.partition("?>")[2]
-    path.write_bytes(text.encode() + "ü".encode())
-    with pytest.raises(ConfigurationError, match=rf"precice-config\.xml:1: expected text in {encoding}") as caught:
+    path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>{content}'.encode())
+    with pytest.raises(ConfigurationError, match=rf"precice-config\.xml:1: expected {expected}") as caught:
         read_configuration(path)
     assert "\n" not in str(caught.value)
-
-
-def test_half_a_character_is_no_xml(tmp_path: Path) -> None:
-    path = tmp_path / "precice-config.xml"
-    path.write_bytes(rb'<?xml version="1.0" encoding="unicode_escape"?><precice-configuration a="\ud800" />')
-    with pytest.raises(ConfigurationError, match=r"precice-config\.xml:1: expected well-formed XML"):
-        read_configuration(path)
 
 
 @given(st.lists(st.sampled_from(["<a/>", "<b ü='1>' />", "<c>ü</c>", "<d><e>", "ß", "\n", "<!-- 𝄞 -->"]), max_size=30))
@@ -307,31 +267,22 @@ def test_elements_lie_where_the_text_has_them(parts: list[str]) -> None:
     assert len(elements) == len(re.findall("<[a-z]", text))
 
 
-def test_coupling_without_m2n_or_iteration_limit_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("kind", "second", "times", "message"),
+    [
+        ("explicit", "C", 1, "expected an <m2n:…> between A and C in <coupling-scheme:serial-explicit>, found none"),
+        ("implicit", "B", 1, "expected a convergence measure or <max-iterations> in"),
+        ("explicit", "B", 2, "expected every <exchange> once"),
+    ],
+)
+def test_a_scheme_lacks_or_repeats_something(kind: str, second: str, times: int, message: str) -> None:
+    scheme = f"coupling-scheme:serial-{kind}"
     body = '<max-time value="1" /><time-window-size value="1" />'
-    exchange = '<exchange data="Force" mesh="A-Mesh" from="A" to="C" />'
-    pair = '<participants first="A" second="C" />'
-    with pytest.raises(ConfigurationError, match="between A and C"):
+    exchange = f'<exchange data="Force" mesh="A-Mesh" from="A" to="{second}" />' * times
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
         parse_configuration(
-            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange}</coupling-scheme:serial-explicit>")
+            _three(f'<{scheme}><participants first="A" second="{second}" />{body}{exchange}</{scheme}>')
         )
-    pair, exchange = pair.replace("C", "B"), exchange.replace("C", "B")
-    with pytest.raises(ConfigurationError, match="convergence measure"):
-        parse_configuration(
-            _three(f"<coupling-scheme:serial-implicit>{pair}{body}{exchange}</coupling-scheme:serial-implicit>")
-        )
-    with pytest.raises(ConfigurationError, match="every <exchange> once"):
-        parse_configuration(
-            _three(f"<coupling-scheme:serial-explicit>{pair}{body}{exchange * 2}</coupling-scheme:serial-explicit>")
-        )
-
-
-def test_what_is_patched_in_is_read_as_it_was_given(tmp_path: Path) -> None:
-    path = tmp_path / "precice-config.xml"
-    path.write_text(FULL)
-    patch_configuration(path, path, exchange_directory="<a> & &lt;b&gt;")
-    (m2n,) = [each for each in read_configuration(path).root.children if each.tag == "m2n:sockets"]
-    assert m2n.attributes["exchange-directory"] == "<a> & &lt;b&gt;"
 
 
 def test_patch_changes_nothing_else(tmp_path: Path) -> None:
@@ -348,6 +299,8 @@ def test_patch_changes_nothing_else(tmp_path: Path) -> None:
     patched = read_configuration(target)
     assert patched.coupling_schemes[0].max_time_windows == 5
     assert patched.m2ns[0].exchange_directory == '../"x" & y'
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        patch_configuration(source, target, max_time_windows=0)
 
 
 def test_patch_replaces_what_is_there_and_keeps_the_encoding(tmp_path: Path) -> None:
@@ -372,15 +325,6 @@ def test_the_network_is_set_for_all_sockets_and_nothing_else(tmp_path: Path) -> 
         '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." />',
         '<m2n:sockets acceptor="Left" connector="Right" exchange-directory="." network="ib0" />',
     ).replace('network="eth0"', 'network="ib0"')
-
-
-def test_patch_without_changes_copies(tmp_path: Path) -> None:
-    source, target = tmp_path / "a.xml", tmp_path / "b.xml"
-    source.write_text(FULL)
-    patch_configuration(source, target)
-    assert target.read_text() == FULL
-    with pytest.raises(ConfigurationError, match="at least 1"):
-        patch_configuration(source, target, max_time_windows=0)
 
 
 def _two_sizes(first: str, second: str) -> str:
@@ -416,8 +360,3 @@ def test_damaged_text_gives_a_configuration_or_one_line(position: int, length: i
         outcome = str(error)
     assert outcome
     assert "\n" not in str(outcome)
-
-
-def test_a_text_is_read_once() -> None:
-    assert parse_configuration(FULL) is parse_configuration(FULL)
-    assert parse_configuration(FULL, "case/precice-config.xml").path == Path("case/precice-config.xml")

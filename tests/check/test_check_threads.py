@@ -98,19 +98,3 @@ def test_a_solver_that_ignores_its_threads_is_seen_in_a_real_run(tmp_path: Path)
     # On a machine that leaves it less than half a core, nothing is known.
     told = any(text.startswith("A: each rank was told to use 4 threads") for text in found(check_runs([run])))
     assert told == (part.rank_busy_cores[0] >= IDLE)
-
-
-@pytest.mark.slow("needs two cores that nobody else uses")
-def test_threads_that_nobody_told_of_are_seen_in_a_real_run(tmp_path: Path) -> None:
-    assert_fine(run_pair(tmp_path, solver=BUSY.replace("THREADS", "2"), windows=40, PRECICE_LB_BACKEND="embedded"))
-    (run,) = load_runs([tmp_path / "precice-lb-store"], warmup=2)
-    assert 1.5 < run.participants["A"].rank_busy_cores[0] < 2.1
-    assert any(text.startswith("A: each rank was told to use 1 thread,") for text in found(check_runs([run])))
-    (other,) = {name for name in run.participants if name != "A"}
-    assert run.participants[other].rank_busy_cores[0] < 1.1
-
-
-def test_a_run_without_windows_after_warm_up_is_judged(tmp_path: Path) -> None:
-    for name in "AB":
-        write_store(tmp_path, [row(w, 0.5, 0.1, 0.1) for w in range(1, 4)], name)
-    assert {each.kind for each in check_runs(load_runs([tmp_path], warmup=3)).findings} == {"windows"}

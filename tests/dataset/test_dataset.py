@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 import tracemalloc
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,10 @@ import pytest
 from coupled_runs import autocorrelated, coupled_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_helpers import PARALLEL, SERIAL, START, metadata, row, write_store
+from precice_xml_helpers import configuration, scheme
+from store_helpers import PARALLEL, START, metadata, row, write_store
 
 from precice_lb.dataset import load_measurements, load_runs, measurements_from_runs, windows
-from precice_lb.dataset.records import load_imbalance
-from precice_lb.dataset.runs import roles_of
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
@@ -25,12 +25,9 @@ from precice_lb.recommend.selection import fit_model, selected
 from precice_lb.store.columns import ADVANCES
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
-from precice_lb.watch import Observer
 
-PAIR = """<precice-configuration><coupling-scheme:{kind}><participants first="A" second="B"/>
-</coupling-scheme:{kind}></precice-configuration>"""
-ACCELERATED = """<precice-configuration><coupling-scheme:parallel-implicit><participants first="A" second="B"/>
-<acceleration:IQN-ILS/></coupling-scheme:parallel-implicit></precice-configuration>"""
+PAIR = {kind: configuration("AB", [scheme(kind, "AB")]) for kind in ("serial-explicit", "serial-implicit")}
+SERIAL = PAIR["serial-explicit"]
 TRANSFER = 0.002
 SECOND = 1_000_000_000
 
@@ -79,21 +76,11 @@ def test_planted_cost_wait_and_imbalance_are_recovered(tmp_path: Path) -> None:
     assert run.imbalance == pytest.approx(0.2 / 0.302, abs=1e-6)
 
 
-def test_a_serial_coupling_shows_no_transfer_floor(tmp_path: Path) -> None:
-    """Each waits for the other all the time: the least wait is the partner's cost, not a transfer."""
-    for name, own, other in (("A", 0.3, 0.1), ("B", 0.1, 0.3)):
-        table = [row(window, own, other, other) for window in range(1, 6)]
-        write_store(tmp_path, table, name, configuration=SERIAL)
-    (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["A"].compute_seconds, 0.3, atol=1e-8)
-    np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.1, atol=1e-8)
-
-
 @pytest.mark.parametrize("iterations", [1, 3])
 def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: Path, iterations: int) -> None:
     """It receives the data of an iteration at the end of the one before, and after the last iteration nothing."""
     kind = "serial-explicit" if iterations == 1 else "serial-implicit"
-    text = PAIR.format(kind=kind)
+    text = PAIR[kind]
     calls = [(window, iteration) for window in range(1, 5) for iteration in range(1, iterations + 1)]
     first, second = [], []
     for index, (window, iteration) in enumerate(calls):
@@ -115,49 +102,6 @@ def test_the_second_of_a_serial_scheme_waits_first_inside_initialize(tmp_path: P
     np.testing.assert_allclose(b.window_seconds, a.window_seconds)
     np.testing.assert_allclose(b.rank_wait, planted.mean())
     np.testing.assert_allclose(b.iteration_wait, [0.25] * iterations)
-
-
-def test_who_is_second_in_a_serial_scheme() -> None:
-    assert roles_of(PAIR.format(kind="serial-explicit")).second == {"B"}
-    assert roles_of(PAIR.format(kind="serial-implicit")).second == {"B"}
-    assert roles_of(PAIR.format(kind="parallel-explicit")).second is None
-    assert roles_of(SERIAL).second == frozenset()
-    assert roles_of("no XML").second is None
-
-
-def test_what_a_partner_accelerates_is_no_transfer(tmp_path: Path) -> None:
-    """A never finds its data already there: B begins to accelerate when A's data has come."""
-    accelerating = (0.07, 0.05, 0.06)
-    tables: dict[str, list[object]] = {"A": [], "B": []}
-    for window in range(1, 5):
-        for iteration, spent in enumerate(accelerating, 1):
-            more = {"iteration": iteration, "complete": iteration == len(accelerating)}
-            tables["A"].append(row(window, 0.3, spent + TRANSFER, spent + TRANSFER, **more))
-            tables["B"].append(row(window, 0.1, 0.2 + TRANSFER + spent, 0.2 + TRANSFER, **more))
-    for name, table in tables.items():
-        write_store(tmp_path / name, table, name, configuration=ACCELERATED)
-    (run,) = load_runs([tmp_path])
-    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * (0.3 + TRANSFER))
-    np.testing.assert_allclose(run.participants["B"].compute_seconds, 3 * (0.1 + TRANSFER) + sum(accelerating))
-    np.testing.assert_allclose(run.participants["A"].window_seconds, 3 * (0.3 + TRANSFER) + sum(accelerating))
-    # `watch` says the same.
-    seen = Observer(tmp_path).poll()
-    assert seen is not None
-    for each in seen.participants:
-        assert each.compute_seconds == pytest.approx(run.participants[each.participant].compute_seconds[-1])
-    # Without B's store nobody knows how much of A's wait is a transfer.
-    (run,) = load_runs([tmp_path / "A"])
-    np.testing.assert_allclose(run.participants["A"].compute_seconds, 3 * 0.3)
-
-
-def test_who_accelerates_while_others_wait() -> None:
-    multi = """<x><participant name="Other"/><coupling-scheme:multi><participant name="A"/>
-    <participant name="M" control="yes"/><participant name="B"/>{}</coupling-scheme:multi></x>"""
-    assert roles_of(ACCELERATED).accelerating == {"A": "B"}
-    assert roles_of(multi.format("<acceleration:aitken/>")).accelerating == {"A": "M", "B": "M"}
-    assert roles_of(multi.format("")).accelerating == {}
-    assert roles_of(PAIR.format(kind="parallel-implicit")).accelerating == {}
-    assert roles_of("no XML").accelerating == {}
 
 
 def test_slow_ranks_that_take_turns_do_not_hide_each_other(tmp_path: Path) -> None:
@@ -190,26 +134,6 @@ def test_ranks_that_the_metadata_say_receive_nothing_are_not_asked(tmp_path: Pat
     np.testing.assert_allclose(part.compute_seconds, 0.5, rtol=1e-5)
 
 
-def test_iterations_and_substeps_belong_to_their_window(tmp_path: Path) -> None:
-    table = []
-    for window, iterations in ((1, 3), (2, 2), (3, 1)):
-        for iteration in range(1, iterations + 1):
-            for step in (1, 2):
-                complete = iteration == iterations and step == 2
-                table.append(row(window, 0.01, 0.002, 0.001, 0.0005, iteration=iteration, complete=complete))
-    # A window that the run did not complete is left out.
-    table.append(row(4, 9.0, 9.0, 9.0, complete=False))
-    write_store(tmp_path, table)
-    (run,) = load_runs([tmp_path], warmup=0)
-    part = run.participants["A"]
-    assert part.windows.tolist() == [1, 2, 3]
-    assert part.iterations.tolist() == [3, 2, 1]
-    np.testing.assert_allclose(part.window_seconds, np.array([6, 4, 2]) * 0.012, atol=1e-8)
-    np.testing.assert_allclose(part.wait_seconds, np.array([6, 4, 2]) * 0.001, atol=1e-8)
-    np.testing.assert_allclose(part.rank_mapping, 4 * 0.0005, atol=1e-8)
-    assert measurements_from_runs([run]).iterations == {"A": 2.0}
-
-
 def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None:
     for name in ("A", "B"):
         table = [row(window, 0.1, 0.2, None, None) for window in range(1, 5)]  # type: ignore[arg-type]
@@ -227,16 +151,13 @@ def test_what_was_not_measured_is_missing_and_never_zero(tmp_path: Path) -> None
     np.testing.assert_allclose(part.rank_solve, 0.1)
     with pytest.raises(DataError, match="waits of participant A to be measured, found none from backend libprecice"):
         load_measurements([tmp_path])
-
-
-def test_the_reason_why_nothing_was_measured_is_passed_on(tmp_path: Path) -> None:
-    table = [row(window, 0.1, 0.2, None, None) for window in range(1, 5)]  # type: ignore[arg-type]
+    # What the ranks say of the reason is passed on.
+    problem = 'Fluid-{}-12.txt: none; set <profiling mode="fundamental"/>'
     for rank in range(12):
-        problem = f'Fluid-{rank}-12.txt: none; set <profiling mode="fundamental"/>'
-        write_store(tmp_path, table, "A", rank, 12, timing_problem=problem)
-    (run,) = load_runs([tmp_path])
-    assert run.participants["A"].timing_problems == {'Fluid-*-12.txt: none; set <profiling mode="fundamental"/>': 12}
-    with pytest.raises(DataError, match=r'participant A to be measured, .*set <profiling mode="fundamental"/>'):
+        write_store(tmp_path / "told", table, "A", rank, 12, timing_problem=problem.format(rank))
+    (run,) = load_runs([tmp_path / "told"])
+    assert run.participants["A"].timing_problems == {problem.format("*"): 12}
+    with pytest.raises(DataError, match=re.escape(f"participant A to be measured, {problem.format('*')}")):
         measurements_from_runs([run])
 
 
@@ -299,17 +220,6 @@ def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: P
     (run,) = load_runs([tmp_path], warmup=0)
     np.testing.assert_allclose(run.participants["A"].compute_seconds, 0.021)
     np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.202)
-
-
-def test_a_rank_without_a_store_is_unknown(tmp_path: Path) -> None:
-    for rank in (0, 2):
-        write_store(tmp_path, [row(window, 0.1, 0.2, 0.15) for window in range(1, 5)], "A", rank, 3)
-    (run,) = load_runs([tmp_path], warmup=0)
-    part = run.participants["A"]
-    assert part.ranks == 3
-    np.testing.assert_array_equal(np.isnan(part.rank_solve), [False, True, False])
-    # Alone, its least wait counts as the transfer.
-    np.testing.assert_allclose(part.compute_seconds, 0.3, atol=1e-8)
 
 
 def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
@@ -429,40 +339,26 @@ def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "expected"),
+    ("first", "second", "message"),
     [
-        # They start minutes apart, and overlap; one ends early; they never ran at the same time.
-        ({"A": (0, 1000), "B": (900, 100), "C": (950, 200)}, [["A", "B", "C"]]),
-        ({"A": (0, 1000), "B": (100, 100), "C": (900, 200)}, [["A", "B", "C"]]),
-        ({"A": (0, 100), "B": (200, 100)}, [["A"], ["B"]]),
+        ({"configuration_path": "/one/precice-config.xml"},
+         {"configuration": SERIAL, "configuration_path": "/two/precice-config.xml"},
+         "expected runs of one case, found two: run one (/one/precice-config.xml) and run two "
+         "(/two/precice-config.xml) have different coupling configurations; give the runs of one case at a time"),
+        ({"degrees_of_freedom": {"A": 100}}, {"degrees_of_freedom": {"A": 200}},
+         "expected runs of one case, found A with 100 degrees of freedom in run one and 200 in run two; give the runs "
+         "of one case at a time"),
     ],
-)
-def test_participants_are_one_run_while_they_overlap(
-    tmp_path: Path, times: dict[str, tuple[int, int]], expected: list[list[str]]
+)  # fmt: skip
+def test_runs_that_must_not_be_mixed_are_refused(
+    tmp_path: Path, first: dict[str, object], second: dict[str, object], message: str
 ) -> None:
-    for name, (begin, seconds) in times.items():
-        started = START + begin * SECOND
-        write_store(tmp_path, [row(1, 0.1, 0.1, 0.01)], name, started_unix_ns=started, seconds=seconds)
-    assert [list(run.participants) for run in load_runs([tmp_path])] == expected
-
-
-def test_runs_of_two_cases_are_refused_with_both_named(tmp_path: Path) -> None:
-    table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
-    write_store(tmp_path, table, run="one", configuration=PARALLEL, configuration_path="/one/precice-config.xml")
-    write_store(tmp_path, table, run="two", configuration=SERIAL, configuration_path="/two/precice-config.xml")
+    for later, (name, more) in enumerate((("one", first), ("two", second))):
+        write_store(tmp_path, [row(w, 0.1, 0.1, 0.01) for w in (1, 2)], run=name, started_unix_ns=START + later, **more)
     assert len(load_runs([tmp_path])) == 2
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError) as refusal:
         load_measurements([tmp_path])
-    for word in ("one", "two", "/one/precice-config.xml", "/two/precice-config.xml", "one case at a time"):
-        assert word in str(caught.value)
-
-
-def test_runs_with_other_degrees_of_freedom_are_refused(tmp_path: Path) -> None:
-    table = [row(1, 0.1, 0.1, 0.01), row(2, 0.1, 0.1, 0.01)]
-    for later, (name, degrees) in enumerate((("one", 100), ("two", 200))):
-        write_store(tmp_path, table, run=name, degrees_of_freedom={"A": degrees}, started_unix_ns=START + later)
-    with pytest.raises(DataError, match=r"A with 100 degrees of freedom in run one and 200 in run two"):
-        load_measurements([tmp_path])
+    assert str(refusal.value) == message
 
 
 def test_too_little_is_said_so(tmp_path: Path) -> None:
@@ -475,13 +371,6 @@ def test_too_little_is_said_so(tmp_path: Path) -> None:
         load_measurements([tmp_path])
     with pytest.raises(DataError, match="warmup: expected"):
         load_runs([tmp_path], warmup=-1)
-    assert load_measurements([tmp_path], warmup=0).samples["A"].shape == (1, 2)
-
-
-def test_load_imbalance() -> None:
-    assert load_imbalance(np.array([1.0, 4.0, np.nan, 2.0])) == 0.75
-    assert load_imbalance(np.array([3.0])) == 0.0
-    assert np.isnan(load_imbalance(np.array([np.nan])))
 
 
 @settings(max_examples=25)

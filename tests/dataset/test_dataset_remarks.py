@@ -10,7 +10,7 @@ from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs, measurements_from_runs
-from precice_lb.dataset.runs import distinct_names, missing, remarks, roles_of, unfinished
+from precice_lb.dataset.runs import distinct_names, missing, remarks, unfinished
 from precice_lb.recommend import recommend_split
 from precice_lb.report.summary import summarise
 
@@ -56,11 +56,6 @@ def test_loaded_repeats_have_names_of_their_own(tmp_path: Path) -> None:
     assert [run.name for run in load_runs([tmp_path / "again"])] == ["Inner:1 Outer:1 #1", "Inner:1 Outer:1 #2"]
     assert measurements_from_runs(load_runs([tmp_path])).sources == tuple(run.name for run in load_runs([tmp_path]))
     assert len({run.name for run in load_runs([tmp_path])}) == 4
-
-
-def test_participants_of_a_configuration() -> None:
-    assert roles_of(configuration()).participants == ("Inner", "Outer")
-    assert roles_of("<no").participants == ()
 
 
 def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,9 @@ import pytest
 from profiling_helpers import case
 from store_helpers import START, row, write_store
 
-from precice_lb import recommend_split
 from precice_lb.check import check_runs
-from precice_lb.dataset import load_measurements, load_runs
-from precice_lb.dataset.measurements import distinct
+from precice_lb.dataset import Samples, load_measurements, load_runs
+from precice_lb.dataset.measurements import once
 from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.csv import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling
@@ -177,19 +176,13 @@ def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) ->
 
 def test_which_rows_are_kept() -> None:
     nan = float("nan")
-    assert distinct([]) == []
-    assert distinct([(0, "a", nan), (0, "a", nan), (0, "a", 1.0), (0, "b", 1.0)]) == [0, 1, 2, 3]
-    rows = [(0, "a", nan), (0, "b", 1.0), (1, "a", 2.0), (1, "a", nan), (1, "b", 1.0), (1, "b", 3.0), (2, "c", nan)]
-    # A row without a standard error is first one that has none either; else the row that has one is kept.
-    assert distinct(rows) == [0, 1, 2, 5, 6]
-    assert distinct([(0, "a", nan), (0, "a", nan), (1, "a", 2.0)]) == [1, 2]
-    assert distinct([(0, "a", 2.0), (1, "a", nan), (1, "a", nan)]) == [0, 2]
-    assert distinct([(0, "a", 2.0), (1, "a", nan), (2, "a", 2.0)]) == [0]
 
+    def kept(*rows: tuple[int, float, float]) -> list[int]:
+        sources, seconds, errors = zip(*rows, strict=True)
+        return sorted(once("A", Samples([1.0] * len(rows), seconds, standard_error=errors), sources)[0].tolist())
 
-def test_repeats_that_are_equal_to_all_digits_can_be_learned_from(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    lines = [f"{name},{ranks},{8 / ranks + 0.5:.1f}" for name in "AB" for ranks in (1, 2, 4, 8)] * 3
-    table.write_text("participant,ranks,seconds\n" + "\n".join(lines) + "\n")
-    found = recommend_split(str(table), total_ranks=12, coupling="parallel")
-    assert found.split == {"A": 6, "B": 6}
+    assert kept((0, 1, nan), (0, 1, nan), (0, 1, 0.1), (0, 2, 0.1)) == [0, 1, 2, 3]
+    # The source that says it most often counts, or the one that knows more standard errors, or the first.
+    assert kept((0, 1, nan), (0, 2, 0.1), (1, 1, 0.2), (1, 1, nan), (1, 2, 0.1), (2, 3, nan)) == [1, 2, 3, 5]
+    assert kept((0, 1, nan), (0, 1, nan), (1, 1, 0.2)) == [0, 1]
+    assert kept((0, 1, nan), (1, 1, 0.2), (2, 1, 0.2)) == [1]

@@ -117,15 +117,6 @@ def test_a_trace_has_a_process_per_participant_and_a_thread_per_rank(tmp_path: P
     assert [e["args"] for e in by_name["advance"]] == [{"window": w, "iteration": 1} for w in range(1, 11)]
 
 
-def test_names_are_those_of_preCICE(tmp_path: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(database(tmp_path / "merged", "fundamental")) as connection:
-        names = {name.rpartition("/")[2] for (name,) in connection.execute("SELECT name FROM names")}
-    found = traced(stores(tmp_path / "stores"))
-    assert {event["name"] for events in found.values() for event in events} <= names
-
-
 def test_clocks_that_disagree_are_set_by_who_waits_for_whom(tmp_path: Path) -> None:
     def begins(behind: int, folder: str) -> dict[str, Decimal]:
         found = traced(stores(tmp_path / folder, behind))
@@ -153,38 +144,6 @@ def test_clocks_are_set_so_that_no_window_receives_before_it_is_sent(tmp_path: P
         assert other["ts"] <= one["ts"] + one["dur"]
 
 
-def test_of_sections_that_begin_together_the_longer_one_is_the_outer(tmp_path: Path) -> None:
-    with_sections(tmp_path, ["outer", "inner"], [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000)])
-    export_trace([tmp_path], tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["name"] for event in events if event["name"] in ("outer", "inner")] == ["outer", "inner"]
-
-
-def test_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
-    table = [
-        (1, 1, 2_000_000, 1_000_000, 3_000_000, 1_000_000, 0, 0.1, True),
-        (2, 1, 5_000_000, 1_500_000, 1_000_000, 0, 0, 0.1, True),
-    ]
-    write_store(tmp_path, table, "A", configuration=TEXT)
-    assert [call["dur"] for call in calls_of(traced(tmp_path), "A")] == [Decimal(1500), Decimal(1000)]
-
-
-def test_times_of_a_trace_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
-    table = [(1, 1, 2_000_007, 1_000_005, 3_000_060, 0, 0, 0.1, True)]
-    write_store(tmp_path, table, "A", configuration=TEXT)
-    found = {event["name"]: event for event in traced(tmp_path)["A", "Primary (0)"]}
-    assert found["solver.advance"]["dur"] == Decimal("1000.005")
-    assert found["advance"]["dur"] == Decimal("3000.060")
-    assert found["advance"]["ts"] - found["solver.advance"]["ts"] == Decimal("1000.005")
-
-
-def test_sections_of_the_solver_lie_in_its_slice(tmp_path: Path) -> None:
-    sections = [(0, 1, 1_000_100, 500_000), (1, 1, 1_000_200, 1000), (2, 1, 1_900_000, 500_000)]
-    found = traced(with_sections(tmp_path / "stores", ["outer <b>", "inner", "across"], sections))
-    names = [event["name"] for event in found["A", "Primary (0)"]]
-    assert names == ["solver.advance", "outer <b>", "inner", "advance"]
-
-
 @pytest.mark.parametrize("run", ["all-implicit", "api-just-in-time", "all-parallel"])
 def test_imported_runs_of_libprecice_keep_the_rules(tmp_path: Path, run: str) -> None:
     import_profiling([database(tmp_path / "merged", run)], tmp_path / "stores")
@@ -199,16 +158,6 @@ def test_recorded_runs_of_libprecice_are_joined_with_its_profiling_files(tmp_pat
     assert {"waitAndReceiveData", "mapping"} <= names
     frame = to_dataframe([tmp_path])
     assert not frame[frame.quantity == "wait"].seconds.isna().any()
-
-
-def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
-    stores(tmp_path / "one", run="first", pid=1)
-    stores(tmp_path / "two", run="first", pid=2)
-    write_store(tmp_path / "three", [row(1, 1e-7, 0.2, 0.1)], "<b>\nÜ", started_unix_ns=START + 10**13)
-    assert {name for name, _ in traced(tmp_path)} == {
-        "first: A", "first: B", "first #2: A", "first #2: B", "<b>\nÜ:1: <b>\nÜ",
-    }  # fmt: skip
-    assert set(to_dataframe([tmp_path]).run) == {"first", "first #2", "<b>\nÜ:1"}
 
 
 def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
@@ -232,27 +181,50 @@ def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
     assert [line["quantity"] for line in table] == frame.quantity.tolist()
 
 
-def test_threads_and_versions_tell_runs_apart(tmp_path: Path) -> None:
-    for number, (threads, version) in enumerate(((4, "cpu"), (8, ""))):
-        more = {"threads": threads, "run": str(number), "started_unix_ns": START + number * 10**13}
-        write_store(
-            tmp_path / str(number), [row(1, 0.1, 0.2, 0.1)], **more, **({"version": version} if version else {})
-        )
+def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) -> None:
+    directory = stores(tmp_path / "stores")
+    code = (
+        "import sys, precice_lb, precice_lb.cli\n"
+        f"precice_lb.cli.main(['export', {str(directory)!r}, '--output', {str(tmp_path / 'trace.json')!r}])\n"
+        "assert not {'pandas', 'sklearn', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_sections_of_the_solver_lie_in_its_slice_the_longer_one_outside(tmp_path: Path) -> None:
+    sections = [(1, 1, 1_000_100, 1000), (0, 1, 1_000_100, 500_000), (2, 1, 1_900_000, 500_000)]
+    found = traced(with_sections(tmp_path / "stores", ["outer <b>", "inner", "across"], sections))
+    names = [event["name"] for event in found["A", "Primary (0)"]]
+    assert names == ["solver.advance", "outer <b>", "inner", "advance"]
+
+
+def test_times_of_a_trace_are_exact_and_mapping_just_in_time_makes_no_slices_overlap(tmp_path: Path) -> None:
+    table = [
+        (1, 1, 2_000_007, 1_000_005, 3_000_060, 1_000_000, 0, 0.1, True),
+        (2, 1, 5_000_000, 1_500_000, 1_000_000, 0, 0, 0.1, True),
+    ]
+    write_store(tmp_path, table, "A", configuration=TEXT)
+    solve, advance = (
+        [event for event in traced(tmp_path)["A", "Primary (0)"] if event["name"] == name]
+        for name in ("solver.advance", "advance")
+    )
+    assert [event["dur"] for event in solve] == [Decimal("1000.005"), Decimal(1500)]
+    assert [event["dur"] for event in advance] == [Decimal("1499.993"), Decimal(1000)]
+    assert advance[0]["ts"] - solve[0]["ts"] == Decimal("1000.005")
+
+
+def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
+    stores(tmp_path / "one", run="first", pid=1)
+    stores(tmp_path / "two", run="first", pid=2, threads=4, version="gpu")
+    write_store(tmp_path / "three", [row(1, 1e-7, 0.2, 0.1)], "<b>\nÜ", started_unix_ns=START + 10**13)
+    assert {name for name, _ in traced(tmp_path)} == {
+        "first (one): A", "first (one): B", "first (two): A", "first (two): B", "<b>\nÜ:1: <b>\nÜ",
+    }  # fmt: skip
     frame = to_dataframe([tmp_path])
     assert {*zip(frame.run, frame.ranks, frame.threads, frame.version, strict=True)} == {
-        ("0", 1, 4, "cpu"), ("1", 1, 8, ""),
+        ("first (one)", 2, 1, ""), ("first (two)", 2, 4, "gpu"), ("<b>\nÜ:1", 1, 1, ""),
     }  # fmt: skip
-
-
-def test_merged_stores_give_the_same(tmp_path: Path) -> None:
-    directory = stores(tmp_path / "stores")
-    export_trace([directory], tmp_path / "before.json")
-    export_csv([directory], tmp_path / "before.csv")
-    export_merged([directory], tmp_path / "merged")
-    export_trace([tmp_path / "merged"], tmp_path / "after.json")
-    export_csv([tmp_path / "merged"], tmp_path / "after.csv")
-    for name in ("json", "csv"):
-        assert (tmp_path / f"before.{name}").read_bytes() == (tmp_path / f"after.{name}").read_bytes()
 
 
 def test_the_command_writes_either_and_replaces_nothing(
@@ -264,33 +236,23 @@ def test_the_command_writes_either_and_replaces_nothing(
     assert "wrote trace.json" in capsys.readouterr().out
     assert main(["export", str(directory), "--format", "csv", "--output", "table.csv"]) == 0
     assert "200 rows" in capsys.readouterr().out
-    before = (tmp_path / "trace.json").read_bytes()
-    for arguments in (
-        ["export", str(directory)],
-        ["export"],
-        ["export", str(tmp_path / "missing"), "--output", "x.json"],
-        ["export", str(directory), "--output", "no/such/place.json"],
+    before = Path("trace.json").read_bytes(), Path("table.csv").read_bytes()
+    for more in (
+        [str(directory)],
+        [],
+        ["missing", "--output", "x.json"],
+        [str(directory), "--output", "no/place.json"],
     ):
-        assert main(arguments) == 2
+        assert main(["export", *more]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
-    assert (tmp_path / "trace.json").read_bytes() == before
-    assert main(["export", str(directory), "--force"]) == 0
+    assert Path("trace.json").read_bytes() == before[0]
+    # Merged stores give the same.
+    export_merged([directory], "merged")
+    assert main(["export", "merged", "--force"]) == 0
+    assert main(["export", "merged", "--format", "csv", "--output", "table.csv", "--force"]) == 0
+    assert (Path("trace.json").read_bytes(), Path("table.csv").read_bytes()) == before
     with pytest.raises(StoreError):
         to_dataframe([tmp_path / "missing"])
-
-
-def test_without_pandas_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(DataError, match=r"expected pandas .*pip install precice_lb\[export\]"):
-        to_dataframe([stores(tmp_path / "stores")])
-
-
-def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) -> None:
-    directory = stores(tmp_path / "stores")
-    code = (
-        "import sys, precice_lb, precice_lb.cli\n"
-        f"precice_lb.cli.main(['export', {str(directory)!r}, '--output', {str(tmp_path / 'trace.json')!r}])\n"
-        "assert not {'pandas', 'sklearn', 'matplotlib'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+        to_dataframe([directory])

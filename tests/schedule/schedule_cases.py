@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -187,13 +187,7 @@ Times = dict[str, dict[str, dict[str, np.ndarray]]]
 
 
 def run_sleepers(
-    cases: Sequence[Case],
-    backend: str,
-    directory: Path,
-    *,
-    periods: Callable[[Case], int],
-    scale: float = 1.0,
-    limit: float = 300.0,
+    cases: Sequence[Case], backend: str, directory: Path, *, periods: Callable[[Case], int], scale: float = 1.0
 ) -> Times:
     """Run all cases at once: sleeping takes no processor.
 
@@ -203,37 +197,8 @@ def run_sleepers(
     ("ended"), how long it slept in it ("slept"), and how much longer than asked for each sleep was ("late").
     """
     files = _write(cases, backend, directory, periods, scale, emulated=False)
-    runs: dict[tuple[str, str], subprocess.Popen[str]] = {}
-    said: dict[tuple[str, str], list[str]] = {}
-    readers = []
-    try:
-        for case, file in zip(cases, files, strict=True):
-            for n in case.names:
-                command = [sys.executable, str(SLEEPER), n, str(file)]
-                run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
-                lines: list[str] = []
-                runs[case.name, n], said[case.name, n] = run, lines
-                readers.append(threading.Thread(target=_read, args=(run, lines), daemon=True))
-                readers[-1].start()
-        waiting = threading.Event()
-        for _ in range(int(limit / 0.05)):
-            if all(any(line == "ready" for line in lines) or run.poll() is not None for run, lines in _zip(runs, said)):
-                break
-            waiting.wait(0.05)
-        (directory / "go").touch()
-    finally:
-        for reader in readers:
-            reader.join(timeout=limit if (directory / "go").exists() else 0.0)
-        for run in runs.values():
-            run.kill()
-            run.wait()
-            assert run.stdout is not None
-            run.stdout.close()
-    results: Times = {}
-    for (case_name, n), lines in said.items():
-        assert "".join(lines[-1:]).startswith("{"), f"{case_name}, {n}:\n" + "\n".join(lines)
-        results.setdefault(case_name, {})[n] = _scaled(lines[-1], scale)
-    return results
+    tasks = [(n, [(case.name, file)]) for case, file in zip(cases, files, strict=True) for n in case.names]
+    return _results(_run(tasks, directory, dict(os.environ)), scale)
 
 
 def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> Times:
@@ -244,27 +209,61 @@ def run_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Ca
     As `run_sleepers`.
     """
     files = _write(cases, "precice_lb.embedded", directory, periods, 1.0, emulated=True)
-    (directory / "go").touch()
     names = sorted({n for case in cases for n in case.names})
-    mine = {n: [(case.name, file) for case, file in zip(cases, files, strict=True) if n in case.names] for n in names}
-    runs: dict[str, subprocess.Popen[bytes]] = {}
+    tasks = [(n, [(c.name, file) for c, file in zip(cases, files, strict=True) if n in c.names]) for n in names]
+    return _results(_run(tasks, directory, emulated_clock(dict(os.environ))))
+
+
+def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
+    """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
+    files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
+    environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
+    for case, file in zip(cases, files, strict=True):
+        configuration = file.with_name("precice-config.xml")
+        configuration.write_text(configuration.read_text().replace('<profiling mode="off" />', ""))
+        _run([(n, [(case.name, file)]) for n in case.names], directory, environment, "-m", "precice_lb", "run")
+    return [file.parent for file in files]
+
+
+Task = tuple[str, Sequence[tuple[str, Path]]]
+
+
+def _run(
+    tasks: Sequence[Task], directory: Path, environment: dict[str, str], *start: str, limit: float = 300.0
+) -> list[tuple[Task, list[str]]]:
+    """Run a process for each participant, through its cases; let all go once they are ready, and return their lines."""
+    runs: list[tuple[subprocess.Popen[bytes], Path]] = []
+    end = time.monotonic() + limit
     try:
-        for n, tasks in mine.items():
-            command = [sys.executable, str(SLEEPER), n, *(str(file) for _, file in tasks)]
+        for number, (n, pairs) in enumerate(tasks):
+            command = [sys.executable, *start, str(SLEEPER), n, *(str(file) for _, file in pairs)]
             # Files: who waits for the others while they fill a pipe waits for ever.
-            with (directory / f"{n}.out").open("wb") as output:
-                runs[n] = subprocess.Popen(command, env=emulated_clock(dict(os.environ)), stdout=output)
-        for run in runs.values():
-            run.wait(timeout=300)
+            path = directory / f"{number}.out"
+            with path.open("wb") as output:
+                place = pairs[0][1].parent
+                runs.append((subprocess.Popen(command, cwd=place, env=environment, stdout=output, stderr=output), path))
+        while not all(path.read_bytes() or run.poll() is not None for run, path in runs) and time.monotonic() < end:
+            time.sleep(0.05)
+        (directory / "go").touch()
+        codes = [run.wait(timeout=max(end - time.monotonic(), 0.0)) for run, _ in runs]
     finally:
-        for run in runs.values():
+        for run, _ in runs:
             run.kill()
             run.wait()
+    texts = [path.read_text() for _, path in runs]
+    assert not any(codes), "\n".join(texts)
+    return [
+        (task, [line for line in text.splitlines() if line.startswith("{")])
+        for task, text in zip(tasks, texts, strict=True)
+    ]
+
+
+def _results(done: Sequence[tuple[Task, list[str]]], scale: float = 1.0) -> Times:
     results: Times = {}
-    for n, tasks in mine.items():
-        lines = [line for line in (directory / f"{n}.out").read_text().splitlines() if line.startswith("{")]
-        for (case_name, _), line in zip(tasks, lines, strict=True):
-            results.setdefault(case_name, {})[n] = _scaled(line, 1.0)
+    for (n, pairs), lines in done:
+        for (case_name, _), line in zip(pairs, lines, strict=True):
+            times = {key: np.array(values) / scale for key, values in json.loads(line).items()}
+            results.setdefault(case_name, {})[n] = times
     return results
 
 
@@ -298,45 +297,3 @@ def _write(
         files.append(place / "case.json")
         files[-1].write_text(json.dumps(task))
     return files
-
-
-def _scaled(line: str, scale: float) -> dict[str, np.ndarray]:
-    return {key: np.array(values) / scale for key, values in json.loads(line).items()}
-
-
-def _read(run: subprocess.Popen[str], lines: list[str]) -> None:
-    assert run.stdout is not None
-    lines.extend(line.rstrip("\n") for line in run.stdout)
-
-
-def _zip(
-    runs: dict[tuple[str, str], subprocess.Popen[str]], said: dict[tuple[str, str], list[str]]
-) -> list[tuple[subprocess.Popen[str], list[str]]]:
-    return [(runs[key], said[key]) for key in runs]
-
-
-def record_on_emulated_clock(cases: Sequence[Case], directory: Path, *, periods: Callable[[Case], int]) -> list[Path]:
-    """Run cases as `run_on_emulated_clock` does, but recorded; return the directory of each, with its stores."""
-    files = _write(cases, "precice", directory, periods, 1.0, emulated=True)
-    (directory / "go").touch()
-    environment = emulated_clock({**os.environ, "PRECICE_LB_BACKEND": "embedded"})
-    start = [sys.executable, "-m", "precice_lb", "run", str(SLEEPER)]
-    for case, file in zip(cases, files, strict=True):
-        configuration = file.with_name("precice-config.xml")
-        configuration.write_text(configuration.read_text().replace('<profiling mode="off" />', ""))
-        runs = []
-        try:
-            for n in case.names:
-                with file.with_name(f"{n}.out").open("wb") as output:
-                    runs.append(
-                        subprocess.Popen(
-                            [*start, n, str(file)], cwd=file.parent, env=environment, stdout=output, stderr=output
-                        )
-                    )
-            codes = [run.wait(timeout=300) for run in runs]
-        finally:
-            for run in runs:
-                run.kill()
-                run.wait()
-        assert not any(codes), "\n".join(file.with_name(f"{n}.out").read_text() for n in case.names)
-    return [file.parent for file in files]

@@ -27,7 +27,7 @@ MESSAGES = 50e-6
 # more: talking to a partner takes this long, whatever a window takes.
 OWN_CALLS = 1e-3
 SCALE = 1.0 if FULL_COUNTS else 0.6
-MESSAGE = {"precice": 3e-4, "precice_lb.embedded": 9e-4}
+MESSAGE = 3e-4
 
 Times = dict[str, dict[str, np.ndarray]]
 
@@ -83,11 +83,6 @@ def on_libprecice() -> dict[str, Times]:
 
 
 @pytest.fixture(scope="module")
-def on_embedded() -> dict[str, Times]:
-    return measure(EMBEDDED, "precice_lb.embedded")
-
-
-@pytest.fixture(scope="module")
 def on_an_emulated_clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Times]:
     return run_on_emulated_clock(EMBEDDED, tmp_path_factory.mktemp("emulated"), periods=periods)
 
@@ -113,16 +108,10 @@ def test_windows_on_an_emulated_clock_take_what_is_predicted(
 @REAL_TIME
 @pytest.mark.parametrize("case", EVERY, ids=NAMES)
 def test_libprecice_takes_as_long_as_predicted(case: Case, on_libprecice: dict[str, Times]) -> None:
-    compare(case, on_libprecice[case.name], "precice")
+    compare(case, on_libprecice[case.name])
 
 
-@REAL_TIME
-@pytest.mark.parametrize("case", EMBEDDED, ids=lambda case: case.name)
-def test_the_embedded_backend_takes_as_long_as_predicted(case: Case, on_embedded: dict[str, Times]) -> None:
-    compare(case, on_embedded[case.name], "precice_lb.embedded")
-
-
-def compare(case: Case, measured: Times, backend: str) -> None:
+def compare(case: Case, measured: Times) -> None:
     """Medians over the windows, so that a moment in which the machine is busy elsewhere does not count."""
     schedule = case.schedule()
     windows = periods(case)
@@ -137,7 +126,7 @@ def compare(case: Case, measured: Times, backend: str) -> None:
     seconds = float(np.median(predicted))
     late = float(np.median(found - replayed))
     means = float(found.mean()), float(predicted.mean())
-    slack = allowance(case, measured, backend)
+    slack = allowance(case, measured)
     print(
         f"{case.name}: {means[1]:.4f} s predicted, {means[0]:.4f} s measured, median {100 * late / seconds:+.2f} %, "
         f"allowance of this machine {100 * slack / seconds:.2f} %"
@@ -162,10 +151,10 @@ def steps(ends: np.ndarray) -> np.ndarray:
     return np.diff(ends)[SKIPPED:]
 
 
-def allowance(case: Case, measured: Times, backend: str) -> float:
+def allowance(case: Case, measured: Times) -> float:
     """Seconds per window by which this machine is late, as told by the sleeps, once for each iteration of each."""
     if FULL_COUNTS:
         return 0.0
     schedule = case.schedule()
-    late = {name: float(np.median(measured[name]["late"])) + MESSAGE[backend] / SCALE for name in case.names}
+    late = {name: float(np.median(measured[name]["late"])) + MESSAGE / SCALE for name in case.names}
     return float(sum(late[name] * schedule.iterations[name] * schedule.windows[name] for name in case.names))

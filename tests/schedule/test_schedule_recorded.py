@@ -9,7 +9,7 @@ import pytest
 from schedule_cases import CASES, MIXED, Case, Scheme, record_on_emulated_clock
 
 from precice_lb.case import parse_configuration
-from precice_lb.case.period import period_of
+from precice_lb.case.coupling import period_of
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.exceptions import DataError, ScheduleError
 from precice_lb.ingest.profiling import enrich

@@ -9,7 +9,7 @@ import pytest
 from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule import Schedule, replay_residuals
+from precice_lb.schedule import replay_residuals
 from precice_lb.schedule.replay import resampled_residuals
 
 
@@ -60,25 +60,6 @@ def test_noise_lengthens_windows(names: str, seconds: float) -> None:
     assert float(replay_residuals(schedule, half, recorded, windows=2048)) == pytest.approx(0.5 * found)
 
 
-def test_the_first_eighth_of_a_replay_does_not_count() -> None:
-    schedule = coupling("ABC", ("serial-explicit", "AB"), ("parallel-explicit", "BC"))
-    recorded, costs = [noisy("ABC", 40)], {"A": 0.1, "B": 0.1, "C": 0.3}
-    relative = [{name: seconds / np.median(seconds) for name, seconds in recorded[0].items()}]
-    drawn = resampled_residuals(schedule, relative, windows=64, seed=3)
-    # One window more, since nobody waits for what follows the last one.
-    ends = schedule.replay({name: cost * np.append(drawn[name], drawn[name][0]) for name, cost in costs.items()})
-    found = float(replay_residuals(schedule, costs, recorded, windows=64, seed=3))
-    assert found == pytest.approx((ends[63] - ends[7]) / 56, rel=1e-9)
-
-
-def test_a_seed_gives_the_same_result() -> None:
-    schedule = coupling("AB", ("parallel-explicit", "AB"))
-    recorded = [noisy("AB", 20), noisy("AB", 30, seed=6)]
-    costs = {"A": 0.1, "B": 0.1}
-    seconds = [float(replay_residuals(schedule, costs, recorded, seed=seed)) for seed in (0, 0, 1)]
-    assert seconds[0] == seconds[1] != seconds[2]
-
-
 def test_blocks_keep_windows_in_order_and_together() -> None:
     schedule = coupling("AB", ("parallel-explicit", "AB"))
     rising = 1.0 + np.arange(40.0)
@@ -109,9 +90,3 @@ def test_too_little_recorded_is_refused() -> None:
     gaps["A"][3:] = np.nan
     with pytest.raises(ScheduleError, match="found 3"):
         replay_residuals(schedule, {"A": 1.0, "B": 1.0}, [gaps])
-
-
-def test_a_participant_without_cost_has_no_residuals() -> None:
-    schedule = Schedule.parallel("AB")
-    recorded = [{"A": np.zeros(20), "B": np.full(20, 0.1)}]
-    assert float(replay_residuals(schedule, {"A": 0.05, "B": 0.1}, recorded)) == pytest.approx(0.1)

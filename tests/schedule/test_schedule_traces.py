@@ -104,13 +104,6 @@ def test_traces_that_do_not_fit_are_refused() -> None:
         schedule_of_traces({})
 
 
-def test_a_point_before_the_cycle_has_begun_is_refused() -> None:
-    for start, stop in ((2.0, 4.0), (0.0, 1.2)):
-        with pytest.raises(ScheduleError, match="clocks that rise"):
-            Trace.from_events([("B",)], ["exchange"], [1.0], [1.5], start, stop)
-    assert Trace.from_events([("B",)], ["exchange"], [1.0], [1.5], 0.0, 2.0).rest == 0.5
-
-
 def test_a_split_is_found_for_a_traced_coupling() -> None:
     times = {name: work / np.arange(1, 40) for name, work in (("A", 160.0), ("B", 240.0), ("C", 240.0))}
     schedule = AutomaticPredictor(THREE).schedule

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from store_helpers import PARALLEL, contents, metadata, row, rows, write_store
 
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.windows import windows_of
+from precice_lb.dataset.windows import Ranks
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
@@ -91,8 +91,8 @@ def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
         store.advances.tobytes() for store in by_rank(tmp_path / "store")
     ]
     assert [len(store.initialize) for store in stores] == [1, 0, 1]
-    assert windows_of(stores).windows.tolist() == []
-    assert windows_of([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
+    assert Ranks(stores).windows.tolist() == []
+    assert Ranks([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
 
 
 def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
     assert [(len(store.rows("guesses")), store.names("guesses"), len(store.rows("mpi"))) for store in stores] == [
         (0, (), 0)
     ] * 3
-    assert windows_of([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
+    assert Ranks([stores[0], stores[2]]).windows.tolist() == list(range(1, 8))
 
 
 _NS = st.integers(-1, 2**53)

@@ -102,7 +102,7 @@ class Profile:
     """
 
     def __init__(self, header: Header, case: ProfiledCase | None = None, *, user_events: bool = False) -> None:
-        self.header, self._case = header, case or ProfiledCase(None)
+        self.header, self._case = header, case or ProfiledCase.of("")
         self.events: EventSource = DatabaseEvents(header) if header.layout == DATABASE else FileEvents(header)
         self.mesh_sizes = self.events.mesh_sizes
         self.calls = np.zeros(0, dtype=CALL_DTYPE)
@@ -198,13 +198,14 @@ class Profile:
     def waits(self) -> tuple[str, ...]:
         """Columns of calls that the participant waits in; none where the file does not tell how long it waits."""
         name = self.header.participant
-        known = self.tells_waits or (self.tells_windows and self._case.only_data_makes_wait(name))
+        known = self.tells_waits or (self.tells_windows and self._case.roles.waits_for_data_alone(name))
         return self._case.waits(name) if known else ()
 
     @property
     def receiving(self) -> dict[str, bool]:
         """What the store's metadata say of whether the rank waits for its partners' data."""
-        return self._case.receiving(self.header.participant, self.mesh_sizes)
+        receives = self._case.roles.receives_data(self.header.participant, self.mesh_sizes)
+        return {} if receives is None else {"receives_data": receives}
 
     def require_calls(self) -> None:
         """Refuse a file without calls of ``advance``.

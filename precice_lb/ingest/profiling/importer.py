@@ -249,11 +249,13 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
     Returned are calls of ``advance``, iterations of each window where there are several, what has to be said of them,
     and what counts as a window where these are not known.
     """
-    name, folder, case = task.header.participant, task.header.path.parent, task.participant.case
+    name, folder, roles = task.header.participant, task.header.path.parent, task.participant.case.roles
     calls = profile.calls
-    is_implicit = profile.is_implicit if case.configuration is None else case.is_implicit(name)
-    if is_implicit is False or (is_implicit is None and not task.participant.logs and case.configuration is None):
-        windows = case.windows(name) if profile.finalized and not profile.tells_windows else None
+    is_known, schemes = roles.configuration is not None, roles.schemes(name)
+    is_implicit = any(scheme.is_implicit for scheme in schemes) if is_known else profile.is_implicit
+    if is_implicit is False or (is_implicit is None and not task.participant.logs):
+        tells_ends = not profile.finalized or profile.tells_windows or len(schemes) != 1
+        windows = None if tells_ends else schemes[0].windows
         thinned = calls if windows is None else _ending(calls, windows)
         if thinned is not None:
             return thinned, None, "", ""
@@ -287,7 +289,7 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
         elif log.name != f"precice-{name}-iterations.log":
             note = f"{problem}; took those of its partner, {log}"
         return thinned, iterations, note, ""
-    fixed = case.fixed_iterations(name)
+    fixed = roles.fixed_iterations(name)
     ended = int((calls["exchanges"] > 0).sum())
     if fixed and profile.tells_windows and (ended % fixed == 0 or not profile.finalized):
         return calls, np.full(ended // fixed, fixed, dtype=np.int64), "", ""
