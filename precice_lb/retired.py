@@ -75,11 +75,19 @@ _OF_BOTH = {
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 _OPTIONS |= {f"{command} recommend.inside": _INSIDE for command in ("recommend", "report")}
-STUDY_KEYS: tuple[str, ...] = ("runs.design", "runs.beside", "emulation", "recommend.inside")
+STUDY_KEYS: tuple[str, ...] = (
+    "runs.design",
+    "runs.beside",
+    "emulation",
+    "recommend.inside",
+    "launcher.allocation",
+    "launcher.job_number",
+)
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",
     "runs.energy",
+    "runs.other_load",
     "settings.recommend.inside",
 )
 

@@ -14,9 +14,8 @@ from typing import Any, Literal
 from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.launchers import Launcher
-from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
-from precice_lb.campaign.processes import NOTICEABLE, signals_interrupt
+from precice_lb.campaign.processes import signals_interrupt
 from precice_lb.campaign.result import CampaignResult
 from precice_lb.campaign.runs import CampaignRuns
 from precice_lb.campaign.state import CampaignState, RunRecord, campaign_lock, spent
@@ -65,7 +64,6 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         launcher.warn = lambda text: tell(Event("waiting", text))
         runs = CampaignRuns(study, launcher, state, directory)
         failed: list[RunRecord] = []
-        runs.reserve()
         cut_short = runs.clear_up(lambda run: tell(_resumed(study, run)))
         design = _designed(runs)
         state.save(directory)
@@ -127,8 +125,6 @@ def opened(
         except KeyboardInterrupt:
             kept = plural(len(state.finished), "finished run" if what == "campaign" else "finished segment")
             raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
-        finally:
-            launcher.close()
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
@@ -222,11 +218,8 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     """Tell how a run ended."""
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
-    loaded = run.other_load is not None and run.other_load >= NOTICEABLE
-    if loaded:
-        text += f"; other programs kept {run.other_load:.1f} cores busy, which this run may have measured too"
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total, budget, notable=loaded or run.error is not None)
+    return Event("run finished", text, run, number, total, budget, notable=run.error is not None)
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:
@@ -275,13 +268,10 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
         yield f"nothing is left to run: {design.conclusion or 'each split of the study was measured'}"
         return
     runs.check_room()
-    runs.reserve()
     sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
     bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
     yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
-    if isinstance(launcher, SlurmLauncher) and (held := launcher.holder()):
-        yield from ("one job holds the nodes of all runs:", *_indented(held))
     left = design.total - len(tried)
     record = runs.record(proposal)
     plan = runs.plan(record)

@@ -53,12 +53,6 @@ def _check_variables(environment: Mapping[str, str], key: str, *, has_threads: b
 def check_versions(study: Study) -> None:
     """Refuse versions and kinds of nodes that cannot be had."""
     kinds = study.machine.kinds
-    of_one = getattr(study.launcher, "allocation", None) == "campaign"
-    if of_one and (kinds or any(p.versions for p in study.participants)):
-        raise StudyError(
-            'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
-            'kinds here: use "run"'
-        )
     if study.chain is not None and any(p.versions for p in study.participants):
         raise StudyError(
             "chain: expected a command of each participant, since a chain goes on as it began, found versions"

@@ -18,15 +18,15 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, lay_over, prepared, task_of, tasks_of
-from precice_lb.campaign.processes import OtherLoad, Outcome, stop_token
+from precice_lb.campaign.prepare import copy_of_case, lay_over, prepared, tasks_of
+from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignState, RunRecord, SegmentNote
 from precice_lb.campaign.study import Study
 from precice_lb.campaign.versions import chosen
 from precice_lb.case import patch_configuration
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.layout import Layout, Layouts
+from precice_lb.layout import Layout
 
 # A store of a run that did not end well is kept under a name that no reader takes for a measurement.
 SET_ASIDE_SUFFIX = ".unfinished"
@@ -49,17 +49,6 @@ class CampaignRuns:
             done = [run.split for run in self.state.finished]
             largest = max((sum(split.values()) for split in study.splits if split not in done), default=0)
         self.launcher.check_cores(largest)
-
-    def reserve(self) -> None:
-        """Let the launcher know how large a run can become."""
-        study = self.study
-        rest = study.budget - sum(low for low, _ in study.bounds.values())
-        most = {
-            name: study.layouts.get(name, Layouts()).allowed(low, min(high, low + rest))[-1]
-            for name, (low, high) in study.bounds.items()
-        }
-        largest = [task_of(study, participant, most[participant.name]) for participant in study.participants]
-        self.launcher.reserve(largest, min(study.budget, sum(task.cores for task in largest)))
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.
@@ -157,13 +146,9 @@ class CampaignRuns:
 
         try:
             with self._interruptible(record):
-                others = OtherLoad()
-                outcome = self.launcher.run(self.plan(record), note)
-                if not self.launcher.many_nodes:
-                    record.other_load = others.cores()
+                return self.launcher.run(self.plan(record), note)
         except (OSError, PreciceLBError) as problem:
             return _unprepared(problem)
-        return outcome
 
     def conclude(self, record: RunRecord, outcome: Outcome) -> None:
         """Record how a run ended: as it did, or with what is wrong with what it left."""

@@ -22,10 +22,10 @@ from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.names import say
 from precice_lb.plugins import close_match
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
-    from precice_lb.case import Configuration
 
 _FOLDER = Path("launch")
 _BETWEEN = ":"
@@ -108,9 +108,10 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.campaign.launch import Start, study_of_case, write_allocated_hosts, write_scripts
+    from precice_lb.campaign.launch import study_of_case, write_allocated_hosts, write_scripts
     from precice_lb.campaign.plan import split_command
-    from precice_lb.case import accepted_ranks
+    from precice_lb.case import accepted_ranks, read_configuration
+    from precice_lb.case.sections import VERSION_VARIABLE
 
     if study is not None:
         others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
@@ -119,30 +120,38 @@ def launch(
         return _write_study(study, split, write)
     if not split:
         raise DataError("--split: expected the ranks of each participant, found none; give them, or --study")
-    configuration = _configuration(config)
-    names, accepted = list(configuration.participants), accepted_ranks(configuration)
+    if not config.is_file():
+        raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
+    configuration = read_configuration(config)
+    names = list(configuration.participants)
     versions: dict[str, str] = {}
-    given = split_values(split, names, versions)
-    if missing := [name for name in names if name not in given]:
+    values = split_values(split, names, versions)
+    if missing := [name for name in names if name not in values]:
         raise DataError(f"--split: expected ranks for every participant of {config}, found none for {missing[0]}")
-    found = _commands(commands, list(given))
+    layouts = {name: layout_from(str(value)) for name, value in values.items()}
+    for name, accepted in accepted_ranks(configuration).items():
+        if problem := accepted.problem(name, layouts[name].ranks):
+            raise DataError(f"--split: {problem}")
+    starts = _commands(commands, list(layouts))
     places = named_values(
         directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
     )
     counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
     common, own = _options(slurm or [], names)
-    starts = {}
-    for name, value in given.items():
-        layout = layout_from(str(value))
-        if name in accepted and (problem := accepted[name].problem(name, layout.ranks)):
-            raise DataError(f"--split: {problem}")
-        # Where no threads are said, a solver's environment stays as it is.
-        threads = layout.threads if isinstance(value, str) else None
-        starts[name] = Start(
-            layout.ranks, found[name], places.get(name, "."), counts.get(name), own.get(name, ()), threads,
-            versions.get(name, ""),
-        )  # fmt: skip
-    cores = {name: start.cores for name, start in starts.items()}
+    participants = [
+        {
+            "name": name,
+            "command": starts[name],
+            "directory": places.get(name, "."),
+            "ranks_per_node": _ranks_per_node(name, layout.ranks, counts[name]) if name in counts else None,
+            "options": own.get(name, []),
+            "environment": {VERSION_VARIABLE: versions[name]} if name in versions else {},
+            # Where no threads are said, a solver's environment stays as it is.
+            **({"ranks": layout.ranks, "threads": layout.threads} if isinstance(values[name], str) else {}),
+        }
+        for name, layout in layouts.items()
+    ]
+    cores = {name: layout.cores for name, layout in layouts.items()}
     launcher = launcher or _launcher_here(bool(common or own or setup), writes=write is not None, mpi=mpi)
     if launcher == "slurm" and write is None:
         write = _FOLDER
@@ -161,7 +170,7 @@ def launch(
             "setup": setup,
         }
         options = {key: value for key, value in keys.items() if value is not None}
-        of_case = study_of_case(Path.cwd(), config, starts, options)
+        of_case = study_of_case(Path.cwd(), config, participants, sum(cores.values()), options)
         if write is None:
             return _start(of_case, cores, folder)
         name_files(write_scripts(of_case, cores, folder))
@@ -201,27 +210,27 @@ def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["m
     return "slurm" if of_job or mpi or on_login_node() else "mpiexec"
 
 
-def _configuration(config: Path) -> Configuration:
-    from precice_lb.case import read_configuration
-
-    if not config.is_file():
-        raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
-    return read_configuration(config)
+def _ranks_per_node(name: str, ranks: int, nodes: int) -> int:
+    """Return how many ranks each node of a participant gets; a number of nodes that they do not fill is refused."""
+    per_node = -(-ranks // nodes)
+    if (filled := -(-ranks // per_node)) != nodes:
+        raise StudyError(
+            f"{name}: {plural(ranks, 'rank')} with {per_node} on a node fill {plural(filled, 'node')}, not {nodes}; "
+            f"ask for {filled}"
+        )
+    return per_node
 
 
 def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
     """Divide the tokens at colons, one command for each name."""
     commands: list[list[str]] = [[]]
     for token in tokens:
-        if token == _BETWEEN:
-            commands.append([])
-        else:
-            commands[-1].append(token)
+        commands[-1].append(token) if token != _BETWEEN else commands.append([])
     if len(commands) != len(names) or not all(commands):
-        found = " : ".join(shlex.join(command) or "nothing" for command in commands)
+        texts = " : ".join(shlex.join(command) or "nothing" for command in commands)
         raise DataError(
             f"expected a command for each of {', '.join(names)}, in this order, behind -- and with a colon between two "
-            f"of them, found {found}"
+            f"of them, found {texts}"
         )
     return dict(zip(names, commands, strict=True))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precice_lb.campaign.evidence import lost_partner, other_mpi, reasons, wrong_size
+from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_size
 from precice_lb.layout import Layout
 
 OPENFOAM = """\
@@ -142,20 +142,12 @@ YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
             ["./fluid.sh: line 3: 4711 Floating point exception(core dumped) ./fluid"],
         ),
         ("FATAL: no licence\n" * 64, ["FATAL: no licence"]),
+        ('Traceback (most recent call last):\n  File "solver.py", line 3', []),
     ],
 )
 def test_lines_that_say_why(tmp_path: Path, log: str, expected: list[str]) -> None:
     (tmp_path / "log").write_text(log)
     assert reasons(tmp_path / "log") == expected
-
-
-def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    assert reasons(tmp_path / "log") == []
-
-
-def test_a_traceback_that_was_cut_off(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text('Traceback (most recent call last):\n  File "solver.py", line 3\n')
-    assert reasons(tmp_path / "log") == []
 
 
 def test_who_only_lost_its_partner_is_not_to_blame() -> None:
@@ -182,16 +174,17 @@ def test_who_only_lost_its_partner_is_not_to_blame() -> None:
 def test_the_launcher_of_another_mpi_is_named_as_the_cause(tmp_path: Path, log: str) -> None:
     path = tmp_path / "log"
     path.write_text("starting\n" + log + "ERROR: aborted\n")
-    cause = str(other_mpi(path))
-    assert "its MPI does not understand the launcher" in cause
-    assert "launcher.program" in cause
-    assert 'launcher.mpi, such as "pmi2" or "pmix"' in cause
+    cause = reasons(path)[0]
+    assert cause.startswith("its MPI does not understand the launcher (")
+    assert cause.endswith(
+        '); use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
+    )
 
 
 def test_other_failures_are_not_laid_to_the_launcher(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("MPI_ABORT was invoked on rank 0\nmpiexec noticed that process rank 1 exited\nERROR: no licence\n")
-    assert other_mpi(path) is None
+    assert cause_of(path, 2) is None
 
 
 def test_files_of_an_earlier_run_say_nothing_of_this_one(tmp_path: Path) -> None:

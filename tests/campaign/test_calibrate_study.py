@@ -171,7 +171,6 @@ LEFT = '"python solver.py Left"'
             ("oversubscribe", "mpi = 'pmi2'\noversubscribe"),
             r"launcher: mpi: the launcher mpiexec does not know this key",
         ),
-        (("oversubscribe = true", "name = 'slurm'\nallocation = 'job'"), r"allocation: expected 'run' or 'campaign'"),
         (
             ("oversubscribe = true", "name = 'slurm'\noptions = ['part']"),
             r"options\[1\]: String should match|expected to match",

@@ -103,7 +103,6 @@ SLURM = 'name = "slurm"\n'
             r"machine.kinds\[1\].options: options of a batch system on the launcher mpiexec",
         ),
         ({"runs": "maximum = 3"}, "runs.maximum: expected 4 runs or more, two with each version, found 3"),
-        ({"launcher": f'{SLURM}allocation = "campaign"'}, 'launcher.allocation: "campaign" holds nodes of one kind'),
         ({"gpu": "prepare = ['python none.py']"}, r"participants\[1\].versions\[2\].prepare\[1\]: no such script"),
         ({"gpu": 'environment = { PRECICE_LB_DIR = "/x" }'}, r"versions\[2\].environment.PRECICE_LB_DIR: the campaign"),
         ({"gpu": 'environment = { X = "{nonsense}" }'}, r"versions\[2\].environment.X: .*nonsense"),

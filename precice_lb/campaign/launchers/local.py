@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.campaign.launchers import ProgramLauncher
-from precice_lb.campaign.plan import RunPlan, Task, cores_of, file_name
+from precice_lb.campaign.plan import RunPlan, Task, file_name
 from precice_lb.exceptions import CalibrationError
 from precice_lb.plural import plural
 
@@ -41,15 +41,15 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
     return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
 
 
-def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
+def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[Sequence[int]]]:
     """Give every rank as many cores as it has threads, behind those before it or from its task's first one on."""
-    given, end = {}, 0
+    of_tasks: dict[str, list[Sequence[int]]] = {}
+    end = 0
     for task in tasks:
         first = end if task.first_core is None else task.first_core
         end = first + task.cores
-        places = range(first, end, task.threads)
-        given[task.participant] = [tuple(cores[place : place + task.threads]) for place in places]
-    return given
+        of_tasks[task.participant] = [cores[core : core + task.threads] for core in range(first, end, task.threads)]
+    return of_tasks
 
 
 def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
@@ -106,10 +106,9 @@ class MpiexecLauncher(ProgramLauncher):
 
     Left to themselves, Hydra binds nothing and Open MPI binds each participant's ranks to cores from the first core
     on, so that two participants share cores while others idle. So every rank is pinned to a core that no other rank
-    has: Hydra by ``-bind-to user:``, Intel MPI by a variable, Open MPI up to version 4 by a rankfile with the kernel's
-    numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. A rank with
-    threads is pinned to as many cores, on which it may put them as it likes. With more ranks and threads than cores,
-    which must be asked for, nothing is pinned.
+    has: Hydra by ``-bind-to user:``, Open MPI by ``taskset`` in each rank, anything else by ``taskset`` around the
+    whole participant, within which Intel MPI pins by itself. A rank with threads is pinned to as many cores, on which
+    it may put them as it likes. With more ranks and threads than cores, which must be asked for, nothing is pinned.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ class MpiexecLauncher(ProgramLauncher):
     def locate(self) -> None:
         """Look for ``mpiexec``, and for cores or hosts."""
         self.mpiexec = find_mpiexec(self.program)
-        self.family, self.major = mpi_library(self.mpiexec)
+        self.family = mpi_family(self.mpiexec)
         self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
         self.cores = available_cores()
         if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
@@ -146,7 +145,7 @@ class MpiexecLauncher(ProgramLauncher):
         """Refuse more ranks than cores, or than the hosts have slots."""
         if self.hosts is not None:
             disjoint_hosts(tasks, self.hosts)
-        self.check_cores(cores_of(tasks))
+        super().check(tasks)
 
     def room(self) -> int | None:
         """Return the cores that may be used here, or the hosts' slots."""
@@ -155,34 +154,36 @@ class MpiexecLauncher(ProgramLauncher):
         return None if self.oversubscribe else len(self.cores)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return host files, or Open MPI's rankfiles."""
-        if self.hosts is not None:
-            given = disjoint_hosts(plan.tasks, self.hosts)
-            form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
-            return {
-                _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
-                for name, hosts in given.items()
-            }
-        if self._rankfiles(plan.tasks):
-            return {
-                _file(plan, name, "ranks"): "".join(
-                    f"rank {rank}=localhost slot={','.join(map(str, own))}\n" for rank, own in enumerate(cores)
-                )
-                for name, cores in cores_of_ranks(plan.tasks, self.cores).items()
-            }
-        return {}
+        """Return the host files."""
+        form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
+        of_task = {} if self.hosts is None else disjoint_hosts(plan.tasks, self.hosts)
+        return {
+            _host_file(plan, name): "".join(form.format(*host) for host in hosts) for name, hosts in of_task.items()
+        }
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return ``mpiexec … -n ranks command``."""
         before: list[str] = []
         options: list[str] = []
+        inside: list[str] = []
+        is_open = self.family is MPIFamily.OPEN_MPI
         if self.hosts is not None:
             options = self._on_hosts(plan, task)
-        elif self._pinned(plan.tasks):
-            before, options = self._on_cores(plan, task)
-        elif self.family is MPIFamily.OPEN_MPI:
-            options = ["--oversubscribe", "--bind-to", "none"]
-        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *task.command]
+        elif not self.pin or plan.cores > len(self.cores):
+            options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
+        else:
+            # As ``taskset -c`` reads them.
+            cores = [
+                ",".join(map(str, of_rank)) for of_rank in cores_of_ranks(plan.tasks, self.cores)[task.participant]
+            ]
+            if self.family is MPIFamily.HYDRA:
+                options = ["-bind-to", f"user:{','.join(of_rank.replace(',', '+') for of_rank in cores)}"]
+            elif is_open:
+                options = ["--bind-to", "none"]
+                inside = ["bash", "-c", _PINNED.format(" ".join(cores)), "bash"]
+            else:
+                before = ["taskset", "-c", ",".join(cores)]
+        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *inside, *task.command]
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
@@ -194,47 +195,25 @@ class MpiexecLauncher(ProgramLauncher):
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
 
-    def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.pin and cores_of(tasks) <= len(self.cores)
-
-    def _rankfiles(self, tasks: Sequence[Task]) -> bool:
-        return self._pinned(tasks) and self.family is MPIFamily.OPEN_MPI and self.major < 5
-
-    def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
-        """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
-        of_ranks = cores_of_ranks(plan.tasks, self.cores)[task.participant]
-        # As ``taskset -c`` reads them: 0,2,3.
-        cores = ",".join(str(core) for own in of_ranks for core in own)
-        if self.family is MPIFamily.HYDRA:
-            return [], ["-bind-to", f"user:{','.join('+'.join(map(str, own)) for own in of_ranks)}"]
-        if self.family is MPIFamily.INTEL and task.threads > 1:
-            masks = ",".join(f"{sum(1 << core for core in own):x}" for own in of_ranks)
-            return [], ["-genv", "I_MPI_PIN_DOMAIN", f"[{masks}]"]
-        if self.family is MPIFamily.INTEL:
-            return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
-        if self._rankfiles(plan.tasks):
-            file = str(_file(plan, task.participant, "ranks"))
-            return [], ["--mca", "rmaps_rank_file_physical", "1", "--rankfile", file]
-        options = ["--bind-to", "none"] if self.family is MPIFamily.OPEN_MPI else []
-        taskset = shutil.which("taskset")
-        return ([] if taskset is None else [taskset, "-c", cores]), options
-
     def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
-        file = str(_file(plan, task.participant, "hosts"))
-        bind = self.pin and not self.oversubscribe
-        if self.family is MPIFamily.OPEN_MPI:
-            # Its daemons on other hosts start with a bare environment.
-            names = sorted({*plan.variables, *task.variables})
-            exported = [token for name in names for token in ("-x", name)]
-            crowded = ["--oversubscribe"] if self.oversubscribe else []
-            wide = ["--map-by", f"slot:PE={task.threads}"] if bind and task.threads > 1 else []
-            return ["--hostfile", file, *crowded, *wide, "--bind-to", "core" if bind else "none", *exported]
-        wide = [f"core:{task.threads}"] if task.threads > 1 else ["core"]
-        return ["-f", file, *(["-bind-to", *wide] if bind else [])]
+        file = str(_host_file(plan, task.participant))
+        bind, wide = self.pin and not self.oversubscribe, task.threads > 1
+        if self.family is not MPIFamily.OPEN_MPI:
+            cores = f"core:{task.threads}" if wide else "core"
+            return ["-f", file, *(["-bind-to", cores] if bind else [])]
+        # Its daemons on other hosts start with a bare environment.
+        exported = [token for name in sorted({*plan.variables, *task.variables}) for token in ("-x", name)]
+        crowded = ["--oversubscribe"] if self.oversubscribe else []
+        places = ["--map-by", f"slot:PE={task.threads}"] if bind and wide else []
+        return ["--hostfile", file, *crowded, *places, "--bind-to", "core" if bind else "none", *exported]
 
 
-def _file(plan: RunPlan, participant: str, kind: str) -> Path:
-    return plan.directory / f"{file_name(participant)}.{kind}"
+# Starts a command on the cores of its rank: on one machine, ranks and their numbers there are the same.
+_PINNED = 'cores=({}); exec taskset -c "${{cores[OMPI_COMM_WORLD_RANK]}}" "$@"'
+
+
+def _host_file(plan: RunPlan, participant: str) -> Path:
+    return plan.directory / f"{file_name(participant)}.hosts"
 
 
 class MPIFamily(Enum):
@@ -275,8 +254,8 @@ def _below_a_prefix(program: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def mpi_library(program: str) -> tuple[MPIFamily, int]:
-    """Tell from ``mpiexec --version`` its family and its major version, 0 where it does not say."""
+def mpi_family(program: str) -> MPIFamily:
+    """Tell from ``mpiexec --version`` which one it is."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
@@ -284,9 +263,8 @@ def mpi_library(program: str) -> tuple[MPIFamily, int]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CalibrationError(f"{program} --version does not work: {error}") from error
     text = done.stdout + done.stderr
-    number = re.search(r"(\d+)\.\d+", text)
     family = next(family for family in MPIFamily if re.search(family.value, text))
     if family is MPIFamily.OTHER and done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return family, int(number[1]) if number else 0
+    return family

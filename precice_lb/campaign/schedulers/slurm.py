@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.schedulers import Scheduler, insist
@@ -76,16 +77,9 @@ def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
 def _ask(
     tokens: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
 ) -> subprocess.CompletedProcess[str]:
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
     try:
-        return subprocess.run(
-            tokens,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        return subprocess.run(tokens, env=environment, timeout=seconds, **streams)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {seconds:g} s")
 
@@ -107,27 +101,14 @@ class SlurmScheduler(Scheduler):
         self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
-    def submission(self, script: Path, name: str) -> list[str]:
-        """Return the ``sbatch`` line for a script, by whose name the job is found again whatever its options say."""
-        return [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
-
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Submit the script of a run, or of the allocation of all, and return the job's number."""
+        """Submit the script of a run, and return the job's number."""
+        # By its name the job is found again, whatever its options say.
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        said = self._accepted(script, name).strip()
-        # "number" or "number;cluster", behind what the site's plugins may say.
-        job = said.rpartition("\n")[2].partition(";")[0]
-        if not job.isdigit():
-            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said!r}")
-        return job
-
-    def _accepted(self, script: Path, name: str) -> str:
+        tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
         end = time.monotonic() + self._retry_seconds
         pause, longest = _RETRY_SECONDS
-        while True:
-            done = _ask(self.submission(script, name), outside_of_jobs(os.environ))
-            if done.returncode == 0:
-                return done.stdout
+        while (done := _ask(tokens, outside_of_jobs(os.environ))).returncode != 0:
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
             if not _TEMPORARY.search(words):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
@@ -139,6 +120,13 @@ class SlurmScheduler(Scheduler):
             self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
+        # "number" or "number;cluster", behind what the site's plugins may say.
+        job = done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+        if not job.isdigit():
+            raise CalibrationError(
+                f"{self._sbatch} --parsable did not answer with a job's number but {done.stdout.strip()!r}"
+            )
+        return job
 
     def poll(self, job: str) -> list[str] | None:
         """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""
