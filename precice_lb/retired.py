@@ -28,6 +28,7 @@ _COMMANDS: dict[str, str] = {
 _OPTIONS: dict[str, str] = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
+    "launch --hostfile": "hosts are a matter of a study with the launcher template, see configs/README.md",
     "partners --cores": "say --constants cores=…",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
@@ -82,12 +83,12 @@ STUDY_KEYS: tuple[str, ...] = (
     "recommend.inside",
     "launcher.allocation",
     "launcher.job_number",
+    "launcher.submit_retry_seconds",
 )
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape",
     "settings.learner=gaussian-process",
     "runs.energy",
-    "runs.other_load",
     "settings.recommend.inside",
 )
 

@@ -21,7 +21,6 @@ from precice_lb.campaign.launchers.slurm import (
     SlurmLauncher,
     SrunLauncher,
     StepLauncher,
-    allocated_cores,
     job_header,
     resource_options,
     total_nodes,
@@ -39,7 +38,6 @@ from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
 from precice_lb.names import visible, with_versions
-from precice_lb.plain import json_text
 from precice_lb.plural import plural
 
 _THREADS = "OMP_NUM_THREADS"
@@ -96,15 +94,13 @@ def start_split(
     kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = _plan(study, split, directory, study.case_directory)
     plan = replace(plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf)
-    hosts = launcher.hosts if isinstance(launcher, MpiexecLauncher) else ()
-    if hosts is None and any(task.nodes for task in plan.tasks):
+    if isinstance(launcher, MpiexecLauncher) and any(task.nodes for task in plan.tasks):
         raise CalibrationError(
-            "expected an allocation of Slurm or a host file for participants on nodes of their own, found this machine "
-            "alone"
+            "expected an allocation of Slurm for participants on nodes of their own, found this machine alone"
         )
     launcher.check(plan.tasks)
-    nodes = len({name for name, _ in hosts or ()}) or int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
-    if (nodes > 1 or "SLURM_HET_SIZE" in os.environ) and (text := _without_network(study)):
+    is_wide = os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" or "SLURM_HET_SIZE" in os.environ
+    if is_wide and (text := _without_network(study)):
         raise StudyError(text)
     many = [task.participant for task in plan.tasks if task.ranks > 1]
     needs_mpi = bool(many) and isinstance(launcher, SrunLauncher) and launcher.mpi is None
@@ -161,24 +157,8 @@ def on_login_node() -> bool:
     return "slurmctld" in scontrol("ping").lower()
 
 
-def write_allocated_hosts(path: Path) -> Path | None:
-    """Write the nodes of the surrounding allocation as a host file; None where there is none, or one node."""
-    if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
-        return None
-    listed, counts = (os.environ.get(f"SLURM_JOB_{key}", "") for key in ("NODELIST", "CPUS_PER_NODE"))
-    names, cores = scontrol("show", "hostnames", listed).split(), allocated_cores()
-    if not names or len(names) != len(cores):
-        raise CalibrationError(
-            f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs {counts!r}; name "
-            "them in a host file"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cores, strict=True)), encoding="utf-8")
-    return path
-
-
 def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
-    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into a directory.
+    """Write ``run.sh`` and ``job.sbatch`` for a split into a directory.
 
     Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
     all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
@@ -195,19 +175,6 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     if not study.machine.shared:
         # Steps of a job have cores of their own.
         contents = {folder / "job.sbatch": _job(study, plan), **contents}
-    values = {
-        "format": "precice-lb-split",
-        "format_version": 1,
-        "split": {task.participant: task.cores for task in plan.tasks},
-        "total_ranks": plan.ranks,
-    }
-    if layouts := {
-        task.participant: {"ranks": task.ranks, "threads": task.threads}
-        for task in plan.tasks
-        if task.participant in study.layouts
-    }:
-        values |= {"total_cores": plan.cores, "layouts": layouts}
-    contents[folder / "split.json"] = json_text(values)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in contents.items():
@@ -216,7 +183,7 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
                 path.chmod(0o755)
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
-    return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
+    return [path for path in contents if path.suffix in {".sh", ".sbatch"}]
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
@@ -231,7 +198,7 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
     if isinstance(launcher, MpiexecLauncher):
         # As `MpiexecLauncher.environment` does.
         before = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
-        if launcher.room() is not None and launcher.hosts is None:
+        if launcher.room() is not None:
             if plan.cores > len(launcher.cores):
                 launcher.cores = tuple(range(plan.cores))
             # Left to itself, nproc tells the threads that OpenMP may start.

@@ -138,6 +138,8 @@ class RunRecord:
     job: str | None = None
     #: Position of the small mesh it was on.
     mesh: int | None = None
+    #: Of campaigns of earlier versions: cores that other programs kept busy.
+    other_load: float | None = None
     #: Last lines of the logs of the participants that failed first, each after its participant's name.
     log_tail: list[str] = field(default_factory=list)
     #: Lines of the logs that say why it failed, likewise.

@@ -43,7 +43,6 @@ def launch(
     launcher: Literal["mpiexec", "srun", "slurm"] | None = None,
     program: str | None = None,
     arguments: str | None = None,
-    hostfile: Path | None = None,
     oversubscribe: Annotated[bool, Parameter(negative=())] = False,
     mpi: str | None = None,
     slurm: list[str] | None = None,
@@ -87,7 +86,7 @@ def launch(
         Give participants so many nodes of their own: Fluid=2,Solid=1; by default they share nodes, and each rank has a
         core.
     write
-        Write run.sh, job.sbatch and split.json into this directory, and start nothing; with --study by default into
+        Write run.sh and job.sbatch into this directory, and start nothing; with --study by default into
         launch below its campaign.
     launcher
         mpiexec, srun (steps of the allocation) or slurm (a job; heterogeneous where participants differ); by default
@@ -96,8 +95,6 @@ def launch(
         The mpiexec to use, by default the one beside this Python, else the one on the path; or the srun.
     arguments
         Further arguments of it, as one text: --arguments="--mca btl tcp,self".
-    hostfile
-        Hosts for mpiexec, each participant on its own; in an allocation its nodes.
     oversubscribe
         Allow more ranks than cores, which are then not pinned.
     mpi
@@ -108,13 +105,13 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.campaign.launch import study_of_case, write_allocated_hosts, write_scripts
+    from precice_lb.campaign.launch import study_of_case, write_scripts
     from precice_lb.campaign.plan import split_command
     from precice_lb.case import accepted_ranks, read_configuration
     from precice_lb.case.sections import VERSION_VARIABLE
 
     if study is not None:
-        others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
+        others = (commands, directory, nodes, launcher, program, arguments, oversubscribe, mpi, slurm, setup)
         if any(others):
             raise DataError("--study: expected --split and --write alone beside it, found more; say it in the study")
         return _write_study(study, split, write)
@@ -157,13 +154,10 @@ def launch(
         write = _FOLDER
     with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
         folder = Path(temporary) if write is None else write
-        if launcher == "mpiexec" and hostfile is None:
-            hostfile = write_allocated_hosts(folder / "nodes")
         keys: dict[str, Any] = {
             "name": launcher,
             "program": program,
             "arguments": split_command("arguments", arguments) if arguments else None,
-            "hostfile": None if hostfile is None else hostfile.resolve(),
             "oversubscribe": oversubscribe or None,
             "mpi": mpi,
             "options": common or None,

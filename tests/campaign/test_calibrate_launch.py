@@ -15,7 +15,7 @@ from calibrate_helpers import launcher_of, plan_of, task_of
 from pydantic import ValidationError
 
 from precice_lb.campaign.launchers import keys_of
-from precice_lb.campaign.launchers.local import MpiexecLauncher, available_cores, disjoint_hosts, read_hosts
+from precice_lb.campaign.launchers.local import MpiexecLauncher, available_cores
 from precice_lb.exceptions import CalibrationError, StudyError
 from precice_lb.plugins import LAUNCHERS
 
@@ -84,48 +84,6 @@ def test_more_ranks_than_cores_only_where_asked_for(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match=expected):
         launcher.check([task_of("A", 3), task_of("B", 2, threads=3)])
     launcher_of("mpiexec", program=program, oversubscribe=True).check_cores(10**6)
-
-
-@pytest.mark.parametrize(
-    ("version", "line", "files"),
-    [
-        (HYDRA, "mpiexec -f {}/B.hosts -bind-to core:3 -n 2", {"A.hosts": "n0:3\n", "B.hosts": "n1:1\nn4:1\n"}),
-        (
-            OPEN_MPI,
-            "mpiexec --hostfile {}/B.hosts --map-by slot:PE=3 --bind-to core -x OMP_NUM_THREADS -x PRECICE_LB_DIR -n 2",
-            {"A.hosts": "n0 slots=3\n", "B.hosts": "n1 slots=1\nn4 slots=1\n"},
-        ),
-    ],
-)
-def test_every_participant_gets_hosts_of_its_own(
-    tmp_path: Path, version: str, line: str, files: dict[str, str]
-) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("# five machines\nn0:4\nn1 slots=4\nn2 slots=2 max_slots=8\n\nn3\nn4:7\n")
-    # Their slots are too few for three threads.
-    assert read_hosts(hosts) == (("n0", 4), ("n1", 4), ("n2", 2), ("n3", 1), ("n4", 7))
-    program = fake_program(tmp_path, version)
-    launcher = launcher_of("mpiexec", program=program, hostfile=hosts)
-    plan = plan_of(tmp_path, task_of("A", 3), task_of("B", 2, threads=3))
-    launcher.check(plan.tasks)
-    words = " ".join(launcher.command(plan, plan.tasks[1])).replace(program, "mpiexec")
-    assert words == f"{line.format(tmp_path)} solve in put"
-    assert {path.name: text for path, text in launcher.files(plan).items()} == files
-    alone = [task_of("A", 3, ranks_per_node=2)]
-    assert disjoint_hosts(alone, read_hosts(hosts)) == {"A": [("n0", 2), ("n1", 1)]}
-    with pytest.raises(CalibrationError, match="at most 18 cores for all ranks and their threads, found 19"):
-        launcher.check_cores(19)
-    with pytest.raises(CalibrationError, match=r"the 5 hosts of .* too few: B lacks 1 of its 8 ranks"):
-        launcher.check([task_of("A", 4, ranks_per_node=1), task_of("B", 8)])
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("n0 n1\n", r"line 1: expected 'name', .* found 'n0 n1'"), ("\n# none\n", r"names no host")]
-)
-def test_a_host_file_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
-    (tmp_path / "hosts").write_text(text)
-    with pytest.raises(CalibrationError, match=expected):
-        read_hosts(tmp_path / "hosts")
 
 
 def test_the_environment_of_mpiexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,15 +158,9 @@ def test_pinned_ranks_have_a_core_each_for_real(tmp_path: Path, real: str, two_c
 
 
 @pytest.mark.mpi
-def test_threads_and_hosts_for_real(tmp_path: Path, real: str, two_cores: tuple[int, ...]) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("localhost:2\nlocalhost:3\n")
-    for number, keys in enumerate(({}, {"hostfile": hosts})):
-        lines = start(tmp_path / str(number), {"program": real, **keys}, threads=2, A=1)
-        assert lines["A"] == [f"rank 0 yes cores {two_cores[0]},{two_cores[1]}"]
-    lines = start(tmp_path, {"program": real, "hostfile": hosts, "oversubscribe": True}, A=2, B=3)
-    assert {name: len(texts) for name, texts in lines.items()} == {"A": 2, "B": 3}
-    assert lines["B"][2].startswith("rank 2 yes")
+def test_a_rank_with_threads_has_their_cores_for_real(tmp_path: Path, real: str, two_cores: tuple[int, ...]) -> None:
+    lines = start(tmp_path, {"program": real}, threads=2, A=1)
+    assert lines["A"] == [f"rank 0 yes cores {two_cores[0]},{two_cores[1]}"]
 
 
 def test_which_mpiexec_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

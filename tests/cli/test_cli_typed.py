@@ -36,7 +36,6 @@ def test_recommend_names_its_options(options: str, words: str, capsys: pytest.Ca
     ("options", "words"),
     [
         ("--program nowhere", "--program: expected an MPI launcher, but 'nowhere' is not an executable program"),
-        ("--hostfile nowhere", "--hostfile: "),
         ("--launcher mpiexec --mpi pmi2", "--mpi: the launcher mpiexec does not know this key"),
         ("--launcher mpiexec --slurm time=3", "--slurm: the launcher mpiexec does not know this key"),
         ("--arguments '\"'", "--arguments: expected a command line"),

@@ -204,7 +204,6 @@ command = "python solver.py Right"
     [
         ("", 'name = "mpiexec"', "", ""),
         ("--oversubscribe --arguments='-l -v'", 'oversubscribe = true\narguments = ["-l", "-v"]', "", ""),
-        ("--hostfile hosts", 'hostfile = "hosts"', "", ""),
         (
             "--slurm partition=cpu --slurm exclusive --setup 'module load mpi' --mpi pmix --nodes Left=2,Right=1",
             'name = "slurm"\noptions = ["--partition=cpu", "--exclusive"]\nsetup = ["module load mpi"]\nmpi = "pmix"',
@@ -222,7 +221,6 @@ command = "python solver.py Right"
 def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: str, left: str, right: str) -> None:
     (case / "left side").mkdir()
     shutil.copy(case / "solver.py", case / "left side")
-    (case / "hosts").write_text("a:3\nb slots=2\n")
     text = (case / "precice-config.xml").read_text()
     (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="ib0" '))
     given = ["--split", "Left=3,Right=2", "--directory", "Left=left side", "--write", "scripts", *shlex.split(options)]
@@ -230,7 +228,7 @@ def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: st
         main(["launch", *given, "--", *shlex.split("python solver.py Left 'of $HOME' : python solver.py Right")]) == 0
     )
     ours = {path.name: path.read_text() for path in (case / "scripts").iterdir()}
-    assert {"run.sh", "job.sbatch", "split.json"} <= ours.keys()
+    assert ours.keys() == {"run.sh", "job.sbatch"}
     study = case / "case.toml"
     text = STUDY.format(launcher=launcher, left=left, right=right).replace('"."', '"."\nnetwork = "ib0"', 1)
     study.write_text(f"{text}\n[case.environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
@@ -264,25 +262,6 @@ def test_on_a_login_node_scripts_are_written(
         shutil.rmtree(case / "launch", ignore_errors=True)
 
 
-@pytest.mark.parametrize(
-    ("version", "form"), [("HYDRA build details", "{}:{}"), ("mpiexec (OpenRTE) 4.1.4", "{} slots={}")]
-)
-def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
-    case: Path, monkeypatch: pytest.MonkeyPatch, version: str, form: str
-) -> None:
-    found = program(case.parent / "bin" / "mpiexec", f"echo '{version}'")
-    program(case.parent / "bin" / "scontrol", '[ "$*" = "show hostnames n[1-3]" ] && printf "n1\\nn2\\nn3\\n"')
-    monkeypatch.setenv("PATH", str(case.parent / "bin"), prepend=os.pathsep)
-    allocation = {"JOB_ID": "7", "JOB_NUM_NODES": "3", "JOB_NODELIST": "n[1-3]", "JOB_CPUS_PER_NODE": "8(x2),4"}
-    for name, value in allocation.items():
-        monkeypatch.setenv(f"SLURM_{name}", value)
-    options = ["--launcher", "mpiexec", "--program", str(found), "--split", "Left=10,Right=4", "--write", "scripts"]
-    assert main(["launch", *options, *solvers()]) == 0
-    hosts = {name: (case / "scripts" / f"{name}.hosts").read_text() for name in ("Left", "Right")}
-    lines = [form.format(*host) for host in (("n1", 8), ("n2", 2), ("n3", 4))]
-    assert hosts == {"Left": f"{lines[0]}\n{lines[1]}\n", "Right": f"{lines[2]}\n"}
-
-
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -311,7 +290,7 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
             "--split Left=500,Right=500 -- true : true",
             "expected at most {cores} for all ranks and their threads, found 1000: ",
         ),
-        ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm or a host file "),
+        ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm for participants "),
         (
             "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
             "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
@@ -325,9 +304,7 @@ def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
             "'Rihgt:partition=gpu'; did you mean 'Right'?",
         ),
         ("--split Left=1,Right=1 --config none.xml -- true : true", "--config: expected the precice-config.xml of "),
-        ("--split Left=1,Right=1 --hostfile none -- true : true", "--hostfile: {case}/none cannot be read: "),
-        ("--split Left=3,Right=1 --hostfile hosts -- true : true", "the 2 hosts of --hostfile are too few: "),
-        ("--split Left=1,Right=1 --hostfile hosts -- true : true", "precice-config.xml, line 22: expected network= "),
+        ("--split Left=1,Right=1 --hostfile hosts -- true : true", "--hostfile: this option of launch was retired; "),
     ],
 )
 def test_wrong_input_is_refused_in_one_line(
@@ -339,7 +316,6 @@ def test_wrong_input_is_refused_in_one_line(
 ) -> None:
     # Whether or not this machine has a Slurm.
     monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
-    (case / "hosts").write_text("a:2\nb:2\n")
     expected = message.format(case=case, cores=plural(len(CORES), "core"))
     assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
     assert not list(case.glob("*.log"))
@@ -355,3 +331,13 @@ def test_a_launcher_of_another_mpi_is_named_with_the_option_that_mends_it(
         "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (--program)"
         in (capsys.readouterr().err)
     )
+
+
+def test_sockets_on_loopback_are_refused_on_several_nodes(
+    case: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    expected = "precice-lb: error: precice-config.xml, line 22: expected network= "
+    assert refused(capsys, "launch", "--split", "Left=1,Right=1", *solvers()).startswith(expected)

@@ -157,7 +157,7 @@ def test_calibrate_decides_and_reports(
     values = json.loads((tmp_path / "recommendation.json").read_text())
     assert values["learner"] == learner
     _sound(values)
-    assert json.loads((tmp_path / "launch" / "split.json").read_text())["split"] == values["split"]
+    assert f"#SBATCH --ntasks={sum(values['split'].values())}\n" in (tmp_path / "launch" / "job.sbatch").read_text()
     split_figure = "landscape" if len(values["split"]) == 2 else "comparison"
     assert {path.name for path in tmp_path.iterdir()} == {
         "recommendation.json", "launch", "report",
@@ -255,7 +255,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
     monkeypatch.setitem(CHARTS, "scaling", killed)
     calibrate(campaign, tmp_path, monkeypatch)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 3
-    assert (tmp_path / "launch" / "split.json").is_file()
+    assert (tmp_path / "launch" / "job.sbatch").is_file()
 
 
 def test_an_estimator_with_a_formula_of_its_own_kind_is_named_only() -> None:

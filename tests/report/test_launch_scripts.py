@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -70,13 +69,7 @@ def test_the_shell_script_gives_the_ranks_it_promises(tmp_path: Path) -> None:
     study = read_study(study_of(tmp_path))
     written = write_scripts(study, {"Left": 2, "Right": 1}, tmp_path / "campaign" / "launch")
     folder = tmp_path / "campaign" / "launch"
-    assert set(written) == {folder / "job.sbatch", folder / "run.sh", folder / "split.json"}
-    assert json.loads((folder / "split.json").read_text()) == {
-        "format": "precice-lb-split",
-        "format_version": 1,
-        "split": {"Left": 2, "Right": 1},
-        "total_ranks": 3,
-    }
+    assert set(written) == {folder / "job.sbatch", folder / "run.sh"}
     copy = tmp_path / "another copy"
     shutil.copytree(tmp_path / "case", copy)
     for arguments, case in (((), tmp_path / "case"), ((str(copy),), copy)):
@@ -116,19 +109,6 @@ def test_pinned_ranks_have_the_cores_of_the_script(tmp_path: Path, mpiexec: str,
     assert done.returncode == 0, done.stderr
     for name, core in zip(("Left", "Right"), cores, strict=False):
         assert f" cores {core} " in said(tmp_path / "case")[name][0]
-
-
-def test_files_of_the_scripts_are_found_from_the_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mpiexec: str
-) -> None:
-    (tmp_path / "hosts").write_text("a:2\nb:1\n")
-    study = study_of(tmp_path, launcher=f'program = "{mpiexec}"\nhostfile = "hosts"')
-    monkeypatch.chdir(tmp_path)
-    assert main(["launch", "--study", str(study), "--split", "Left=2,Right=1", "--write", "elsewhere/launch"]) == 0
-    folder = tmp_path / "elsewhere" / "launch"
-    files = re.findall(r" -f (\S+)", (folder / "run.sh").read_text())
-    assert files == [str(folder / f"{name}.hosts") for name in ("Left", "Right")]
-    assert [Path(file).read_text() for file in files] == ["a:2\n", "b:1\n"]
 
 
 def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
@@ -241,7 +221,7 @@ def test_participants_in_turns_are_pinned_to_the_same_cores(tmp_path: Path, mpie
         solver.write_text(WITHOUT_MPI)
     assert main(["launch", "--study", str(path), "--split", "Left=2,Right=2"]) == 0
     folder = tmp_path / "study-campaign" / "launch"
-    assert sorted(entry.name for entry in folder.iterdir()) == ["run.sh", "split.json"]
+    assert sorted(entry.name for entry in folder.iterdir()) == ["run.sh"]
     done = run(str(folder / "run.sh"))
     assert done.returncode == 0, done.stderr
     for lines in said(tmp_path / "case").values():

@@ -1,4 +1,4 @@
-"""``mpiexec`` on this machine or on a list of hosts, and the MPI launchers there are."""
+"""``mpiexec`` on this machine, and the MPI launchers there are."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.campaign.launchers import ProgramLauncher
-from precice_lb.campaign.plan import RunPlan, Task, file_name
+from precice_lb.campaign.plan import RunPlan, Task
 from precice_lb.exceptions import CalibrationError
-from precice_lb.plural import plural
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-_HOST = re.compile(
-    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
-)
 
 
 def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -52,57 +48,17 @@ def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, lis
     return of_tasks
 
 
-def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
-    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise CalibrationError(f"launcher.hostfile: {path} cannot be read: {error}") from error
-    hosts = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not (content := line.partition("#")[0].strip()):
-            continue
-        match = _HOST.match(content)
-        if match is None:
-            raise CalibrationError(
-                f"launcher.hostfile: {path}, line {number}: expected 'name', 'name:4' or 'name slots=4', "
-                f"found {content!r}"
-            )
-        hosts.append((match["name"], int(match["count"] or match["slots"] or 1)))
-    if not hosts:
-        raise CalibrationError(f"launcher.hostfile: {path} names no host")
-    return tuple(hosts)
-
-
-def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
-    """Give every participant hosts of its own, in the file's order: (host, ranks on it).
-
-    A host takes as many ranks as it has slots for their threads, or ``ranks_per_node`` if those are fewer.
-    """
-    rest = list(hosts)
-    given: dict[str, list[tuple[str, int]]] = {}
-    for task in tasks:
-        left, mine = task.ranks, given.setdefault(task.participant, [])
-        while left > 0:
-            if not rest:
-                raise CalibrationError(
-                    f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
-                    f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
-                )
-            name, slots = rest.pop(0)
-            count = min(left, slots // task.threads, task.ranks_per_node or left)
-            mine += [(name, count)] if count else []
-            left -= count
-    return given
-
-
 # By variables of these a launcher takes the nodes of an allocation, all from the first on, for each participant anew.
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
+# Starts a command on the cores of its rank: on one machine, ranks and their numbers there are the same.
+_PINNED = 'cores=({}); exec taskset -c "${{cores[OMPI_COMM_WORLD_RANK]}}" "$@"'
+
+
 @dataclass(kw_only=True)
 class MpiexecLauncher(ProgramLauncher):
-    """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
+    """``mpiexec`` of MPICH, Intel MPI or Open MPI on this machine, every participant on cores of its own.
 
     Left to themselves, Hydra binds nothing and Open MPI binds each participant's ranks to cores from the first core
     on, so that two participants share cores while others idle. So every rank is pinned to a core that no other rank
@@ -117,49 +73,24 @@ class MpiexecLauncher(ProgramLauncher):
     oversubscribe : bool
         Let ranks share cores, unpinned. For emulated loads only; without it, a campaign with more ranks than cores is
         refused before its first run.
-    hostfile : Path, optional
-        Hosts with their slots, as ``name:4`` or ``name slots=4``, relative to the study file. Every participant gets
-        hosts of its own.
     """
 
     oversubscribe: bool = False
-    hostfile: Path | None = None
     gives_threads = True
 
-    def __post_init__(self) -> None:
-        self.many_nodes = self.hostfile is not None
-
     def locate(self) -> None:
-        """Look for ``mpiexec``, and for cores or hosts."""
+        """Look for ``mpiexec``, and for cores."""
         self.mpiexec = find_mpiexec(self.program)
         self.family = mpi_family(self.mpiexec)
-        self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
         self.cores = available_cores()
-        if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
+        if (nodes := os.environ.get("SLURM_JOB_NUM_NODES", "1")) != "1":
             raise CalibrationError(
-                "launcher.name: mpiexec without launcher.hostfile uses one node, but this allocation has "
-                f"{os.environ['SLURM_JOB_NUM_NODES']}: use the launcher srun"
+                f"launcher.name: mpiexec uses one node, but this allocation has {nodes}: use the launcher srun"
             )
 
-    def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots."""
-        if self.hosts is not None:
-            disjoint_hosts(tasks, self.hosts)
-        super().check(tasks)
-
     def room(self) -> int | None:
-        """Return the cores that may be used here, or the hosts' slots."""
-        if self.hosts is not None:
-            return sum(count for _, count in self.hosts)
+        """Return the cores that may be used here."""
         return None if self.oversubscribe else len(self.cores)
-
-    def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return the host files."""
-        form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
-        of_task = {} if self.hosts is None else disjoint_hosts(plan.tasks, self.hosts)
-        return {
-            _host_file(plan, name): "".join(form.format(*host) for host in hosts) for name, hosts in of_task.items()
-        }
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return ``mpiexec … -n ranks command``."""
@@ -167,9 +98,7 @@ class MpiexecLauncher(ProgramLauncher):
         options: list[str] = []
         inside: list[str] = []
         is_open = self.family is MPIFamily.OPEN_MPI
-        if self.hosts is not None:
-            options = self._on_hosts(plan, task)
-        elif not self.pin or plan.cores > len(self.cores):
+        if not self.pin or plan.cores > len(self.cores):
             options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
         else:
             # As ``taskset -c`` reads them.
@@ -194,26 +123,6 @@ class MpiexecLauncher(ProgramLauncher):
         if self.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
-
-    def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
-        file = str(_host_file(plan, task.participant))
-        bind, wide = self.pin and not self.oversubscribe, task.threads > 1
-        if self.family is not MPIFamily.OPEN_MPI:
-            cores = f"core:{task.threads}" if wide else "core"
-            return ["-f", file, *(["-bind-to", cores] if bind else [])]
-        # Its daemons on other hosts start with a bare environment.
-        exported = [token for name in sorted({*plan.variables, *task.variables}) for token in ("-x", name)]
-        crowded = ["--oversubscribe"] if self.oversubscribe else []
-        places = ["--map-by", f"slot:PE={task.threads}"] if bind and wide else []
-        return ["--hostfile", file, *crowded, *places, "--bind-to", "core" if bind else "none", *exported]
-
-
-# Starts a command on the cores of its rank: on one machine, ranks and their numbers there are the same.
-_PINNED = 'cores=({}); exec taskset -c "${{cores[OMPI_COMM_WORLD_RANK]}}" "$@"'
-
-
-def _host_file(plan: RunPlan, participant: str) -> Path:
-    return plan.directory / f"{file_name(participant)}.hosts"
 
 
 class MPIFamily(Enum):

@@ -8,9 +8,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from pydantic import Field
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
@@ -193,18 +190,15 @@ class SlurmLauncher(StepLauncher):
         Options of the job, one each: ``["--partition=main", "--account=a1"]``.
     setup : sequence of str
         Lines of the job script before the participants, such as ``"module load openmpi"``.
-    submit_retry_seconds : float
-        How long a job that the full queue refuses is submitted again.
     """
 
     options: Options = ()
     setup: tuple[Text, ...] = ()
-    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
 
     def locate(self) -> None:
         """Look for Slurm's programs."""
         super().locate()
-        self.scheduler = SlurmScheduler(self.submit_retry_seconds, self._warn_once)
+        self.scheduler = SlurmScheduler(self._warn_once)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
@@ -272,25 +266,20 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(refused=self._warn_once).cancel_steps(self.surrounding, token)
+        SlurmScheduler(self._warn_once).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:
     """Return the cores of each node of the surrounding allocation, whose CPUs may be their hardware threads."""
-    cpus = cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    # Such as 8(x2),4.
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    cpus = [int(count) for count, times in counts for _ in range(int(times or 1))]
     listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    text = scontrol("show", "nodes", listed, "--oneliner") if listed else ""
-    pairs = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in text.splitlines()]
-    nodes = [{name: int(number) for name, number in node.items()} for node in pairs if len(node) == 3]
-    if len(nodes) != len(cpus):
+    lines = scontrol("show", "nodes", listed, "--oneliner").splitlines() if listed else []
+    nodes = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in lines]
+    if len(nodes) != len(cpus) or any(len(node) < 3 for node in nodes):
         return cpus
     of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
-    cores = [node["Sockets"] * node["CoresPerSocket"] for node in nodes]
-    threads = [1 if of_cores else max(node["CPUTot"] // here, 1) for node, here in zip(nodes, cores, strict=True)]
-    return [min(count // own, here) for count, own, here in zip(cpus, threads, cores, strict=True)]
-
-
-def cpus_of_nodes(text: str) -> list[int]:
-    """Read ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4: one number per node; none where it does not say."""
-    parts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
-    return [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]
+    cores = [int(node["Sockets"]) * int(node["CoresPerSocket"]) for node in nodes]
+    threads = [1 if of_cores else max(int(node["CPUTot"]) // n, 1) for node, n in zip(nodes, cores, strict=True)]
+    return [min(count // of_core, n) for count, of_core, n in zip(cpus, threads, cores, strict=True)]

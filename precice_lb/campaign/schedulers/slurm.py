@@ -49,6 +49,7 @@ _COMMAND_SECONDS = 180.0
 # For questions without which it goes on.
 _ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = (2.0, 60.0)
+_LONGEST_RETRY_SECONDS = 3600.0
 
 
 def find_slurm(name: str, program: str | None = None) -> str:
@@ -85,7 +86,7 @@ def _ask(
 
 
 class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``.
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for an hour.
 
     ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
     """
@@ -93,10 +94,7 @@ class SlurmScheduler(Scheduler):
     live = frozenset(_LIVE_STATES.split())
     usable = live - {"COMPLETING"}
 
-    def __init__(
-        self, retry_seconds: float = 3600.0, refused: Callable[[str, str], None] = lambda text, words: None
-    ) -> None:
-        self._retry_seconds = retry_seconds
+    def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused = refused
         self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
@@ -106,7 +104,7 @@ class SlurmScheduler(Scheduler):
         # By its name the job is found again, whatever its options say.
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
         tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
-        end = time.monotonic() + self._retry_seconds
+        end = time.monotonic() + _LONGEST_RETRY_SECONDS
         pause, longest = _RETRY_SECONDS
         while (done := _ask(tokens, outside_of_jobs(os.environ))).returncode != 0:
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
@@ -116,7 +114,7 @@ class SlurmScheduler(Scheduler):
             if (job := self.find(name)) is not None:
                 return job
             if time.monotonic() + pause > end:
-                raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")
+                raise CalibrationError(f"Slurm still refuses the job after {_LONGEST_RETRY_SECONDS:g} s: {words}")
             self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
