@@ -42,14 +42,6 @@ if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
 )
-# Its store says how many ranks MPI itself has seen.
-RANKS_STORED = (
-    "import os, pathlib, sys\n"
-    "from mpi4py import MPI\n"
-    "store = pathlib.Path(os.environ['PRECICE_LB_DIR'], '00')\n"
-    "store.mkdir(exist_ok=True)\n"
-    "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
-)
 
 
 def write_pulse(directory: Path, *, launcher: str, inner: str = "", outer: str = "") -> Path:
@@ -157,7 +149,8 @@ def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
         {"Left": ["node n0", "node n0"], "Right": ["node n1"]},
         {"Left": ["node n0"], "Right": ["node n1", "node n2"]},
     ]
-    assert_heterogeneous(directory / "campaign" / "runs" / "002-Left1-Right2")
+    script = (directory / "campaign" / "runs" / "002-Left1-Right2" / "job.sh").read_text()
+    assert (script.count("#SBATCH hetjob"), script.count("#SBATCH --nodes=2\n")) == (1, 1)
 
 
 def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
@@ -203,13 +196,6 @@ kind = "gpu"
     assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
 
 
-def assert_heterogeneous(run: Path) -> None:
-    """The job of a run has two components, the second of which is on two nodes."""
-    script = (run / "job.sh").read_text()
-    assert script.count("#SBATCH hetjob") == 1
-    assert "#SBATCH --nodes=2\n" in script
-
-
 @pytest.mark.parametrize("right", ["", pytest.param('options = ["--comment=right"]', marks=FULL)])
 def test_threads_of_a_solver_without_mpi(tmp_path: Path, right: str) -> None:
     # Slurm counts the cores of its virtual nodes, this machine has fewer.
@@ -235,15 +221,6 @@ def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
     ):
         script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
         assert [step in script for step in steps] == [True, True]
-
-
-@FULL
-def test_ranks_of_mpi_in_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
-    launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
-    outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
-    run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)
-    check_pulse(tmp_path / "campaign")
-    assert_heterogeneous(tmp_path / "campaign" / "runs" / "002-Inner1-Outer2")
 
 
 def states(job: str) -> set[str]:
@@ -374,19 +351,6 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
 
 
 @FULL
-def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec: str) -> None:
-    write_case(tmp_path, RANKS_STORED)
-    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=f'oversubscribe = true\nprogram = "{mpiexec}"')
-    script = tmp_path / "job.sh"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
-        f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
-    )
-    submit(script)
-    assert [run.outcome for run in state_of(tmp_path / "campaign").runs] == ["finished"]
-
-
-@FULL
 def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
     study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
     study.write_text(study.read_text().replace("[case.environment]", "[case.environment]\nPRECICE_LB_TIMEOUT = '2'"))
@@ -455,22 +419,6 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
     if kind not in ("shared nodes", "no MPI"):
         assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
         assert right == ["rank 0 of 1 on n2"]
-
-
-@FULL
-@pytest.mark.usefixtures("activated")
-def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> None:
-    case = write_case(tmp_path, "import sys, time\ntime.sleep(300) if sys.argv[1] == 'Left' else sys.exit(7)\n")
-    script = tmp_path / "job.sh"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --nodes=1 --ntasks=3 --output={tmp_path}/job.log\ncd {case}\n"
-        f"{sys.executable} -m precice_lb launch --split Left=2,Right=1 "
-        "-- python solver.py Left : python solver.py Right\n"
-        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j --jobs=$SLURM_JOB_ID | grep -v batch)"\n'
-    )
-    said = submit(script)
-    assert "precice-lb: Right ended with exit code 7 after " in said
-    assert said.splitlines()[-1] == "exit code 7; steps: "
 
 
 def ranks_on(case: Path, name: str) -> list[str]:

@@ -265,58 +265,43 @@ def test_on_a_login_node_scripts_are_written(
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--split Left:=1,Right=1 -- true : true", "--split: Left: expected letters, digits, _ . and - as the name of"),
-        ("--split Left=1", "--split: expected ranks for every participant of precice-config.xml, found none for Right"),
-        (
-            "--split Lfet=1,Right=1 -- true : true",
-            "--split: expected one of the participants Left, Right, found 'Lfet'; did you mean 'Left'?",
-        ),
-        (
-            "--split Right=1,Left=1 -- ./a -b",
-            "expected a command for each of Right, Left, in this order, behind -- and with a colon between two of "
-            "them, found ./a -b",
-        ),
-        ("--split Left=1,Right=1 -- true : : true", "expected a command for each of Left, Right, "),
-        ("--split Left=1,Right=1", "expected a command for each of Left, Right, "),
-        ("--split Left=1,Right=1 -- true : no-such-program -x", "Right: no program 'no-such-program' beside "),
-        ("--split Left=1,Right=1 -- python none.py : true", "Left: no such script: {case}/none.py"),
-        ("--split Left=1,Right=1 -- ./solver.py : true", "Left: {case}/solver.py is not executable: "),
-        ("--split Left=1,Right=1 --directory Left=none -- true : true", "Left: no such directory: {case}/none"),
-        ("--split Left=1,Right=1 --directory Lift=. -- true : true", "--directory: expected one of the participants "),
-        (
-            "--split Left=500,Right=500 -- true : true",
-            "expected at most {cores} for all ranks and their threads, found 1000: ",
-        ),
-        ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm for participants "),
-        (
-            "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
-            "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
-        ),
-        ("--split Left=1,Right=1 --launcher mpiexec --mpi pmix -- true : true", "--mpi: the launcher mpiexec "),
-        ('--split Left=1,Right=1 --arguments=\\" -- true : true', "--arguments: expected a command "),
-        ("--split Left=1,Right=1 --launcher srun -- true : true", "--launcher: srun needs a Slurm allocation"),
-        (
-            "--split Left=1,Right=1 --slurm Rihgt:partition=gpu -- true : true",
-            "--slurm: expected an option such as partition=cpu, or one of Left, Right before it, found "
-            "'Rihgt:partition=gpu'; did you mean 'Right'?",
-        ),
-        ("--split Left=1,Right=1 --config none.xml -- true : true", "--config: expected the precice-config.xml of "),
-        ("--split Left=1,Right=1 --hostfile hosts -- true : true", "--hostfile: this option of launch was retired; "),
-    ],
-)
+# Options, what stands behind them, and the beginning of the refusal.
+BOTH = "--split Left=1,Right=1"
+REFUSED = f"""\
+--split Left:=1,Right=1 -- true : true | --split: Left: expected letters, digits, _ . and - as the name of
+--split Left=1 | --split: expected ranks for every participant of precice-config.xml, found none for Right
+--split Lfet=1,Right=1 -- true : true | --split: expected one of the participants Left, Right, found 'Lfet'; did you
+--split Right=1,Left=1 -- ./a -b | expected a command for each of Right, Left, in this order, behind -- and with a colon
+{BOTH} -- true : : true | expected a command for each of Left, Right,
+{BOTH} | expected a command for each of Left, Right,
+{BOTH} -- true : no-such-program -x | Right: no program 'no-such-program' beside
+{BOTH} -- python none.py : true | Left: no such script: CASE/none.py
+{BOTH} -- ./solver.py : true | Left: CASE/solver.py is not executable:
+{BOTH} --directory Left=none -- true : true | Left: no such directory: CASE/none
+{BOTH} --directory Lift=. -- true : true | --directory: expected one of the participants
+--split Left=500,Right=500 -- true : true | expected at most CORES for all ranks and their threads, found 1000:
+{BOTH} --nodes Left=1 -- true : true | expected an allocation of Slurm for participants on nodes of their own,
+--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true | Left: 5 ranks with 2 on a node fill 3 nodes, not 4
+{BOTH} --launcher mpiexec --mpi pmix -- true : true | --mpi: the launcher mpiexec
+{BOTH} --arguments=\\" -- true : true | --arguments: expected a command
+{BOTH} --launcher srun -- true : true | --launcher: srun needs a Slurm allocation
+{BOTH} --slurm Rihgt:partition=gpu -- true : true | --slurm: expected an option such as partition=cpu, or one of Left, R
+{BOTH} --config none.xml -- true : true | --config: expected the precice-config.xml of
+{BOTH} --hostfile hosts -- true : true | --hostfile: this option of launch was retired;
+"""
+
+
+@pytest.mark.parametrize("line", REFUSED.splitlines())
 def test_wrong_input_is_refused_in_one_line(
     case: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    arguments: str,
-    message: str,
+    line: str,
 ) -> None:
     # Whether or not this machine has a Slurm.
     monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
-    expected = message.format(case=case, cores=plural(len(CORES), "core"))
+    arguments, expected = line.split(" | ")
+    expected = expected.replace("CASE", str(case)).replace("CORES", plural(len(CORES), "core"))
     assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
     assert not list(case.glob("*.log"))
 
