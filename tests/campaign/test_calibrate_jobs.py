@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,12 +81,18 @@ def test_a_template_has_whole_minutes_and_leaves_variables_of_the_shell(tmp_path
     (tmp_path / "job.in").write_text(
         "#{minutes} {walltime} ${minutes} ${HOME} {unknown} {total_cores}\n{participants}\n"
     )
-    participant, submit = "go -n {ranks} -d {threads} -c {cores} {command}", "submit ${HOME} {minutes}"
-    keys = {"participant": participant, "script": tmp_path / "job.in", "submit": submit}
+    keys = {
+        "participant": "go -n {ranks} -d {threads} -c {cores} {command}",
+        "script": tmp_path / "job.in",
+        "submit": "sh -c 'echo ${HOME} $1 >home' sh {minutes}",
+    }
     launcher, plan = launcher_of("template", **keys), plan_of(tmp_path, task_of("A"), task_of("B", threads=3))
     assert launcher.command(plan, plan.tasks[1]) == ["go", *["-n", "1", "-d", "3", "-c", "3"], "solve", "in put"]
     assert launcher.job_script(plan).splitlines()[0] == "#2 00:02:00 ${minutes} ${HOME} {unknown} 4"
-    assert launcher.submission(plan) == ["submit", "${HOME}", "2"]
+    job = launcher.scheduler.submit(plan, tmp_path / "job.sh")
+    while launcher.scheduler.poll(job) == ["RUNNING"]:
+        time.sleep(0.01)
+    assert (tmp_path / "home").read_text() == f"{os.environ['HOME']} 2\n"
 
 
 def test_the_example_for_pbs_gives_every_participant_nodes_of_its_own(tmp_path: Path) -> None:

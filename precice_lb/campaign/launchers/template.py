@@ -66,7 +66,7 @@ class TemplateLauncher(Launcher):
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
         known = {
             "participant": {"command", *_of_task(run, run.tasks[0])},
-            "submit": self._values(run),
+            "submit": self.values(run),
             "cancel": {"job"},
         }
         for key, names in known.items():
@@ -103,11 +103,7 @@ class TemplateLauncher(Launcher):
             raise CalibrationError(
                 f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
             )
-        return fill(self._template, {**self._values(plan), "participants": lines.rstrip("\n")})
-
-    def submission(self, plan: RunPlan) -> list[str]:
-        """Return the command line that submits a run."""
-        return [fill(token, self._values(plan)) for token in split_command("submit", self.submit or "")]
+        return fill(self._template, {**self.values(plan), "participants": lines.rstrip("\n")})
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
@@ -116,7 +112,7 @@ class TemplateLauncher(Launcher):
             tokens += task.command if token == "{command}" else [fill(token, values)]
         return tokens
 
-    def _values(self, plan: RunPlan) -> dict[str, object]:
+    def values(self, plan: RunPlan) -> dict[str, object]:
         """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
         values = [_of_task(plan, task) for task in plan.tasks]
         minutes = math.ceil(plan.time_limit_seconds / 60)
@@ -160,7 +156,7 @@ def job_number(text: str) -> str | None:
 
 
 class SubmitCommand(Scheduler):
-    """``submit`` and ``cancel`` of a template."""
+    """``submit`` and ``cancel`` of a template; a job is known by its log."""
 
     longest_pause = 1.0
     resumes = False
@@ -168,22 +164,22 @@ class SubmitCommand(Scheduler):
     def __init__(self, launcher: TemplateLauncher) -> None:
         self._launcher = launcher
         self.cancels = launcher.cancel is not None
-        self._running: dict[str, tuple[subprocess.Popen[bytes], list[str], str]] = {}
 
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Start the command; the job is known by its log."""
-        tokens, log = self._launcher.submission(plan), plan.directory / JOB_LOG
+        """Start the command, which returns at the end of the job."""
+        values, log = self._launcher.values(plan), plan.directory / JOB_LOG
+        self._tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
+        self._token = plan.token
         try:
-            process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
+            self._process = start_process(self._tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
-            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
-        self._running[str(log)] = (process, tokens, plan.token)
+            raise CalibrationError(f"{self._tokens[0]} could not be started: {error}") from error
         return str(log)
 
     def poll(self, job: str) -> Sequence[str]:
         """Tell whether the command still runs, else how it ended."""
-        process = self._running[job][0]
-        return ["RUNNING"] if process.poll() is None else ["COMPLETED" if process.returncode == 0 else "FAILED"]
+        code = self._process.poll()
+        return ["RUNNING" if code is None else "FAILED" if code else "COMPLETED"]
 
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
@@ -194,19 +190,17 @@ class SubmitCommand(Scheduler):
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""
-        if self._launcher.cancel is None:
-            return
-        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel)]
+        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel or "")]
         try:
-            subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+            if tokens:
+                subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
 
     def describe(self, job: str) -> str:
         """Return the command line."""
-        return shlex.join(self._running[job][1])
+        return shlex.join(self._tokens)
 
     def close(self, job: str) -> None:
         """Leave nothing of the command running."""
-        process, _, token = self._running.pop(job)
-        stop_processes([process], token)
+        stop_processes([self._process], self._token)
