@@ -154,16 +154,22 @@ def measure_coordinates(scale: str) -> Figures:
     return measure_partners(make_case(20 * ranks, (ranks, ranks), 1))
 
 
+def tables(names: str, ranks: int) -> dict[str, Any]:
+    """Seconds per window of each participant at 1, 2, ... ranks."""
+    import numpy as np
+
+    p = np.arange(1, ranks + 1)
+    return {name: (i + 1) * 1e4 / p + 1e-3 * np.log2(p) + 1e-7 * p for i, name in enumerate(names)}
+
+
 def measure_optimum(names: str, coupling: str, scale: str) -> Figures:
     """Find the best split of known times."""
-    from split_speed import tables
-
     from precice_lb import optimize_split
     from precice_lb.schedule import Schedule
 
     ranks = {"full": 1_000_000, "small": 10_000}[scale]
     schedule = {"parallel": Schedule.parallel, "serial": Schedule.serial}[coupling](names)
-    times = tables(names, ranks, jagged=False)
+    times = tables(names, ranks)
     # The first call imports modules and gets its memory from the system.
     best, costs = with_costs(lambda: optimize_split(times, ranks, schedule=schedule), calls=5)
     return {"answers": {"window time (s)": float(best.window_seconds), "gap": float(best.gap)}, "costs": costs}
@@ -172,7 +178,6 @@ def measure_optimum(names: str, coupling: str, scale: str) -> Figures:
 def measure_recommended(names: str, coupling: str, scale: str) -> Figures:
     """Recommend a split from five noisy measurements of each participant."""
     import numpy as np
-    from split_speed import tables
 
     from precice_lb import recommend_split
 
@@ -181,7 +186,7 @@ def measure_recommended(names: str, coupling: str, scale: str) -> Figures:
     measured = (np.geomspace(1 / 64, 1 / 2, 5) * ranks / len(names)).astype(np.int64)
     data = {
         name: np.column_stack([measured, seconds[measured - 1] * random.lognormal(0.0, 0.02, 5)])
-        for name, seconds in tables(names, ranks, jagged=False).items()
+        for name, seconds in tables(names, ranks).items()
     }
     best, costs = with_costs(lambda: recommend_split(data, ranks, coupling=coupling))
     # Draws follow rounding, so that this is not the same to the last digit on every machine.

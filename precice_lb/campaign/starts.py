@@ -125,7 +125,7 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
     elif words[0] in _PYTHON_PROGRAMS:
         start.command = _RECORDED + start.command
     elif "openfoam" in words[0].lower():
-        start.command, start.problem = "pimpleFoam", "its application and decomposition, see docs/how-to/openfoam.md"
+        start.command, start.problem = "pimpleFoam", "its application and decomposition, see docs/learn/openfoam.md"
     return start
 
 

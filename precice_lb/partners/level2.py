@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -118,6 +118,9 @@ class _Search:
 
     def run(self) -> Needs:
         """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
+        local = [m.local for m in self.link.mappings if m.local and m.kind.startswith("nearest-neighbor")]
+        if len(self.points) and local and len(local) == len(self.link.mappings) and not self.link.api_access:
+            return self._nearest(local)
         candidates = [self._candidates(rank) for rank in range(len(self.boxes))]
         tags = [self._tagged(rank, vertices) for rank, vertices in enumerate(candidates)]
         compact = [
@@ -135,6 +138,33 @@ class _Search:
                     tags[rank] = np.union1d(tags[rank], vertices[_inside(self.points[vertices], box)])
         ranks = np.repeat(np.arange(len(tags)), [len(tagged) for tagged in tags])
         return Needs(np.concatenate(tags), ranks, self.open_choices, tuple(self.approximated))
+
+    def _nearest(self, local: Sequence[str]) -> Needs:
+        """Ask one tree for the nearest vertex of all ranks' points; rank by rank only where it lies beyond the box."""
+        tree = cKDTree(self.points)
+        tags = [np.empty(0, np.int64)]
+        alone = np.zeros(len(self.boxes), bool)
+        several = np.zeros(len(self.boxes), np.int64)
+        for mesh in (self.local[name] for name in local):
+            origin, rank_of = mesh.points(_WHY), mesh.rank_of
+            for block in np.split(np.arange(len(origin)), range(_BLOCK, len(origin), _BLOCK)):
+                nearest, tied, reach = _nearest(tree, origin[block])
+                ranks, box = rank_of[block], self.boxes[rank_of[block]]
+                # What is as near has to lie in the box, too, to be chosen from.
+                margin = np.where(tied, reach * (1 + _SAME), 0.0)[:, None]
+                centre = np.where(tied[:, None], origin[block], self.points[nearest])
+                inside = ((centre - margin >= box[:, :, 0]) & (centre + margin <= box[:, :, 1])).all(axis=1)
+                alone[ranks[~(inside | (self._pairs is None))]] = True
+                several += np.bincount(ranks[tied], minlength=len(several))
+                tags.append(np.unique(ranks * len(self.points) + nearest))
+        key = np.unique(np.concatenate(tags))
+        key = key[~alone[key // max(len(self.points), 1)]]
+        self.open_choices = int(several[~alone].sum())
+        for rank in np.flatnonzero(alone).tolist():
+            tagged = self._tagged(rank, self._candidates(rank))
+            key = np.append(key, rank * len(self.points) + tagged)
+        key.sort()
+        return Needs(key % len(self.points), key // len(self.points), self.open_choices)
 
     def _candidates(self, rank: int) -> Integers:
         """Vertices that reach the rank's mappings, in global order."""
@@ -296,7 +326,7 @@ def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, 
     Follows preCICE's fallbacks: cell, triangle (in three dimensions), edge, vertex; without cells it is the vertex.
     """
     vertices_at: Floats = tree.data
-    nearest, tied = _nearest(tree, origin)
+    nearest, tied, _ = _nearest(tree, origin)
     steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
     away = np.linalg.norm(origin - vertices_at[nearest], axis=1)
     rounding = np.full(len(origin), _SAME * (tree.maxes - tree.mins).max())
@@ -341,17 +371,17 @@ def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, 
     return np.flatnonzero(kept), len(np.union1d(points[~sure[vertices]], rows[tied[rows]]))
 
 
-def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans]:
-    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag."""
+def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans, Floats]:
+    """Nearest point of a tree to each origin; of equally near ones the lowest, with a flag and how far they are."""
     if tree.n == 1:
-        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool)
+        return np.zeros(len(origin), np.int64), np.zeros(len(origin), bool), np.zeros(len(origin))
     distance, index = tree.query(origin, k=2, workers=-1 if len(origin) > _THREADED else 1)
     tied = distance[:, 1] - distance[:, 0] <= _SAME * distance[:, 1]
     nearest = index[:, 0].astype(np.int64)
     rows = np.flatnonzero(tied)
     alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + _SAME), return_sorted=True)
     nearest[rows] = [each[0] for each in alike]
-    return nearest, np.asarray(tied)
+    return nearest, np.asarray(tied), np.asarray(distance[:, 1])
 
 
 def _best(point: Integers, fits: Booleans, off: Floats, vertices: Integers) -> tuple[Booleans, Booleans, Integers]:

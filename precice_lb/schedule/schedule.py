@@ -190,6 +190,8 @@ class Schedule:
         rows, shape = self._rows(costs)
         if self.is_maximum:
             return np.asarray((rows * list(self.weights.values())).max(axis=1).reshape(shape))
+        if self.is_sum:
+            return np.asarray((rows @ list(self.weights.values())).reshape(shape))
         return self._steady(rows).reshape(shape)
 
     def participant_seconds(self, costs: Costs) -> dict[str, Floats]:

@@ -149,7 +149,7 @@ def fitting(curves: Sequence[Curve], layout: Layout, tried: Sequence[Integers], 
     """Keep of splits given as indices those that fit, and add some in option of which one takes what is left."""
     size = len(curves)
     takers = np.where(np.eye(size, dtype=np.bool_)[:, None], within(curves, layout, filled), filled)
-    splits = np.unique(np.vstack([*tried, takers.reshape(-1, size)]), axis=0)
+    splits = np.vstack([*tried, takers.reshape(-1, size)])
     splits = splits[((splits >= 0) & (splits < [len(curve.ranks) for curve in curves])).all(axis=1)]
     return splits[layout.fits(uses_at(curves, splits))]
 

@@ -29,6 +29,8 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: With no more splits than this the relaxation is not worth its time.
 DIRECT_SPLITS = 4096
+#: Where this many would have to be compared, sums are not.
+MAXIMUM_SUMS = 2_000_000_000
 # Times as many boxes for lists of splits, and for a quick answer.
 _LISTED, _QUICK = 10, 0.1
 # How close a bound that is only averaged must be.
@@ -44,13 +46,9 @@ def minimax_split(
     """
     # Counts that are settled, by participant.
     settled: dict[int, int] = {}
-    proof: Integers | None = None
-    while True:
-        makespan, choice, shorter = _shortest(curves, layout, settled)
-        if not settled:
-            proof = shorter
-        if only_slowest:
-            return choice, proof
+    high = max(float(curve.seconds[0]) for curve in curves)
+    makespan, choice, proof = _shortest(curves, layout, settled, high)
+    while not only_slowest:
         # At equal times the one whose next step costs most stays behind.
         slowest = max(
             (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
@@ -58,7 +56,10 @@ def minimax_split(
         )
         settled[slowest] = choice[slowest]
         if len(settled) == len(curves):
-            return choice, proof
+            break
+        high = max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)
+        makespan, choice, _ = _shortest(curves, layout, settled, high)
+    return choice, proof
 
 
 def _next_step(curve: Curve, index: int) -> float:
@@ -66,9 +67,12 @@ def _next_step(curve: Curve, index: int) -> float:
 
 
 def _shortest(
-    curves: Sequence[Curve], layout: Layout, settled: Mapping[int, int]
+    curves: Sequence[Curve], layout: Layout, settled: Mapping[int, int], high: float
 ) -> tuple[float, Choice, Integers | None]:
-    """Give the shortest makespan of the others that fits, its counts, and what the next shorter one takes, if any."""
+    """Give the shortest makespan of the others that fits, its counts, and what the next shorter one takes, if any.
+
+    The high one fits.
+    """
 
     def needs(makespan: float) -> Choice:
         return tuple(settled.get(i, curve.index_reaching(makespan)) for i, curve in enumerate(curves))
@@ -78,13 +82,14 @@ def _shortest(
     low = max(float(curves[i].seconds[-1]) for i in unsettled)
     if layout.fits(uses_of(curves, choice := needs(low))):
         return low, choice, None
-    high = max(float(curves[i].seconds[0]) for i in unsettled)
-    while low < (middle := 0.5 * (low + high)) < high:
+    middle = math.nextafter(high, low)
+    while low < middle < high:
         if layout.fits(uses_of(curves, choice := needs(middle))):
             # Always a time on one of the curves.
             high = max(float(curves[i].seconds[choice[i]]) for i in unsettled)
         else:
             low = middle
+        middle = 0.5 * (low + high)
     return high, needs(high), layout.total(uses_of(curves, needs(low)))
 
 
@@ -133,6 +138,8 @@ class Solver:
         self._layout = layout if budget is None else layout.with_capacity(machine.capacity_of(budget))
         self._cuts = Cuts(problem.schedule)
         self._boxes = MAXIMUM_BOXES * (_QUICK if quick else 1)
+        alone = all(len(turns) == 1 for turns in layout.groups) and len(layout.capacity) == 1
+        self._adds_up = alone and problem.schedule.is_sum
 
     def solve(self, curves: Sequence[Curve]) -> Solution:
         """Find the split with the shortest window."""
@@ -192,7 +199,13 @@ class Solver:
         if _count(curves) > DIRECT_SPLITS:
             scale = best.splits[0][0] if best.splits else best.within
             relaxation = relax(curves, self._layout, self._cuts, scale)
-            self._improve(curves, relaxation.start(curves), best)
+            start = relaxation.start(curves)
+            if best.count == 1 and self._adds_up:
+                if self._layout.fits(uses_of(curves, start)):
+                    best.add(self.seconds(curves, start), start)
+                if self._add_up(curves, relaxation.useful(curves, best.limit), best):
+                    return best.splits[0][0], "all sums of times were compared"
+            self._improve(curves, start, best)
             kept = relaxation.useful(curves, best.limit)
         shorter = Best(best.count, best.limit)
         boxes, bound = 0, np.inf
@@ -213,6 +226,34 @@ class Solver:
         if best.count == 1:
             bound = min(bound, best.splits[0][0])
         return bound, f"no split is below {bound:.6g} s by {by}"
+
+    def _add_up(self, curves: Sequence[Curve], kept: Sequence[Integers], best: Best) -> bool:
+        """Find the least sum of seconds by a dynamic programme over what all may take beyond their least."""
+        if not all(map(len, kept)):
+            return True
+        useful = [curve.take(indices) for curve, indices in zip(self.weighted(curves), kept, strict=True)]
+        room = int(self._layout.capacity[0]) - sum(int(curve.uses[0, 0]) for curve in useful)
+        if room * sum(len(curve.ranks) for curve in useful) > MAXIMUM_SUMS:
+            return False
+        least = np.zeros(max(room + 1, 0))
+        taken = []
+        for curve in useful:
+            before, least = least, np.full(len(least), np.inf)
+            chosen = np.zeros(len(least), dtype=np.int64)
+            for i, more in enumerate((curve.uses[:, 0] - curve.uses[0, 0]).tolist()):
+                if more < len(least):
+                    sums = before[: len(before) - more] + curve.seconds[i]
+                    shorter = np.flatnonzero(sums < least[more:]) + more
+                    least[shorter], chosen[shorter] = sums[shorter - more], i
+            taken.append(chosen)
+        if len(least):
+            split, left = [], room
+            for curve, indices, chosen in zip(reversed(useful), reversed(kept), reversed(taken), strict=True):
+                split.append(int(indices[chosen[left]]))
+                left -= int(curve.uses[chosen[left], 0] - curve.uses[0, 0])
+            choice = tuple(reversed(split))
+            best.add(self.seconds(curves, choice), choice)
+        return True
 
     def _improve(self, curves: Sequence[Curve], start: Choice, best: Best) -> None:
         """Descend from the best split known, and from another one if it fits."""

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import mesh_sizes
 import numpy as np
 import pytest
 import regret as benchmark
@@ -340,13 +339,3 @@ def test_an_unseen_level_is_predicted_better_than_by_the_neural_network() -> Non
     assert bayes.not_positive == 0
     assert bayes.smape <= 6
     assert bayes.smape < neural.smape
-
-
-@pytest.mark.slow("statistics")
-def test_intervals_for_a_mesh_that_never_ran_hold_the_truth_mostly(capsys: pytest.CaptureFixture[str]) -> None:
-    inside, _ = mesh_sizes.cover(10, 1)
-    assert inside.mean() >= 0.6
-    mesh_sizes.main(["--seeds", "1", "--learners", "factorized", "--solvers", "1"])
-    printed = capsys.readouterr().out
-    assert "seed 0: factorized" in printed
-    assert "unseen mesh, 1 solvers" in printed

@@ -1,4 +1,4 @@
-"""The study of docs/how-to/openfoam-calculix.md, read beside files named and laid out as in preCICE's tutorial.
+"""The study of docs/learn/openfoam-calculix.md, read beside files named and laid out as in preCICE's tutorial.
 
 Neither solver is at hand: the files are of our own, and the programs do nothing.
 """
@@ -16,7 +16,7 @@ from markdown_helpers import ROOT, blocks
 from precice_lb.campaign import read_study
 from precice_lb.layout import Layouts
 
-PAGE = ROOT / "docs" / "how-to" / "openfoam-calculix.md"
+PAGE = ROOT / "docs" / "learn" / "openfoam-calculix.md"
 
 
 def test_the_study_of_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

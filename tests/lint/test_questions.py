@@ -13,7 +13,7 @@ ANSWERS = {
     "My solid waits: how long, and what for?": "symptoms.md#my-solid-waits",
     "What does advance spend?": "symptoms.md#what-does-advance-spend",
     "preCICE start-up takes minutes: why?": "symptoms.md#precice-start-up-takes-minutes",
-    "How many ranks for CalculiX, and for OpenFOAM beside it?": "how-to/openfoam-calculix.md",
+    "How many ranks for CalculiX, and for OpenFOAM beside it?": "learn/openfoam-calculix.md",
     "Does recording change results, or slow the run?": "questions.md#does-recording-change-results-or-slow-the-run",
     "Does it work without solvers in Python?": "how-to/compiled-solvers.md",
     "Which versions of preCICE?": "questions.md#which-versions-of-precice-mpi-and-python",

@@ -39,6 +39,26 @@ def test_each_rank_needs_the_nearest_vertices_also_for_projections_without_conne
     assert np.array_equal(np.stack([plain.ranks, plain.vertices], axis=1), wanted)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_all_ranks_at_once_need_what_they_need_one_by_one(seed: int) -> None:
+    """On grids, where vertices are equally near, and with boxes beyond which the nearest one lies."""
+    random = np.random.default_rng(seed)
+    meshes = []
+    for name, who in ("MA", "NB"):
+        points = random.random((30, 2)) if random.random() < 0.5 else random.integers(0, 5, (30, 2)) / 4
+        points, ranks = np.unique(points, axis=0), int(random.integers(2, 6))
+        meshes.append(make_mesh(name, who, points, (points[:, 0] * ranks).astype(int).clip(0, ranks - 1), ranks))
+    provider, local = meshes
+    filtered, two_level = random.random(2) < 0.5
+    link = _link(NEAREST, filtered=bool(filtered), two_level=bool(two_level))
+    link = dataclasses.replace(link, safety_factor=float(random.choice([0.0, 0.1, 0.5])))
+    single = dataclasses.replace(link, mappings=(LinkMapping("nearest-projection", "N"),))
+    together, one_by_one = (needed_vertices(way, provider, {"N": local}) for way in (link, single))
+    assert np.array_equal(together.vertices, one_by_one.vertices)
+    assert np.array_equal(together.ranks, one_by_one.ranks)
+    assert together.open_choices == one_by_one.open_choices
+
+
 def test_the_nearest_vertex_outside_the_box_does_not_count() -> None:
     provider = make_mesh("M", "A", [[0.9, 3.0], [0.5, 1.4], [0.0, 0.0]], [0, 1, 1], 2)
     local = make_mesh("N", "B", [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0], [9.0, 9.5]], [0, 0, 1, 1], 2)
