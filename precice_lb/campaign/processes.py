@@ -214,11 +214,11 @@ def stop_token(token: str, sessions: Collection[int] = ()) -> list[int]:
     all that a campaign starts.
     """
     end, known = time.monotonic() + _KILL_SECONDS, set(sessions)
-    while (found := _of_run(token, known)) and time.monotonic() < end:
-        for pid in found:
+    while (left := _of_run(token, known)) and time.monotonic() < end:
+        for pid in left:
             _signal(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
-    return found
+    return left
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -228,18 +228,17 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _of_run(token: str, sessions: set[int]) -> list[int]:
     """Find the processes of a run, and add their sessions to those that are known."""
-    found: dict[int, tuple[bool, int]] = {}
+    marks: dict[int, tuple[bool, int]] = {}
     for process in psutil.process_iter(["environ", "status"]):
         # No environment where it may not be read.
         is_marked = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
         with contextlib.suppress(OSError):
             if process.info["status"] != psutil.STATUS_ZOMBIE:
-                found[process.pid] = is_marked, os.getsid(process.pid)
+                marks[process.pid] = is_marked, os.getsid(process.pid)
     # A session whose leader lives without the token is not the run's.
-    sessions |= {session for is_marked, session in found.values() if is_marked and found.get(session, (True,))[0]}
-    return [
-        pid for pid, (is_marked, session) in found.items() if pid != os.getpid() and (is_marked or session in sessions)
-    ]
+    sessions |= {session for is_marked, session in marks.values() if is_marked and marks.get(session, (True,))[0]}
+    others = {pid: mark for pid, mark in marks.items() if pid != os.getpid()}
+    return [pid for pid, (is_marked, session) in others.items() if is_marked or session in sessions]
 
 
 def strays(tasks: Sequence[Task], since: float) -> list[str]:

@@ -134,14 +134,14 @@ def launch(
         directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
     )
     counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
-    common, own = _options(slurm or [], names)
+    common, alone = _options(slurm or [], names)
     participants = [
         {
             "name": name,
             "command": starts[name],
             "directory": places.get(name, "."),
             "ranks_per_node": _ranks_per_node(name, layout.ranks, counts[name]) if name in counts else None,
-            "options": own.get(name, []),
+            "options": alone.get(name, []),
             "environment": {VERSION_VARIABLE: versions[name]} if name in versions else {},
             # Where no threads are said, a solver's environment stays as it is.
             **({"ranks": layout.ranks, "threads": layout.threads} if isinstance(values[name], str) else {}),
@@ -149,7 +149,7 @@ def launch(
         for name, layout in layouts.items()
     ]
     cores = {name: layout.cores for name, layout in layouts.items()}
-    launcher = launcher or _launcher_here(bool(common or own or setup), writes=write is not None, mpi=mpi)
+    launcher = launcher or _launcher_here(bool(common or alone or setup), writes=write is not None, mpi=mpi)
     if launcher == "slurm" and write is None:
         write = _FOLDER
     with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
@@ -232,20 +232,20 @@ def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str
 def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Read options of the job, and those of participants."""
     common: list[str] = []
-    own: dict[str, list[str]] = {}
+    alone: dict[str, list[str]] = {}
     for text in texts:
         name, sign, option = text.partition(":")
         # A colon may also stand in an option's value.
         if not sign or "=" in name:
             common.append(f"--{text.lstrip('-')}")
         elif name in names and option:
-            own.setdefault(name, []).append(f"--{option.lstrip('-')}")
+            alone.setdefault(name, []).append(f"--{option.lstrip('-')}")
         else:
             raise DataError(
                 f"--slurm: expected an option such as partition=cpu, or one of {', '.join(names)} before it, found "
                 f"{text!r}{close_match(name, names)}"
             )
-    return common, own
+    return common, alone
 
 
 def _start(study: Study, split: dict[str, int], folder: Path) -> int:

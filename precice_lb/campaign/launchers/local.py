@@ -140,19 +140,19 @@ def find_mpiexec(program: str | None = None) -> str:
     The one beside the interpreter comes first because it belongs to the environment's mpi4py.
     """
     if program is not None:
-        if found := shutil.which(os.path.expanduser(program)):
-            return _below_a_prefix(found)
+        if path := shutil.which(os.path.expanduser(program)):
+            return _below_a_prefix(path)
         raise CalibrationError(
             f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
         )
     beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
-    if found is None:
+    path = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if path is None:
         raise CalibrationError(
             f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
             "(or the extra `mpich` of this package), or use the machine's own MPI"
         )
-    return _below_a_prefix(found)
+    return _below_a_prefix(path)
 
 
 def _below_a_prefix(program: str) -> str:

@@ -46,11 +46,11 @@ def named(options: Sequence[str]) -> dict[str, str]:
     }
 
 
-def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return those of our options in whose place the user's ``own`` say nothing."""
-    said = set(named(own))
-    said = said.union(*(_INSTEAD.get(name, ()) for name in said))
-    return [option for option in ours if said.isdisjoint(named([option]))]
+def unless_said(ours: Sequence[str], users: Sequence[str]) -> list[str]:
+    """Return those of our options in whose place the user's say nothing."""
+    names = set(named(users))
+    names = names.union(*(_INSTEAD.get(name, ()) for name in names))
+    return [option for option in ours if names.isdisjoint(named([option]))]
 
 
 def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[str]]:
@@ -63,8 +63,8 @@ def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[
     return [_sized([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
 
 
-def _sized(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
-    """Add the size of a job to options that say nothing of it.
+def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
+    """Add the size of a job to the user's options, which say nothing of it.
 
     Cores are asked for in blocks that Slurm keeps together on a node, where a rank's threads find them. On nodes of
     their own, participants have all cores: where a block does not divide these, none is needed.
@@ -78,14 +78,14 @@ def _sized(tasks: Sequence[Task], own: Sequence[str]) -> list[str]:
         on_node = max(task.ranks_on_node * task.threads for task in tasks)
         block = 1 if on_node % block else block
         size = [f"--nodes={nodes}", f"--ntasks-per-node={on_node // block}", f"--cpus-per-task={block}"]
-    for name, value in named(own).items():
+    for name, value in named(users).items():
         if name in named(size) or _CROWDING.fullmatch(f"{name}={value}"):
             option = f"--{name}={value}" if value else f"--{name}"
             raise CalibrationError(
                 "options of the job: expected nothing of how many tasks it has, since the split says that and each "
                 f"rank gets a core, found {option}: leave it out"
             )
-    return [*own, *size]
+    return [*users, *size]
 
 
 def _block(tasks: Sequence[Task]) -> int:

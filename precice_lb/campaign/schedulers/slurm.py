@@ -54,14 +54,14 @@ _LONGEST_RETRY_SECONDS = 3600.0
 
 def find_slurm(name: str, program: str | None = None) -> str:
     """Return the path of one of Slurm's programs."""
-    found = shutil.which(os.path.expanduser(program or name))
-    if found is None:
+    path = shutil.which(os.path.expanduser(program or name))
+    if path is None:
         raise CalibrationError(
             f"launcher.program: no program {program!r}"
             if program
             else f"no {name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
         )
-    return found
+    return path
 
 
 def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
