@@ -55,9 +55,14 @@ def imported(directory: Path) -> dict[str, RankFile]:
     return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
 
 
-def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """What `summary` says of the one run there, as JSON."""
+def summaries(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict[str, Any]]:
+    """What `summary` says of the runs there, as JSON."""
     assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert isinstance(found, dict)
-    return found
+    runs: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return runs
+
+
+def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What it says of the one run there."""
+    (run,) = summaries(capsys, *arguments)
+    return run

@@ -181,11 +181,15 @@ def run_pair(
     launch: Sequence[str] = (),
     arguments: Sequence[str] = (),
     emulated: bool = False,
+    head: str = "",
     **variables: str,
 ) -> dict[str, subprocess.CompletedProcess[str]]:
-    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python."""
+    """Run A and B to their end in a directory, also on the emulated clock; unrecorded they run by plain python.
+
+    ``head`` is what the configuration begins with.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "precice-config.xml").write_text(configuration(kind, windows))
+    (directory / "precice-config.xml").write_text(configuration(kind, windows).replace("<log ", f"{head}<log "))
     (directory / "solver.py").write_text(solver)
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
     started = {

@@ -82,8 +82,20 @@ def join(samples: Iterable[Sample]) -> Measurements:
     iterations: dict[str, float] = {}
     remarks: list[str] = []
     for name, entries in rows.items():
-        _check_parameters(name, entries)
-        columns = {key: _column([entry.parameters[key] for entry in entries]) for key in entries[0].parameters}
+        first = entries[0]
+        reserved = [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]
+        if reserved:
+            raise DataError(
+                f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the "
+                "name of another column; rename it"
+            )
+        other = next((entry for entry in entries if entry.parameters.keys() != first.parameters.keys()), None)
+        if other is not None:
+            known, others = (", ".join(entry.parameters) or "none" for entry in (first, other))
+            raise DataError(
+                f"expected runs of one case, found {name} with the parameters {known} in {first.source} and {others} "
+                f"in {other.source}; give the same parameters for every run, or one case at a time"
+            )
         whole = Samples(
             [entry.ranks for entry in entries],
             [entry.seconds for entry in entries],
@@ -91,45 +103,31 @@ def join(samples: Iterable[Sample]) -> Measurements:
             [entry.error for entry in entries],
             version=[entry.version for entry in entries],
             origin=[entry.where or entry.source for entry in entries],
-            parameters={key: values for key, values in columns.items() if values is not None},
+            parameters={
+                key: _column([entry.parameters[key] for entry in entries])
+                for key in first.parameters
+                if any(entry.parameters[key] != "" for entry in entries)
+            },
         )
         kept, again = once(name, whole, [entry.source for entry in entries])
         frames[name] = frame = whole[kept]
         remarks += again
         counts = np.array([entry.iterations for entry in entries])[kept]
-        if (known := np.isfinite(counts)).any():
-            iterations[name] = float(np.mean(counts[known]))
-        by_version = {version: counts[known & (frame.version == version)] for version in sorted(set(frame.version))}
+        if (known_counts := counts[np.isfinite(counts)]).size:
+            iterations[name] = float(np.mean(known_counts))
+        by_version = {version: counts[frame.version == version] for version in sorted(set(frame.version))}
         remarks += convergence_remarks(
-            {f"{name} {version}": float(np.mean(each)) for version, each in by_version.items() if len(each)}
+            {
+                f"{name} {version}": float(np.nanmean(of_version))
+                for version, of_version in by_version.items()
+                if np.isfinite(of_version).any()
+            }
         )
     return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
 
 
-def _check_parameters(name: str, entries: Sequence[Sample]) -> None:
-    first = entries[0]
-    reserved = [key for key in first.parameters if key.lower() in (*COLUMNS, *OPTIONAL_COLUMNS)]
-    if reserved:
-        raise DataError(
-            f"{first.source}: expected parameters with names of their own, found {reserved[0]!r}, which is the name of "
-            "another column; rename it"
-        )
-    for entry in entries:
-        if entry.parameters.keys() != first.parameters.keys():
-            raise DataError(
-                f"expected runs of one case, found {name} with the parameters {_listed(first)} in {first.source} and "
-                f"{_listed(entry)} in {entry.source}; give the same parameters for every run, or one case at a time"
-            )
-
-
-def _listed(sample: Sample) -> str:
-    return ", ".join(sample.parameters) or "none"
-
-
-def _column(values: Sequence[float | str]) -> Values | None:
-    """Turn the cells into numbers if they are; None if all are empty."""
-    if all(value == "" for value in values):
-        return None
+def _column(values: Sequence[float | str]) -> Values:
+    """Turn the cells into numbers if they are."""
     try:
         return np.array([math.nan if value == "" else _float(value) for value in values])
     except ValueError:
@@ -196,17 +194,17 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
     keys = dict.fromkeys(key for frame in measurements.frames.values() for key in frame.parameters)
     rows: list[dict[str, Any]] = []
     for name, frame in measurements.frames.items():
-        for at, layout in enumerate(frame.layouts):
+        for number, layout in enumerate(frame.layouts):
             usual = {
                 "participant": name,
                 "ranks": layout.ranks,
-                "seconds": float(frame.seconds[at]),
-                "standard_error": _cell(float(frame.standard_error[at])),
+                "seconds": float(frame.seconds[number]),
+                "standard_error": _cell(float(frame.standard_error[number])),
                 "iterations": _cell(measurements.iterations.get(name, math.nan)),
                 "threads": layout.threads,
-                "version": frame.version[at],
+                "version": frame.version[number],
             }
-            rows.append(usual | {key: _cell(values[at]) for key, values in frame.parameters.items()})
+            rows.append(usual | {key: _cell(values[number]) for key, values in frame.parameters.items()})
     # What nothing is known of is left out.
     unknown = {"standard_error": "", "iterations": "", "threads": 1, "version": ""}
     header = [
@@ -293,22 +291,28 @@ def _with_points(rows: _Placed) -> _Placed:
     return [(where, {**row, **{name: row[name].replace(",", ".") for name in names}}) for where, row in rows]
 
 
+# What a cell has to be, where there is one: in words, and whether a number is that.
+_NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "seconds": ("seconds per time window above 0", lambda value: value > 0),
+    "standard_error": ("seconds of at least 0 or nothing", lambda value: value >= 0),
+    "iterations": ("a number of at least 1 or nothing", lambda value: value >= 1),
+}
+
+
 def _checked(source: str, rows: _Placed) -> list[Sample]:
     samples = []
     named: dict[str, str] = {}
     for where, row in rows:
-        name = row.pop("participant")
+        name, cells = row["participant"], {column: row.get(column, "") for column in _NUMBERS}
         if not name:
             raise DataError(f"{where}: expected the name of a participant in column participant, found nothing")
-        ranks = _count(where, "ranks", row.pop("ranks"))
-        seconds = checked_number(
-            where, "seconds", row.pop("seconds"), "seconds per time window above 0", lambda x: x > 0
+        ranks = _count(where, "ranks", row["ranks"])
+        seconds, error, iterations = (
+            checked_number(where, column, text, *_NUMBERS[column]) if text or column in COLUMNS else math.nan
+            for column, text in cells.items()
         )
-        error = _optional(where, "standard_error", row, "seconds of at least 0", lambda x: x >= 0)
-        iterations = _optional(where, "iterations", row, "a number of at least 1", lambda x: x >= 1)
-        told = "threads" in row
-        threads = _count(where, "threads", row.pop("threads", "") or "1")
-        if version := row.pop("version", ""):
+        threads = _count(where, "threads", row["threads"] or "1") if "threads" in row else None
+        if version := row.get("version", ""):
             try:
                 checked_name(version, "version")
             except ValueError as problem:
@@ -316,12 +320,11 @@ def _checked(source: str, rows: _Placed) -> list[Sample]:
         # Else what is missing here would be a version of its own.
         if bool(version) != bool(named.setdefault(name, version)):
             raise DataError(
-                f"{where}: expected a version in every row of {name} or in none, found "
-                f"{repr(version) if version else 'none'}, unlike in rows before"
+                f"{where}: expected a version in every row of {name} or in none, found {version or 'none'}, unlike in "
+                "rows before"
             )
-        samples.append(
-            Sample(name, ranks, seconds, source, error, iterations, row, threads if told else None, version, where)
-        )
+        parameters = {key: text for key, text in row.items() if key not in (*COLUMNS, *OPTIONAL_COLUMNS)}
+        samples.append(Sample(name, ranks, seconds, source, error, iterations, parameters, threads, version, where))
     if not samples:
         raise DataError(f"{source}: expected at least one row of measurements below the header, found none")
     return samples
@@ -369,16 +372,10 @@ def _check_header(where: str, header: list[str], columns: Sequence[str], optiona
 def checked_number(where: str, column: str, text: str, wanted: str, right: Callable[[float], bool]) -> float:
     """Read a finite number that is ``right``, which ``wanted`` says in words."""
     value = _finite(text)
-    if value is None or not right(value):
+    if not right(value):
         remedy = "; write a decimal point" if "," in text else ""
         raise DataError(f"{where}: expected {wanted} in column {column}, found {text!r}{remedy}")
     return value
-
-
-def _optional(where: str, column: str, row: dict[str, str], wanted: str, right: Callable[[float], bool]) -> float:
-    """Take a number out of the row; NaN if the column is missing or the cell empty."""
-    text = row.pop(column, "")
-    return checked_number(where, column, text, f"{wanted} or nothing", right) if text else math.nan
 
 
 def _count(where: str, column: str, text: str) -> int:
@@ -392,31 +389,24 @@ def _count(where: str, column: str, text: str) -> int:
 
 def whole_number(text: str) -> int | None:
     """Read a whole number, which a table may write as 36.0; None if it is none, or too large for a float to hold."""
-    try:
-        value = int(re.sub(r"\.0*$", "", _ascii(text)))
-    except ValueError:
-        return None
-    return value if abs(value) <= _LARGEST else None
+    value = _finite(text)
+    return int(value) if value.is_integer() and abs(value) < _LARGEST else None
 
 
-def _finite(text: str) -> float | None:
-    """Read a finite number; None if it is none."""
+def _finite(text: str) -> float:
+    """Read a finite number; NaN if it is none."""
     try:
         value = _float(text)
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 def _float(value: float | str) -> float:
-    return float(_ascii(value) if isinstance(value, str) else value)
-
-
-def _ascii(text: str) -> str:
     """Refuse what Python takes for a number and no table means: 1_0, and digits of other scripts."""
-    if "_" in text or not text.isascii():
-        raise ValueError(text)
-    return text
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError(value)
+    return float(value)
 
 
 def _one_line(error: Exception) -> str:

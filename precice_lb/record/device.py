@@ -29,11 +29,11 @@ def on_host(values: Any) -> Any:
     if kind in _HOST or issubclass(kind, np.ndarray) or not hasattr(kind, "__dlpack__"):
         return values
     try:
-        found = values
+        host = values
         # PyTorch's two, and CuPy's. NumPy's own conversion does for JAX, and refuses the others' on a device.
         for name in ("detach", "cpu", "get"):
-            found = getattr(found, name, lambda found=found: found)()
-        return np.asarray(found)
+            host = getattr(host, name, lambda host=host: host)()
+        return np.asarray(host)
     except Exception as error:
         _leave_to_the_solver(error)
         warn_once(f"values of {kind} are given to preCICE as they are: {error}")

@@ -61,12 +61,12 @@ def launch_id(metadata: Mapping[str, Any], directory: Path, communicator: Any) -
     return made, lambda: made or _read(path)
 
 
-def common_communicator(given: Any, rank: int, size: int) -> Any | None:
+def common_communicator(wanted: Any, rank: int, size: int) -> Any | None:
     """Find the communicator of all ranks of a participant, in their order; None where mpi4py has none."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
         return None
-    communicator = mpi.COMM_WORLD if given is None else given
+    communicator = mpi.COMM_WORLD if wanted is None else wanted
     try:
         fits = communicator.Get_size() == size and communicator.Get_rank() == rank
     except (AttributeError, mpi.Exception):
@@ -134,7 +134,7 @@ def run_metadata(
     }, text
 
 
-def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
+def user_metadata(stated: Mapping[str, Any] | None) -> dict[str, Any]:
     """Take metadata of `USER_KEYS` from ``PRECICE_LB_METADATA`` and, before those, from the solver.
 
     What is wrong becomes one warning and is left out.
@@ -143,7 +143,7 @@ def user_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
     text = os.environ.get("PRECICE_LB_METADATA") or "{}"
     for source, read in (
         ("PRECICE_LB_METADATA is", lambda: json.loads(text)),
-        ("the metadata given to Participant are", lambda: {} if given is None else given),
+        ("the metadata given to Participant are", lambda: {} if stated is None else stated),
     ):
         try:
             values = read()

@@ -154,7 +154,7 @@ def _noting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, mesh_name: Any, *values: Any, **named: Any) -> Any:
         result = method(self, mesh_name, *values, **named)
         if self._precice_lb_meshes is not None:
-            corners = tuple(named[each] for each in _CORNERS if each in named)
+            corners = tuple(named[corner] for corner in _CORNERS if corner in named)
             self._precice_lb_meshes.take(name, mesh_name, *values, *(corners or named.values()))
         return result
 

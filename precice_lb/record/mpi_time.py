@@ -79,26 +79,25 @@ def mpi_timed(base_advance: Callable[[Any, Any], Any], recorder: Recorder) -> Ca
 
 def _mpi_time() -> MpiTime | None:
     module = sys.modules.get("mpi4py.MPI")
-    # Importing it here would start MPI, which is the solver's to do.
-    if module is None:
-        warn_once("time in MPI is not recorded: this solver does not use mpi4py; see a PMPI library's report instead")
-        return None
     unseen = next((name for name in _UNSEEN if name in sys.modules), None)
-    if unseen is not None:
-        warn_once(f"time in MPI is not recorded: {unseen} calls MPI by itself; see a PMPI library's report instead")
-        return None
     try:
-        return _installed(module)
+        # Importing mpi4py here would start MPI, which is the solver's to do.
+        if module is not None and unseen is None:
+            return _installed(module)
+        reason = "this solver does not use mpi4py" if unseen is None else f"{unseen} calls MPI by itself"
+        reason += "; see a PMPI library's report instead"
     except Exception as error:
-        warn_once(f"time in MPI is not recorded: {error}")
-        return None
+        reason = str(error)
+    warn_once(f"time in MPI is not recorded: {reason}")
+    return None
 
 
 @functools.lru_cache(maxsize=1)
 def _installed(module: ModuleType) -> MpiTime:
     """Replace the methods of all classes of mpi4py that may wait."""
     timer = MpiTime()
-    for cls in _classes(module):
+    kinds = (module.Comm, module.Request, module.Message, module.Win)
+    for cls in {value for value in vars(module).values() if isinstance(value, type) and issubclass(value, kinds)}:
         # What a mapping proxy stands for, without a copy.
         (methods,) = gc.get_referents(cls.__dict__)
         for name, method in list(methods.items()):
@@ -110,8 +109,3 @@ def _installed(module: ModuleType) -> MpiTime:
                 methods[name] = timer.timed(method)
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
     return timer
-
-
-def _classes(module: ModuleType) -> set[type]:
-    kinds = (module.Comm, module.Request, module.Message, module.Win)
-    return {each for each in vars(module).values() if isinstance(each, type) and issubclass(each, kinds)}

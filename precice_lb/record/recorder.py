@@ -63,26 +63,6 @@ class Names(dict[str | bytes, int]):
         return self[name]
 
 
-def checked_count(feature: Any, number: Any) -> tuple[str, float] | None:
-    """Return the name of a feature and how much of it a rank holds; None, and one warning, where it is no such call."""
-    name = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature
-    if not isinstance(name, str) or not name.strip("\0"):
-        expected, found, of = "the name of a feature", feature, ""
-    else:
-        expected, found, of = "how much of a feature this rank holds", number, f" of {name[:80]!r}"
-        try:
-            found = count = float(number)
-            expected = f"{expected}, at least 0"
-            if math.isfinite(count) and count >= 0:
-                return name, count
-        # Code of any package may run here, and raise what it likes.
-        except Exception:
-            pass
-    text = repr(found)[:80] if type(found) in (str, bytes, int, float, type(None)) else f"a {type(found).__name__}"
-    warn_once(f"a call of count() is ignored: expected {expected}, found {text}{of}", kind=expected)
-    return None
-
-
 def sums(rows: NDArray[np.void]) -> NDArray[np.int64]:
     """Sum up rows of ``advance``: complete time windows, calls of ``advance``, and ns of solve and ``advance``."""
     windows = np.count_nonzero(rows["window_complete"])
@@ -99,7 +79,7 @@ def summary(summed: NDArray[np.int64]) -> dict[str, float]:
     return result
 
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_once(message: str, kind: str = "") -> None:
@@ -107,8 +87,8 @@ def warn_once(message: str, kind: str = "") -> None:
 
     A solver that turns Python's own warnings into errors would die of those.
     """
-    if (kind or message) not in _said:
-        _said.add(kind or message)
+    if (kind or message) not in _warned:
+        _warned.add(kind or message)
         note(f"warning: {message}", sys.stderr)
 
 
@@ -121,10 +101,10 @@ def note(message: str, stream: TextIO | None) -> None:
 
 def setting(name: str, *choices: str) -> str:
     """Read an environment variable; the first choice where it is not set, or set to something else."""
-    found = os.environ.get(name) or choices[0]
-    if found in choices:
-        return found
-    warn_once(f"{name} is ignored: expected {' or '.join(sorted(filter(None, choices)))}, found {found!r}")
+    value = os.environ.get(name) or choices[0]
+    if value in choices:
+        return value
+    warn_once(f"{name} is ignored: expected {' or '.join(sorted(filter(None, choices)))}, found {value!r}")
     return choices[0]
 
 
@@ -292,13 +272,23 @@ class Recorder:
             self._taken.rows["guesses"].append((window, number, cost_ns, error))
 
     def count(self, feature: Any, number: Any) -> None:
-        """Take how much of a feature the rank holds from now on."""
-        checked = checked_count(feature, number)
-        if checked is not None:
-            name, count = self._names["counts"][checked[0]], checked[1]
-            if name >= 0 and self._counts.get(name) != count:
-                self._taken.rows["counts"].append((len(self._taken.calls), name, count))
-                self._counts[name] = count
+        """Take how much of a feature the rank holds from now on; what is no such call is one warning."""
+        name, amount = feature.decode("utf-8", "replace") if isinstance(feature, bytes) else feature, math.nan
+        # Code of any package may run here, and raise what it likes.
+        with contextlib.suppress(Exception):
+            amount = float(number)
+        if not isinstance(name, str) or not name.strip("\0") or not (math.isfinite(amount) and amount >= 0):
+            shown = (
+                repr(value)[:80] if type(value) in (str, bytes, int, float, type(None)) else f"a {type(value).__name__}"
+                for value in (feature, number)
+            )
+            expected = "the name of a feature and how much of it this rank holds, at least 0"
+            warn_once(f"a call of count() is ignored: expected {expected}, found {' and '.join(shown)}", kind="count()")
+            return
+        position = self._names["counts"][name]
+        if position >= 0 and self._counts.get(position) != amount:
+            self._taken.rows["counts"].append((len(self._taken.calls), position, amount))
+            self._counts[position] = amount
 
     def timing_summary(self) -> dict[str, float]:
         """Return the running sums, as the participant's ``timing_summary`` does."""
@@ -375,11 +365,11 @@ class Recorder:
 
 def _by_window(table: str, windows: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> NDArray[np.void]:
     """Sum up by time window: rows of such a table."""
-    known, at = np.unique(windows, return_inverse=True)
-    found = np.zeros(len(known), dtype=TABLES[table].dtype)
-    found["window"] = known
-    np.add.at(found[f"{table}_ns"], at, nanoseconds)
-    return found
+    known, places = np.unique(windows, return_inverse=True)
+    rows = np.zeros(len(known), dtype=TABLES[table].dtype)
+    rows["window"] = known
+    np.add.at(rows[f"{table}_ns"], places, nanoseconds)
+    return rows
 
 
 def flush_after(window: int, window_ns: float = 0.0) -> int:

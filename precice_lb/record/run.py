@@ -46,10 +46,10 @@ def _program(name: str) -> list[str]:
     if os.sep not in name and not (is_here and name.endswith(".py")):
         # A package of this environment is meant also where another environment's scripts come first.
         places = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
-        found = shutil.which(name, path=os.pathsep.join(places))
-        if found is not None:
+        program = shutil.which(name, path=os.pathsep.join(places))
+        if program is not None:
             # Called by its name as in a shell: Open MPI's mpiexec takes the directory of a path for its installation's.
-            return [name if shutil.which(name) == found else found]
+            return [name if shutil.which(name) == program else program]
     if not is_here:
         raise PreciceLBError(
             f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
@@ -97,8 +97,8 @@ def _replace_process(command: list[str]) -> None:
     try:
         os.execvp(command[0], command)
     except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", error)
+        reason = getattr(error, "strerror", error)
         raise PreciceLBError(
-            f"{command[0]}: expected a program that can be executed, found: {found}; see whether its first line is the "
-            "path of its interpreter (#!) and whether that is there"
+            f"{command[0]}: expected a program that can be executed, found: {reason}; see whether its first line is "
+            "the path of its interpreter (#!) and whether that is there"
         ) from error

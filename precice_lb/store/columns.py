@@ -86,20 +86,20 @@ class Table:
 
     def blank(self, count: int) -> Values:
         """Make so many rows, where columns that came later have what older files had."""
-        found = np.zeros(count, self.dtype)
+        rows = np.zeros(count, self.dtype)
         for column in self.columns:
             if column.missing is not None:
-                found[column.name] = column.missing
-        return found
+                rows[column.name] = column.missing
+        return rows
 
     def taken(self, rows: Values) -> Values:
         """Take the columns of rows by name into rows of this type."""
         if not self.columns:
             return rows.astype(self.dtype)
-        found = self.blank(len(rows))
+        typed = self.blank(len(rows))
         for name in set(self.dtype.names or ()).intersection(rows.dtype.names or ()):
-            found[name] = rows[name]
-        return found
+            typed[name] = rows[name]
+        return typed
 
     def empty(self) -> Values:
         """No rows."""
@@ -165,9 +165,9 @@ def joined(ranks: Sequence[Tables], name: str) -> dict[str, Values]:
     if not table.names:
         return {name: np.concatenate([table.empty(), *parts])}
     numbers: dict[str, int] = {}
-    for at, (rank, rows) in enumerate(zip(ranks, parts, strict=True)):
+    for number, (rank, rows) in enumerate(zip(ranks, parts, strict=True)):
         if len(rows):
-            parts[at] = rows = rows.copy()
+            parts[number] = rows = rows.copy()
             known = [numbers.setdefault(text, len(numbers)) for text in decode_names(rank[table.names])]
             rows["name"] = np.array(known)[rows["name"]]
     return {name: np.concatenate([table.empty(), *parts]), table.names: encode_names(table.names, list(numbers))}

@@ -96,9 +96,9 @@ class RecordedMeshes:
 
 def recorded_meshes(*ranks: RankFile) -> RecordedMeshes:
     """Read what ranks of a participant said about their coupling meshes, in their order; damage is a `StoreError`."""
-    found = [each.arrays() for each in map(_of_rank, ranks) if len(each.rows)]
-    meshes = joined(found, "meshes")
-    values = (joined(found, name)[name] for name in ("coordinates", "cells"))
+    tables = [rank.arrays() for rank in map(_of_rank, ranks) if len(rank.rows)]
+    meshes = joined(tables, "meshes")
+    values = (joined(tables, name)[name] for name in ("coordinates", "cells"))
     return RecordedMeshes(decode_names(meshes["mesh_names"]), meshes["meshes"], *values)
 
 
@@ -111,15 +111,15 @@ def _of_rank(store: RankFile) -> RecordedMeshes:
         return RecordedMeshes()
     if (rows["rank"] != store.metadata["rank"]).any():
         raise StoreError(f"{store.path}: expected meshes of rank {store.metadata['rank']}, found some of another rank")
-    found = RecordedMeshes(decode_names(names), rows, coordinates, cells)
+    recorded = RecordedMeshes(decode_names(names), rows, coordinates, cells)
     sane = all((rows[name] >= 0).all() for name in ("name", "vertices", *CELL_VERTICES))
-    sane = sane and bool(((rows["name"] < len(found.names)) & (rows["dimensions"] <= 3)).all())
-    sizes = np.diff(found.cell_starts)
+    sane = sane and bool(((rows["name"] < len(recorded.names)) & (rows["dimensions"] <= 3)).all())
+    sizes = np.diff(recorded.cell_starts)
     if sane and sizes.sum() == len(cells):
         sane = bool(((cells >= 0) & (cells < np.repeat(rows["vertices"], sizes))).all())
-    if not sane or found.coordinate_starts[-1] != len(coordinates) or found.cell_starts[-1] != len(cells):
+    if not sane or recorded.coordinate_starts[-1] != len(coordinates) or recorded.cell_starts[-1] != len(cells):
         raise StoreError(
             f"{store.path}: expected coordinates and cells of every mesh in it, found others; leave the file out, or "
             "copy it anew where it was damaged"
         )
-    return found
+    return recorded

@@ -15,7 +15,7 @@ import numpy as np
 
 from precice_lb.exceptions import StoreError
 from precice_lb.store.columns import Mask, Values
-from precice_lb.store.merged import MergedStore
+from precice_lb.store.merged import read_merged
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name, xml_tags
@@ -47,7 +47,7 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
     StoreError
         If a source does not exist or a directory holds no store.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for source in map(Path, sources):
         if source.is_dir():
             # Links among them are refused where they are opened, so that directories alone are resolved.
@@ -62,8 +62,8 @@ def find_stores(sources: Iterable[str | Path]) -> list[Path]:
             files = [source.resolve()]
         else:
             raise StoreError(f"{source}: expected a store file or a directory of them, found nothing there")
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)
 
 
 def stores_below(directory: Path) -> list[Path]:
@@ -120,7 +120,7 @@ def read_stores(sources: Iterable[str | Path]) -> list[RankFile]:
 
 def read_file(path: Path) -> list[RankFile]:
     """Read all ranks of one store file, whatever kind it is of."""
-    return MergedStore(path).stores if path.name.endswith(MERGED_SUFFIX) else [read_rank_file(path)]
+    return read_merged(path) if _is_merged(path) else [read_rank_file(path)]
 
 
 def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
@@ -132,26 +132,31 @@ def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
     same working directory at the same time.
     """
     kept: dict[Hashable, list[RankFile]] = {}
+    recorded: dict[Hashable, list[RankFile]] = {}
     for store in stores:
         same = kept.setdefault(_values(store, *_SAME, *_START), [])
-        other = next((known for known in same if _agree(store, known) and _rows_agree(store, known)), None)
-        if other is None:
+        number = next((n for n, other in enumerate(same) if _agree(store, other) and _rows_agree(store, other)), None)
+        if number is None:
             same.append(store)
-        elif _worth(other) < _worth(store):
-            same[same.index(other)] = store
+        else:
+            same[number] = max(same[number], store, key=lambda store: (len(store.advances), _is_merged(store.path)))
     once = [store for same in kept.values() for store in same]
-    recorded: dict[Hashable, list[RankFile]] = {}
     for store in once:
         if not store.is_imported:
             recorded.setdefault(_values(store, *_SAME, "working_directory"), []).append(store)
-
-    def was_recorded(store: RankFile) -> bool:
-        return any(
+    return [
+        store
+        for store in once
+        if not store.is_imported
+        or not any(
             _agree(store, other) and _overlap(store.interval_unix_ns, other.interval_unix_ns) is not None
             for other in recorded.get(_values(store, *_SAME, "working_directory"), [])
         )
+    ]
 
-    return [store for store in once if not (store.is_imported and was_recorded(store))]
+
+def _is_merged(path: Path) -> bool:
+    return path.name.endswith(MERGED_SUFFIX)
 
 
 def _values(store: RankFile, *names: str) -> Hashable:
@@ -166,16 +171,11 @@ def _agree(first: RankFile, second: RankFile) -> bool:
 
 def _rows_agree(first: RankFile, second: RankFile) -> bool:
     """Whether all rows that both have are of the same calls; one of them may have been copied while it was written."""
-    rows, others = first.advances, second.advances
-    count = min(len(rows), len(others))
-    rows, others = rows[:count], others[:count]
+    count = min(len(first.advances), len(second.advances))
+    rows, others = first.advances[:count], second.advances[:count]
     # Joined with profiling files, just-in-time mapping has moved from one of the two to the other.
     wall, other_wall = (table["solve_ns"] + table["advance_ns"] for table in (rows, others))
     return np.array_equal(rows["begin_ns"], others["begin_ns"]) and np.array_equal(wall, other_wall)
-
-
-def _worth(store: RankFile) -> tuple[int, bool]:
-    return len(store.advances), store.path.name.endswith(MERGED_SUFFIX)
 
 
 T = TypeVar("T")
@@ -197,29 +197,22 @@ def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
     (of an earlier version, imported, or killed before it had one) belongs to the one such launch that ran then and
     lacks it; else those that ran at the same time do, and store directory and attempt tell them apart.
     """
-
-    def key(store: RankFile) -> Hashable:
-        data = store.metadata
-        return data["participant"], data["size"], data["case"], data.get("run")
-
     groups: list[list[RankFile]] = []
-    for alike in _by(stores, key):
+    for alike in _by(stores, lambda store: _values(store, "participant", "size", "case", "run")):
         launches = _by((store for store in alike if "launch" in store.metadata), lambda store: store.metadata["launch"])
         rest: list[RankFile] = []
         for store in (store for store in alike if "launch" not in store.metadata):
-            lacking = [ranks for ranks in launches if _lacks(ranks, store)]
+            lacking = [
+                ranks
+                for ranks in launches
+                if store.metadata["rank"] not in {known.metadata["rank"] for known in ranks}
+                and _overlap(group_interval(ranks), store.interval_unix_ns) is not None
+            ]
             (lacking[0] if len(lacking) == 1 else rest).append(store)
         for cluster in (*launches, *_overlapping(rest, lambda store: store.interval_unix_ns)):
-            ranks = [store.metadata["rank"] for store in cluster]
-            groups.extend([cluster] if len(set(ranks)) == len(ranks) else _by(cluster, _place))
+            is_once = len({store.metadata["rank"] for store in cluster}) == len(cluster)
+            groups.extend([cluster] if is_once else _by(cluster, _place))
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
-
-
-def _lacks(launch: Group, store: RankFile) -> bool:
-    """Whether a launch has no such rank, and ran when that did."""
-    return all(known.metadata["rank"] != store.metadata["rank"] for known in launch) and (
-        _overlap(group_interval(launch), store.interval_unix_ns) is not None
-    )
 
 
 def group_runs(participants: Iterable[Group]) -> list[list[Group]]:
@@ -235,17 +228,13 @@ def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], s
     chosen. Without ids those that ran at the same time are grouped, and told apart by the directory of their stores and
     the attempt. A participant occurs once in each run.
     """
-
-    def key(group: Group) -> Hashable:
-        return group[0].metadata["case"], group[0].metadata.get("run")
-
-    groups = list(participants)
-    runs = [run for launches in _by(filter(has_launch, groups), key) for run in _joined(launches)]
+    runs: list[tuple[list[Group], str]] = []
     rest: list[list[Group]] = []
-    for alike in _by((group for group in groups if not has_launch(group)), key):
-        for cluster in _overlapping(alike, group_interval):
-            names = [group[0].metadata["participant"] for group in cluster]
-            rest.extend([cluster] if len(set(names)) == len(names) else _by(cluster, lambda group: _place(group[0])))
+    for alike in _by(participants, lambda group: _values(group[0], "case", "run")):
+        runs += _joined([group for group in alike if has_launch(group)])
+        for cluster in _overlapping([group for group in alike if not has_launch(group)], group_interval):
+            is_once = len({group[0].metadata["participant"] for group in cluster}) == len(cluster)
+            rest.extend([cluster] if is_once else _by(cluster, lambda group: _place(group[0])))
     counts = Counter(map(_signature, rest))
     runs += [(run, _BY_TIME if counts[_signature(run)] > 1 else "") for run in rest]
     return sorted(runs, key=lambda run: min(group_interval(group)[0] for group in run[0]))
@@ -259,10 +248,10 @@ def has_launch(group: Group) -> bool:
 def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
     """Join launches of one case that were coupled, as far as there is one possibility only, each run with its doubt."""
     names = np.array([group[0].metadata["participant"] for group in launches])
-    met, possible = _partners(launches, names)
-    free, order = possible.copy(), [dict.fromkeys(names[others]) for others in met]
+    possible = _partners(launches, names)
+    free = possible.copy()
     runs = [{number} for number in range(len(launches))]
-    while pair := _only_pair(free, order, runs, names):
+    while pair := _only_pair(free, runs, names):
         both = runs[pair[0]] | runs[pair[1]]
         for member in both:
             runs[member] = both
@@ -275,12 +264,11 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
     ]
 
 
-def _only_pair(
-    free: Mask, order: Sequence[Iterable[str]], runs: Sequence[set[int]], names: Values
-) -> tuple[int, int] | None:
+def _only_pair(free: Mask, runs: Sequence[set[int]], names: Values) -> tuple[int, int] | None:
     """Find two launches that are not joined yet, of which one has no other partner of that name."""
     for number in np.flatnonzero(free.any(axis=1)).tolist():
-        for left in (np.flatnonzero(free[number] & (names == name)).tolist() for name in order[number]):
+        for name in np.unique(names[free[number]]):
+            left = np.flatnonzero(free[number] & (names == name)).tolist()
             both = runs[number].union(*(runs[other] for other in left))
             if len(left) == 1 and left[0] not in runs[number] and len(np.unique(names[[*both]])) == len(both):
                 return number, left[0]
@@ -299,8 +287,8 @@ def _doubt(run: Sequence[int], names: Values, possible: Mask) -> str:
     return ""
 
 
-def _partners(launches: Sequence[Group], names: Values) -> tuple[Mask, Mask]:
-    """Tell which launches met, and which may have been coupled, shape (launches, launches)."""
+def _partners(launches: Sequence[Group], names: Values) -> Mask:
+    """Tell which launches may have been coupled, shape (launches, launches)."""
     shares = np.full((len(launches), len(launches)), np.nan)
     meetings = [_meetings(launch) for launch in launches]
     coupled = [_coupled_interval(launch) for launch in launches]
@@ -313,13 +301,12 @@ def _partners(launches: Sequence[Group], names: Values) -> tuple[Mask, Mask]:
     for name in np.unique(names):
         alike = names == name
         brief |= alike & (shares < _TOGETHER) & (shares[:, alike] >= _TOGETHER).any(axis=1, keepdims=True)
-    met = np.isfinite(shares)
-    return met, met & ~(brief | brief.T)
+    possible: Mask = np.isfinite(shares) & ~(brief | brief.T)
+    return possible
 
 
 def _signature(run: Sequence[Group]) -> Hashable:
-    data = run[0][0].metadata
-    return data["case"], data.get("run"), frozenset(store.directory for group in run for store in group)
+    return _values(run[0][0], "case", "run"), frozenset(store.directory for group in run for store in group)
 
 
 def _meetings(group: Group) -> frozenset[tuple[frozenset[str], str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import CALLS, TABLES, Mask, Rows, Tables, Values, decode_names
+from precice_lb.store.columns import TABLES, Mask, Rows, Tables, Values, decode_names
 from precice_lb.store.schema import store_directory
 
 
@@ -30,15 +31,15 @@ class RankFile:
     tables : dict of str to ndarray
         Tables of `precice_lb.store.columns.TABLES` that are in memory, by name.
     read : callable, optional
-        From names of other tables to those that the file holds, which are read at each access: keep an array instead of
-        asking twice, or have all of them `loaded`.
+        From names of other tables, and of those with the names that they count, to what the file holds of them, at each
+        access: keep an array instead of asking twice, or have all of them `loaded`.
     """
 
     path: Path
     metadata: dict[str, Any]
     configuration: str
     tables: Tables = field(default_factory=dict)
-    read: Callable[[Sequence[str]], Tables] | None = None
+    read: Callable[[Iterable[str]], Tables] | None = None
 
     @property
     def advances(self) -> Rows:
@@ -90,9 +91,13 @@ class RankFile:
         -------
         list of ndarray, shape (n,) each
         """
-        others = [name for name in names if name not in self.tables]
-        known = {**self.tables, **self.read(others)} if others and self.read is not None else self.tables
-        return [known[name] if name in known else TABLES[name].empty() for name in names]
+        tables = self.tables
+        others = [name for name in names if name not in tables]
+        if others and self.read is not None:
+            wanted = {*others, *(TABLES[name].names for name in others)} - {"", *tables}
+            with wrap_read_errors(self.path):
+                tables = written({**tables, **self.read(wanted)})
+        return [tables[name] if name in tables else TABLES[name].empty() for name in names]
 
     def loaded(self, *names: str) -> RankFile:
         """Read tables into memory.
@@ -155,6 +160,23 @@ Complete: TypeAlias = Callable[[Sequence[RankFile]], Sequence[RankFile]]
 """Takes some ranks of one participant, sorted; returns them with what was measured beside the store."""
 
 
+@contextlib.contextmanager
+def wrap_read_errors(path: Path) -> Iterator[None]:
+    """Turn whatever a foreign file raises, or one that is damaged within, into one error with its name and a remedy."""
+    try:
+        yield
+    except StoreError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise StoreError(f"{path}: {error}; leave the file out, or copy it anew where it was damaged") from error
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StoreError(
+            f"{path}: expected a store written by precice_lb, found a file that cannot be read as one ({reason}); "
+            "leave it out, or import it first if it holds measurements of another format (precice-lb import --help)"
+        ) from error
+
+
 # In ns 104 days: no call takes longer. And every whole number up to this is a float.
 _LARGEST = 1 << 53
 # Clocks may count from anywhere; differences and sums stay integers of 64 bits.
@@ -170,25 +192,26 @@ def table_rows(name: str, rows: Values) -> Values:
     if rows.dtype != table.dtype:
         rows = table.taken(rows)
     for column in table.columns:
-        check_values(column.name, rows[column.name])
+        _check_values(column.name, rows[column.name])
     return rows
 
 
-def check_type(name: str, found: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+def check_type(name: str, stored: np.dtype[Any], wanted: np.dtype[Any]) -> None:
     """Refuse columns that are missing, or of a type that the wanted one does not hold."""
-    columns = wanted.names or ()
-    fit = set(columns) <= set(found.names or ()) and all(_fits(found[column], wanted[column]) for column in columns)
-    if not (fit if columns else _fits(found, wanted)):
-        what = f"columns {columns}" if columns else f"values of type {wanted}"
-        raise StoreError(f"expected {what} in /{name}, found {found}")
+
+    def fits(part: np.dtype[Any], whole: np.dtype[Any]) -> bool:
+        # Texts of another length are names that an earlier or a later version cuts elsewhere.
+        return part.kind == whole.kind and (part.itemsize <= whole.itemsize or part.kind == "S")
+
+    columns = wanted.names
+    if columns is None:
+        if not fits(stored, wanted):
+            raise StoreError(f"expected values of type {wanted} in /{name}, found {stored}")
+    elif not all(column in (stored.names or ()) and fits(stored[column], wanted[column]) for column in columns):
+        raise StoreError(f"expected columns {columns} in /{name}, found {stored}")
 
 
-def _fits(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    # Texts of another length are names that an earlier or a later version cuts elsewhere.
-    return found.kind == wanted.kind and (found.itemsize <= wanted.itemsize or found.kind == "S")
-
-
-def check_values(column: str, values: Values) -> None:
+def _check_values(column: str, values: Values) -> None:
     """Refuse numbers that nothing has: further computing with them overflows, or asks for any amount of memory."""
     if column == "count" and not (np.isfinite(values) & (values >= 0)).all():
         raise StoreError("column count: expected finite numbers from 0, found others")
@@ -207,34 +230,38 @@ def check_values(column: str, values: Values) -> None:
         raise StoreError(f"column {column}: expected a sum up to {_LARGEST_SUM}, found a larger one")
 
 
-def in_order(rows: Rows) -> Rows:
-    """Give the rows of ``advance`` that were written, each once: an interrupted flush wrote some again.
+def written(tables: Tables) -> dict[str, Values]:
+    """Leave out rows that a machine lost when it went down, in files of earlier versions, and what rows came twice."""
+    kept = dict(tables)
+    for name, rows in tables.items():
+        if "window" in (rows.dtype.names or ()):
+            known = rows["window"] > 0
+            if names := TABLES[name].names:
+                known &= rows["name"] < len(tables.get(names, ()))
+            rows = rows if known.all() else rows[known]
+            kept[name] = in_order(rows) if name == "advances" else rows
+    return kept
 
-    Without those that a machine lost when it went down, in files of earlier versions.
-    """
-    written = rows["window"] > 0
-    if not written.all():
-        rows = rows[written]
-    if _wrong(rows).any():
-        rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
-        check_calls(rows)
+
+def in_order(rows: Rows) -> Rows:
+    """Give each row of ``advance`` once, as an interrupted flush wrote some again, and refuse what is in no order."""
+    if not _wrong(rows).any():
+        return rows
+    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+    wrong = _wrong(rows)
+    if wrong.any():
+        before, after = rows[(first := int(np.argmax(wrong))) : first + 2]
+        raise StoreError(
+            "expected calls in the order they were made, each window once, found window "
+            f"{after['window']}, iteration {after['iteration']} after window {before['window']}, iteration "
+            f"{before['iteration']}"
+        )
     return rows
 
 
 def _wrong(rows: Rows) -> Mask:
-    window, iteration, complete = (rows[name] for name in CALLS)
-    same = window[1:] == window[:-1]
-    wrong: Mask = (window[1:] < window[:-1]) | (same & (complete[:-1] | (iteration[1:] < iteration[:-1])))
+    """Which rows are followed by one that cannot come after them, shape (n - 1,)."""
+    window, iteration, complete = rows["window"], rows["iteration"], rows["window_complete"]
+    again = complete[:-1] | (iteration[1:] < iteration[:-1])
+    wrong: Mask = (window[1:] < window[:-1]) | ((window[1:] == window[:-1]) & again)
     return wrong
-
-
-def check_calls(rows: Rows) -> None:
-    """Refuse rows of ``advance`` that are not in the order of calls: every window once, from its first iteration on."""
-    wrong = _wrong(rows)
-    if wrong.any():
-        before, after = rows[(at := int(np.argmax(wrong))) : at + 2]
-        raise StoreError(
-            f"expected calls in the order they were made, each window once, found window {after['window']}, iteration "
-            f"{after['iteration']} after window {before['window']}, iteration {before['iteration']}"
-            f"{', which completed it' if before['window_complete'] else ''}"
-        )

@@ -8,14 +8,14 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ORIGINALS
+from precice_lb.store.columns import ORIGINALS, Attributes
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -24,7 +24,39 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
     "object": dict,
 }
+# Whether a value of the right type is fine, and what is expected if not.
 _Check: TypeAlias = tuple[Callable[[Any], object], str]
+
+
+def _fits_json(value: Any, levels: int = 50) -> bool:
+    """Whether JSON can hold an object, and whoever reads it take it apart again."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and _fits_json([*value.values()], levels)
+    if isinstance(value, list | tuple):
+        return levels > 0 and all(_fits_json(part, levels - 1) for part in value)
+    if isinstance(value, int | float):
+        return -sys.float_info.max <= value <= sys.float_info.max
+    return value is None or isinstance(value, str)
+
+
+# Clocks in ns and all that is computed from them stay integers of 64 bits.
+_LATEST = 1 << 62
+# Readers have an array of a value per rank, whatever few ranks there are files of.
+_MOST_RANKS = 1 << 20
+_NOT_EMPTY: _Check = bool, "text that is not empty"
+_DIGEST: _Check = re.compile(r"[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"
+_CORES: _Check = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*").fullmatch, "cores such as 0-3,8"
+_RANKS: _Check = lambda value: 1 <= value <= _MOST_RANKS, f"from 1 to {_MOST_RANKS}"
+_FROM_0: _Check = lambda value: value >= 0, "at least 0"
+_FROM_1: _Check = lambda value: value >= 1, "at least 1"
+_JSON: _Check = _fits_json, "an object that JSON can hold, of less than 50 levels"
+_POSITIVE: _Check = (
+    lambda values: all(
+        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= sys.float_info.max
+        for number in values.values()
+    ),
+    "positive numbers by participant",
+)
 
 
 @dataclass(frozen=True)
@@ -35,57 +67,11 @@ class Key:
     # ``text``, ``integer``, ``real``, ``boolean`` or ``object`` (kept as JSON text).
     kind: str
     description: str
-    # Whether a value of the right type is fine, and what is expected if not.
     check: _Check | None = None
     required: bool = False
     # Of a number, empty otherwise.
     unit: str = ""
 
-    def problem(self, value: Any) -> str | None:
-        """Return "expected …, found …" for a value that is wrong, else None."""
-        wanted = _TYPES[self.kind]
-        expected: str | None = None
-        if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "boolean"):
-            expected = f"a value of type {self.kind}"
-        elif isinstance(value, numbers.Integral) and not -_LATEST < int(value) < _LATEST:
-            expected = f"a number up to {_LATEST}"
-        elif self.check is not None and not self.check[0](value):
-            expected = self.check[1]
-        return None if expected is None else f"metadata {self.name}: expected {expected}, found {value!r}"
-
-
-def _are_positive(values: Mapping[str, Any]) -> bool:
-    return all(
-        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= sys.float_info.max
-        for number in values.values()
-    )
-
-
-def _fits_json(value: Any, levels: int = 50) -> bool:
-    """Whether JSON can hold an object, and whoever reads it take it apart again."""
-    if not levels:
-        return False
-    if isinstance(value, dict):
-        return _fits_json([*value], 2) and _fits_json([*value.values()], levels)
-    if isinstance(value, list | tuple):
-        return all(_fits_json(part, levels - 1) for part in value)
-    if isinstance(value, int | float):
-        return -sys.float_info.max <= value <= sys.float_info.max
-    return value is None or isinstance(value, str)
-
-
-_NOT_EMPTY: _Check = bool, "text that is not empty"
-_DIGEST: _Check = re.compile(r"[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"
-_CORES: _Check = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*").fullmatch, "cores such as 0-3,8"
-# Clocks in ns and all that is computed from them stay integers of 64 bits.
-_LATEST = 1 << 62
-# Readers have an array of a value per rank, whatever few ranks there are files of.
-_MOST_RANKS = 1 << 20
-_RANKS: _Check = lambda value: 1 <= value <= _MOST_RANKS, f"from 1 to {_MOST_RANKS}"
-_FROM_0: _Check = lambda value: value >= 0, "at least 0"
-_FROM_1: _Check = lambda value: value >= 1, "at least 1"
-_POSITIVE: _Check = _are_positive, "positive numbers by participant"
-_JSON: _Check = _fits_json, "an object that JSON can hold, of less than 50 levels"
 
 METADATA: dict[str, Key] = {
     key.name: key
@@ -146,9 +132,15 @@ def validate(values: Mapping[str, Any], *, keys: Iterable[str] | None = None, co
     for name, value in values.items():
         if name not in allowed:
             raise StoreError(f"metadata {name}: expected one of {', '.join(allowed)}, found an unknown key")
-        problem = METADATA[name].problem(value)
-        if problem is not None:
-            raise StoreError(problem)
+        key, expected = METADATA[name], ""
+        if not isinstance(value, _TYPES[key.kind]) or (isinstance(value, bool) and key.kind != "boolean"):
+            expected = f"a value of type {key.kind}"
+        elif isinstance(value, numbers.Integral) and not -_LATEST < int(value) < _LATEST:
+            expected = f"a number up to {_LATEST}"
+        elif key.check is not None and not key.check[0](value):
+            expected = key.check[1]
+        if expected:
+            raise StoreError(f"metadata {name}: expected {expected}, found {value!r}")
     if complete:
         missing = [name for name in allowed if METADATA[name].required and name not in values]
         if missing:
@@ -180,6 +172,16 @@ FORMAT_VERSION = 1
 """Value of the root attribute ``format_version`` that this package writes. Readers pass over metadata keys that they do
 not know, so that a new one leaves it as it is; what tables hold and mean does not change without a new version."""
 
+
+def check_format(name: Any, version: Any, expected: str = FORMAT, versions: Sequence[int] = (FORMAT_VERSION,)) -> None:
+    """Refuse what is of another format, or of a version that is not known."""
+    if name != expected or version not in versions:
+        raise StoreError(
+            f"expected format {expected!r} in version {' or '.join(map(str, versions))}, found {name!r} in version "
+            f"{version!r}; read it with the version of precice_lb that wrote it or a newer one"
+        )
+
+
 SUFFIX = ".h5"
 """Ending of every HDF5 store."""
 
@@ -198,7 +200,6 @@ _LONGEST_NAME = 160
 _IGNORED_TAGS = frozenset(
     {"imvj-restart-mode", "max-time", "max-time-windows", "log", "profiling", "watch-point", "watch-integral"}
 )
-_IGNORED_PREFIXES = ("export:",)
 _IGNORED_ATTRIBUTES = frozenset({"exchange-directory", "network"})
 
 
@@ -220,12 +221,12 @@ def is_store_name(name: str) -> bool:
 
 def store_directory(path: Path) -> Path:
     """Store directory that a store file lies in."""
-    found = _RANK_NAME.fullmatch(path.name)
-    if found is None:
+    named = _RANK_NAME.fullmatch(path.name)
+    if named is None:
         return path.parent
     # Earlier versions: two digits of a hash of the file's own name.
-    hashed = hashlib.sha256(found["stem"].encode()).hexdigest()[:2]
-    of_ranks = path.parent.name in (f"{found['participant']}-{found['size']}", hashed)
+    hashed = hashlib.sha256(named["stem"].encode()).hexdigest()[:2]
+    of_ranks = path.parent.name in (f"{named['participant']}-{named['size']}", hashed)
     return path.parent.parent if of_ranks else path.parent
 
 
@@ -251,14 +252,15 @@ def case_fingerprint(configuration_text: str) -> str:
     digest = hashlib.sha256()
     skipped = 0
     for tag, attributes in tags:
-        original = attributes
-        for room in ORIGINALS if attributes is not None else ():
-            original = original and room(tag, original)
         if attributes is None:
             if not skipped:
                 digest.update(repr(("end", tag)).encode())
             skipped = max(0, skipped - 1)
-        elif skipped or original is None or tag in _IGNORED_TAGS or tag.startswith(_IGNORED_PREFIXES):
+            continue
+        original: Attributes | None = attributes
+        for room in ORIGINALS:
+            original = original and room(tag, original)
+        if skipped or original is None or tag in _IGNORED_TAGS or tag.startswith("export:"):
             skipped += 1
         else:
             kept = sorted((name, value) for name, value in original.items() if name not in _IGNORED_ATTRIBUTES)

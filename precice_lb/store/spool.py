@@ -32,6 +32,7 @@ from precice_lb.store.schema import (
     FORMAT_VERSION,
     METADATA,
     SPOOL_SUFFIX,
+    check_format,
     refuse_link,
     store_filename,
     validate,
@@ -57,56 +58,6 @@ def _saved(array: Values) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
-
-
-class Spool:
-    """A new file, which must not exist, that grows by whole blocks, written by the process that created it only."""
-
-    def __init__(self, path: Path) -> None:
-        self._pid = os.getpid()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._identity = os.fstat(self._descriptor)
-        # Bytes of complete blocks, and what is written in them: one value, so that no exception comes between.
-        self._done: tuple[int, Mapping[str, int]] = (0, {})
-
-    @property
-    def written(self) -> Mapping[str, int]:
-        """What the blocks there hold, as given to `append`."""
-        return self._done[1]
-
-    def append(self, data: bytes, **written: int) -> None:
-        """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
-        if os.getpid() != self._pid:
-            return
-        # A solver that closes all descriptors it does not know may have this number for a file of its own now.
-        status = self._status()
-        if status is None:
-            raise OSError(errno.EBADF, "the solver has closed the file")
-        view, at = memoryview(data), self._done[0]
-        if status.st_size > at:
-            os.ftruncate(self._descriptor, at)
-        while view:
-            done = os.pwrite(self._descriptor, view, at)
-            view, at = view[done:], at + done
-        self._done = at, {**self._done[1], **written}
-
-    def rewrite(self, data: bytes) -> None:
-        """Write other blocks in place of all that is there."""
-        self._done = 0, {}
-        self.append(data)
-
-    def close(self) -> None:
-        """Close the file, if it is still open."""
-        if self._status() is not None:
-            os.close(self._descriptor)
-
-    def _status(self) -> os.stat_result | None:
-        """State of the file; None if the descriptor is closed, or another file's."""
-        try:
-            status = os.fstat(self._descriptor)
-        except OSError:
-            return None
-        return status if os.path.samestat(status, self._identity) else None
 
 
 def read_blocks(file: BinaryIO) -> Iterator[tuple[str, Values]]:
@@ -158,11 +109,7 @@ def with_text(path: Path, store: RankFile | None, name: str, array: Values) -> R
     """Take the head or the end of a spool into what was read of it so far."""
     values = json.loads(array[0])
     if name == "head":
-        if values.get("format") != FORMAT or values.get("format_version") != FORMAT_VERSION:
-            raise StoreError(
-                f"expected format {FORMAT!r} in version {FORMAT_VERSION}, found {values.get('format')!r} in version "
-                f"{values.get('format_version')}; read it with the version of precice_lb that wrote it or a newer one"
-            )
+        check_format(values.get("format"), values.get("format_version"))
         if not isinstance(values["configuration"], str):
             raise StoreError(f"expected the text of a configuration, found {values['configuration']!r}")
         store, values = RankFile(path, {}, sys.intern(values["configuration"])), values["metadata"]
@@ -185,7 +132,7 @@ def read_spool(
 
     ``store`` is what was read before. Also returned is where the last of them ends.
     """
-    found: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
+    tables: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
     count = 0
     refuse_link(path)
     with path.open("rb") as file:
@@ -194,12 +141,12 @@ def read_spool(
         while count < most and (following := next(blocks, None)) is not None:
             name, array = following
             if name in TABLES:
-                found[name].append(array)
+                tables[name].append(array)
                 count += len(array) if name == "advances" else 0
             else:
                 store = with_text(path, store, name, array)
             begin = file.tell()
-    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in found.items()}), begin
+    return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in tables.items()}), begin
 
 
 # Whose code the recorder runs; a signal handler is none of theirs.
@@ -209,42 +156,75 @@ _RECORDING = frozenset({"precice_lb", "numpy", "h5py", "cyprecice", "precice", "
 class StoreWriter:
     """The store of one rank, of the first attempt whose name is free: nothing is ever overwritten.
 
-    ``attempt``, ``finished`` and ``ended_unix_ns`` are set here; ``keep_spool`` leaves the spool at the end.
+    It grows by whole blocks, written by the process that made it only. ``attempt``, ``finished`` and ``ended_unix_ns``
+    are set here; ``keep_spool`` leaves the spool at the end.
     """
 
     def __init__(
         self, directory: str | Path, metadata: Mapping[str, Any], configuration: str, *, keep_spool: bool = False
     ) -> None:
         self.metadata = validate({**metadata, "attempt": 1, "finished": False}, complete=True)
-        self._directory, self._keep_spool = Path(directory), keep_spool
+        self._directory, self._keep_spool, self._pid = Path(directory), keep_spool, os.getpid()
         self.path = self._free_path()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # The name appears only once the file can be read; whoever comes second takes the next attempt.
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        self._spool = Spool(draft)
+        draft = self.path.with_name(f".{self.path.name}.{self._pid}")
+        self._descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._identity = os.fstat(self._descriptor)
         head = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": self.metadata}
         head["configuration"] = configuration
         try:
-            self._spool.append(text_block("head", head))
-            while not publish(draft, self.path):
+            while True:
+                # Bytes of complete blocks, and what they hold: one value, so that no exception comes between.
+                self._done: tuple[int, Mapping[str, int]] = (0, {})
+                self._write(text_block("head", head))
+                if publish(draft, self.path):
+                    break
                 self.metadata["attempt"] += 1
                 self.path = self._free_path()
-                self._spool.rewrite(text_block("head", head))
         except BaseException:
-            self._spool.close()
+            self.close_spool()
             raise
         finally:
             draft.unlink(missing_ok=True)
 
+    def _write(self, data: bytes, **written: int) -> None:
+        """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
+        if os.getpid() != self._pid:
+            return
+        status = self._status()
+        if status is None:
+            raise OSError(errno.EBADF, "the solver has closed the file")
+        view, end = memoryview(data), self._done[0]
+        if status.st_size > end:
+            os.ftruncate(self._descriptor, end)
+        while view:
+            count = os.pwrite(self._descriptor, view, end)
+            view, end = view[count:], end + count
+        self._done = end, {**self._done[1], **written}
+
+    def _status(self) -> os.stat_result | None:
+        """State of the file; None if the solver has closed the descriptor, or its number is another file's by now."""
+        try:
+            status = os.fstat(self._descriptor)
+        except OSError:
+            return None
+        return status if os.path.samestat(status, self._identity) else None
+
+    def close_spool(self) -> None:
+        """Close the file as it is, if it is still open."""
+        if self._status() is not None:
+            os.close(self._descriptor)
+
     def write_once(self, what: str, tables: Tables) -> None:
         """Write tables to disk, unless that was done before."""
-        if what not in self._spool.written:
+        if what not in self._done[1]:
             self._append(tables, **{what: 1})
 
     def write_launch(self, launch: str) -> None:
         """Write the id of the launch to disk, where the head has none."""
         if "launch" not in self.metadata:
-            self._spool.append(text_block("end", {"launch": launch}))
+            self._write(text_block("end", {"launch": launch}))
             self.metadata["launch"] = launch
 
     def append(
@@ -259,18 +239,18 @@ class StoreWriter:
         ``names`` are by table all that its rows have counted so far. What is written under a ``number`` is not written
         again.
         """
-        if number is not None and self._spool.written.get("number") == number:
+        done = self._done[1]
+        if number is not None and done.get("number") == number:
             return
         new, written = {}, {} if number is None else {"number": number}
         for table, texts in (names or {}).items():
             name = TABLES[table].names
-            new[name] = encode_names(name, texts[self._spool.written.get(name, 0) :])
+            new[name] = encode_names(name, texts[done.get(name, 0) :])
             written[name] = len(texts)
         self._append({**new, **tables, **({} if advances is None else {"advances": advances})}, **written)
 
     def _append(self, tables: Tables, **written: int) -> None:
-        data = b"".join(block(name, table) for name, table in tables.items() if len(table))
-        self._spool.append(data, **written)
+        self._write(b"".join(block(name, table) for name, table in tables.items() if len(table)), **written)
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.
@@ -280,9 +260,9 @@ class StoreWriter:
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
-            self._spool.append(text_block("end", {"finished": finished, "ended_unix_ns": ended_unix_ns}))
+            self._write(text_block("end", {"finished": finished, "ended_unix_ns": ended_unix_ns}))
         finally:
-            self._spool.close()
+            self.close_spool()
         if not self.path.exists():
             raise FileNotFoundError("it was removed during the run")
         if not (keep_spool or self._keep_spool) and _may_load_hdf5():

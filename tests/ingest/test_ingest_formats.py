@@ -17,7 +17,6 @@ from precice_lb.ingest.csv import Sample, join, whole_number
 def test_the_door_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     refused(lambda: import_measurements("excel", [tmp_path]), "formats csv, found 'excel'")
     refused(lambda: import_measurements("csv", []), "at least one path")
-    refused(lambda: import_measurements("csv", [tmp_path / "a.csv"], windows=3), "(none)", "'windows'")
     refused(lambda: import_measurements("csv", [tmp_path / "a.csv"], windows=None), "readable CSV file")
 
 
@@ -44,13 +43,6 @@ def test_different_parameters_or_names_of_columns_are_refused(tmp_path: Path) ->
 
 
 def test_whole_numbers_are_those_that_a_float_holds() -> None:
-    assert whole_number(str(2**53)) == 2**53
-    assert whole_number(str(-(2**53))) == -(2**53)
-    assert whole_number(str(2**53 + 1)) is None
-    # As a DataFrame writes them.
-    assert whole_number("3.0") == 3
-    assert whole_number("3.5") is None
-    # Python takes these for numbers.
-    assert [whole_number(text) for text in ("1_0", "\N{ARABIC-INDIC DIGIT ONE}", "\N{FULLWIDTH DIGIT ONE}")] == [
-        None
-    ] * 3
+    texts = (str(2**53 - 1), str(1 - 2**53), str(2**53), "3.0", "3.5", "1_0", "\N{ARABIC-INDIC DIGIT ONE}")
+    # 3.0 as a DataFrame writes it; the last two are numbers to Python.
+    assert [whole_number(text) for text in texts] == [2**53 - 1, 1 - 2**53, None, 3, None, None, None]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, case, database, imported
+from profiling_helpers import DATA, case, database, imported, summed_up
 from report_helpers import refused
 
-from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.ingest.profiling.database import read_database
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from profiling_peer import differences, totals_of
+
 MERGED = sorted(path.name.removesuffix(".db.gz") for path in (DATA / "databases").glob("*.db.gz"))
-
-
-def test_there_are_real_databases() -> None:
-    assert len(MERGED) == 5
 
 
 @pytest.mark.parametrize("run", MERGED)
@@ -82,18 +82,6 @@ def test_what_a_kill_left_open_is_left_out(tmp_path: Path) -> None:
     assert whole.metadata["finished"] is True
 
 
-def test_the_command_line_takes_it_for_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = database(tmp_path / "merged", "all-implicit")
-    assert main(["import", str(path), "--output", str(tmp_path / "store")]) == 0
-    assert "wrote 2 stores" in capsys.readouterr().out
-    assert main(["summary", str(tmp_path / "store")]) == 0
-    table = capsys.readouterr().out
-    assert "partner wait" in table
-    assert "not measured" not in table
-    assert main(["recommend", str(tmp_path / "store"), "--ranks", "8", "--format", "json"]) == 0
-    assert '"split"' in capsys.readouterr().out
-
-
 def test_truncated_and_foreign_databases_are_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,11 +105,17 @@ def test_truncated_and_foreign_databases_are_refused_in_one_line(
         read_database(whole)
 
 
-def test_names_of_any_script_stay_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = database(tmp_path / "merged", "fundamental")
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("UPDATE participants SET name = '<b>\nÜ ' || name")
-        connection.commit()
-    assert [header.participant for header in read_database(path)] == ["<b>\nÜ A", "<b>\nÜ B"]
-    # No configuration knows them.
-    refused(capsys, "import", path, "--output", tmp_path / "store")
+@pytest.mark.parametrize("sample", MERGED)
+def test_figures_of_a_summary_are_those_of_the_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sample: str
+) -> None:
+    merged, source = database(tmp_path / "merged", sample), case(tmp_path / "run", sample)
+    configuration, totals = (source / "precice-config.xml").read_text(), totals_of(merged)
+    assert totals
+    for place in (merged, source):
+        run = summed_up(capsys, place, "--per-rank", "--warmup", 0)
+        assert differences(run, totals, merged, configuration) == []
+    # A microsecond more is seen.
+    name, rank = next(iter(totals))
+    more = {**totals, (name, rank): {**totals[name, rank], "solver.advance": totals[name, rank]["solver.advance"] + 1}}
+    assert len(differences(run, more, merged, configuration)) == 1

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +23,6 @@ from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
-from precice_lb.ingest.profiling.case import ProfiledCase
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.store.reader import read_store
 
@@ -73,15 +71,6 @@ def test_just_in_time_mapping_is_mapping_and_not_solve(tmp_path: Path) -> None:
     assert (rows["window_complete"]).all()
 
 
-def test_barriers_belong_to_the_call_that_they_are_at(tmp_path: Path) -> None:
-    source = case(tmp_path / "run", "synchronize")
-    import_profiling([source], tmp_path / "store")
-    rows = imported(tmp_path / "store")["A-0"].advances
-    calls = read_profile(source / "precice-profiling" / "A-0-2.txt").calls
-    assert calls["sync_us"].sum() > 10_000
-    np.testing.assert_array_equal(rows["advance_ns"], 1000 * (calls["advance_us"] + calls["sync_us"]))
-
-
 def test_of_a_stopped_run_the_note_names_the_window_that_all_ranks_have(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "synchronize")
     for name, share in (("A-0-2", 0.95), ("A-1-2", 0.8)):
@@ -93,22 +82,6 @@ def test_of_a_stopped_run_the_note_names_the_window_that_all_ranks_have(tmp_path
     first, second = (int(stores[f"A-{rank}"].advances["window_complete"].sum()) for rank in range(2))
     assert first > second > 0
     assert [note for note in notes if note.endswith(f"read up to time window {second}")]
-
-
-@pytest.mark.parametrize(("participant", "waits"), [("A", ("wait_us",)), ("B", ("wait_us", "steering_us"))])
-def test_who_is_told_the_size_of_time_windows_waits_for_it(participant: str, waits: tuple[str, ...]) -> None:
-    text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    assert ProfiledCase.of(text).waits(participant) == ("wait_us",)
-    steered, changes = re.subn(
-        r'<coupling-scheme:[\w-]+>(.*?)<time-window-size value="[^"]*"\s*/>(.*?)</coupling-scheme:[\w-]+>',
-        r"<coupling-scheme:serial-explicit>\1"
-        r'<time-window-size value="-1" method="first-participant"/>\2</coupling-scheme:serial-explicit>',
-        text,
-        flags=re.DOTALL,
-    )
-    assert changes == 1
-    assert 'first="A" second="B"' in steered
-    assert ProfiledCase.of(steered).waits(participant) == waits
 
 
 def test_participants_in_folders_of_their_own_find_the_configuration_above(tmp_path: Path) -> None:
@@ -350,18 +323,6 @@ def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys:
     assert "an empty file" in output.err
     assert main(["import", "precice-profiling", str(tmp_path / "store")]) == 2
     assert capsys.readouterr().err.startswith("precice-lb: error: ")
-
-
-def test_the_benchmark_runs_and_agrees_with_the_peer(tmp_path: Path) -> None:
-    peer = os.environ.get("PRECICE_PROFILING_MERGE")
-    command = [sys.executable, str(ROOT / "benchmarks" / "profiling_import.py"), "--size", "0.5", "--files", "2"]
-    command += ["--peer", peer] if peer else []
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=environment()
-    )
-    assert result.returncode == 0, result.stderr
-    assert "import_profiling" in result.stdout
-    assert ("agree to the microsecond" in result.stdout) == bool(peer)
 
 
 def test_threads_are_said_beside_profiling_files(tmp_path: Path) -> None:

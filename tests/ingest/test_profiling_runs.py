@@ -1,123 +1,55 @@
-"""Real runs on libprecice, recorded and joined with the profiling files they left."""
+"""Real runs, recorded and joined with the profiling files they left: an import of these says the same."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FULL_COUNTS
-from record_helpers import configuration, environment
+from record_helpers import BACKENDS, SOLVER, assert_fine, rank_stores, run_pair
 
 from precice_lb.ingest.profiling import enrich, find_profiles, import_profiling, read_profile
-from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankFile
 
-pytestmark = pytest.mark.precice
-
-SECONDS = {"A": 0.02, "B": 0.05}
-SOLVER = """
-import sys, time
-import numpy as np
-import precice
-
-name, partner, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3])
-rank, world = 0, None
-if ranks > 1:
-    from mpi4py import MPI
-    world, rank = MPI.COMM_WORLD, MPI.COMM_WORLD.Get_rank()
-participant = precice.Participant(name, "precice-config.xml", rank, ranks)
-x = np.linspace(0.0, 1.0, 11) if rank == 0 else np.empty(0)
-mesh = f"{name}-Mesh"
-ids = participant.set_mesh_vertices(mesh, np.stack([x, np.zeros_like(x)], axis=1))
-participant.requires_initial_data()
-participant.initialize()
-step = 0
-while participant.is_coupling_ongoing():
-    participant.requires_writing_checkpoint()
-    dt = min(participant.get_max_time_step_size(), 0.1 / int(sys.argv[4]))
-    participant.read_data(mesh, f"{partner}-Data", ids, dt)
-    participant.start_profiling_section("work")
-    time.sleep({"A": 0.02, "B": 0.05}[name])
+SECONDS = {"A": 0.002, "B": 0.005}
+WORKING = SOLVER.replace("import sys\n", "import os, sys, time\n").replace(
+    "    value = np.cos",
+    f"""    participant.start_profiling_section("work")
+    time.sleep({SECONDS}[name])
     participant.stop_last_profiling_section()
-    participant.write_data(mesh, f"{name}-Data", ids, 0.5 * x + (step % 3 == 0))
-    step += 1
-    participant.advance(dt)
-    participant.requires_reading_checkpoint()
-participant.finalize()
-"""
-
-
-def start(
-    directory: Path,
-    kind: str,
-    profiling: str = "",
-    *,
-    windows: int = 5,
-    launch: tuple[str, ...] = (),
-    subcycles: int = 1,
-    recorded: bool = True,
-) -> list[subprocess.Popen[str]]:
-    directory.mkdir()
-    text = configuration(kind, windows).replace("<log ", f"{profiling}<log ")
-    (directory / "precice-config.xml").write_text(text)
-    (directory / "solver.py").write_text(SOLVER)
-    run = [sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
-    ranks = launch[-1] if launch else "1"
-    return [
-        subprocess.Popen(
-            [*launch, *run, name, partner, ranks, str(subcycles)],
-            cwd=directory,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for name, partner in ("AB", "BA")
-    ]
-
-
-def finish(processes: list[subprocess.Popen[str]]) -> None:
-    try:
-        for process in processes:
-            output = process.communicate(timeout=300)[0]
-            assert process.returncode == 0, output
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+    value = np.cos""",
+)
 
 
 def joined(directory: Path) -> dict[str, RankFile]:
-    stores = enrich([read_store(path) for path in find_stores([directory / "precice-lb-store"])])
-    return {f"{store.metadata['participant']}-{store.metadata['rank']}": store for store in stores}
+    stores = rank_stores(directory)
+    return {f"{name}-{rank}": store for (name, rank), store in zip(stores, enrich(list(stores.values())), strict=True)}
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
-    ("kind", "profiling", "subcycles"),
+    ("kind", "profiling", "arguments"),
     [
-        ("serial-explicit", "", 1),
-        ("serial-implicit", '<profiling mode="all" directory="deep/er"/>', 1),
-        ("parallel-implicit", '<profiling mode="api" flush-every="1"/>', 2),
-        ("parallel-explicit", '<profiling flush-every="7"/>', 3),
+        ("serial-explicit", "", []),
+        ("serial-implicit", '<profiling mode="all" directory="deep/er"/>', []),
+        ("parallel-implicit", '<profiling mode="api" flush-every="1"/>', ["1", "subcycle"]),
+        ("parallel-explicit", '<profiling flush-every="7"/>', ["1", "subcycle"]),
     ],
 )
 def test_every_window_is_split_and_the_import_says_the_same(
-    tmp_path: Path, kind: str, profiling: str, subcycles: int
+    tmp_path: Path, backend: str, kind: str, profiling: str, arguments: list[str]
 ) -> None:
-    case = tmp_path / "case"
-    finish(start(case, kind, profiling, subcycles=subcycles))
-    stores = joined(case)
-    result = import_profiling([case], tmp_path / "imported")
+    assert_fine(
+        run_pair(
+            tmp_path / "case", kind, head=profiling, solver=WORKING, arguments=arguments, PRECICE_LB_BACKEND=backend
+        )
+    )
+    stores = joined(tmp_path / "case")
+    result = import_profiling([tmp_path / "case"], tmp_path / "imported")
     assert result.notes == []
-    for path in result.stores:
-        again = read_store(path)
+    for again in map(read_store, result.stores):
         name = again.metadata["participant"]
         store = stores[f"{name}-0"]
         assert "timing_problem" not in store.metadata
@@ -130,74 +62,36 @@ def test_every_window_is_split_and_the_import_says_the_same(
         assert (rows["advance_ns"] - other["advance_ns"] > -2000).all()
         assert (rows["solve_ns"] >= SECONDS[name] * 1e9).all()
         assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
-        assert store.metadata["receives_data"] is True
-        assert again.metadata["finished"] is True
-    ends = {name: rows for name, store in stores.items() for rows in [store.advances[store.advances["wait_ns"] > 0]]}
-    waits = {name: np.median(rows["wait_ns"]) * 1e-9 for name, rows in ends.items()}
-    if kind == "serial-explicit" and FULL_COUNTS:
-        # The last call of the second participant has nothing to wait for; its first wait is in initialize.
-        assert waits["A-0"] >= 0.9 * SECONDS["B"]
-        assert waits["B-0"] >= 0.9 * SECONDS["A"]
+        assert store.metadata["receives_data"] is again.metadata["finished"] is True
     if kind == "serial-explicit":
-        assert stores["B-0"].initialize["wait_ns"][0] > 0
-        assert stores["A-0"].initialize["wait_ns"][0] == 0
-    if kind.startswith("parallel") and FULL_COUNTS:
-        assert waits["A-0"] > 0.5 * subcycles * (SECONDS["B"] - SECONDS["A"])
-    assert "solver.advance/work" in read_profile(find_profiles([case])[0][0].path).totals
+        assert stores["B-0"].initialize["wait_ns"][0] > stores["A-0"].initialize["wait_ns"][0] == 0
+    assert "solver.advance/work" in read_profile(find_profiles([tmp_path / "case"])[0][0].path).totals
 
 
-def test_switched_off_and_left_behind_files_are_told_apart(tmp_path: Path) -> None:
-    case = tmp_path / "case"
-    finish(start(case, "parallel-explicit", windows=2))
-    (case / "precice-lb-store").rename(tmp_path / "first")
-    text = (case / "precice-config.xml").read_text().replace("<log ", '<profiling mode="off"/><log ')
-    (case / "precice-config.xml").rename(tmp_path / "first.xml")
-    old = {path: path.read_bytes() for path in (case / "precice-profiling").iterdir()}
-    again = tmp_path / "again"
-    finish(start(again, "parallel-explicit", '<profiling mode="off"/>', windows=2))
-    assert (again / "precice-config.xml").read_text() == text
-    for store in joined(again).values():
-        assert 'mode="fundamental"' in store.metadata["timing_problem"]
-        assert (store.advances["wait_ns"] == -1).all()
-    (again / "precice-profiling").mkdir()
-    for path, content in old.items():
-        (again / "precice-profiling" / path.name).write_bytes(content)
-    for store in joined(again).values():
-        assert "another run" in store.metadata["timing_problem"]
-        assert (store.advances["wait_ns"] == -1).all()
-
-
-def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path) -> None:
-    case = tmp_path / "case"
-    processes = start(case, "parallel-explicit", windows=100_000)
-    try:
-        deadline = time.monotonic() + 300
-        log = case / "precice-profiling" / "A-0-1.txt"
-        while (not log.exists() or log.read_text().count("\nB") < 200) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    finally:
-        for process in processes:
-            os.kill(process.pid, signal.SIGKILL)
-            process.communicate()
-    for store in joined(case).values():
-        measured = store.advances["wait_ns"] >= 0
-        assert measured.sum() >= 8
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_killed_run_keeps_what_reached_the_disk(tmp_path: Path, backend: str) -> None:
+    killed = WORKING.replace("    log.append", "    if len(log) == 200: os.kill(os.getpid(), 9)\n    log.append")
+    results = run_pair(tmp_path / "case", "parallel-explicit", solver=killed, windows=1000, PRECICE_LB_BACKEND=backend)
+    assert {result.returncode for result in results.values()} == {-signal.SIGKILL}
+    for store in joined(tmp_path / "case").values():
+        assert (store.advances["wait_ns"] >= 0).sum() >= 8
         assert store.metadata["timing_source"] == "precice-profiling fundamental"
-    for path in import_profiling([case], tmp_path / "imported").stores:
-        assert read_store(path).metadata["finished"] is False
-        assert len(read_store(path).advances) >= 8
+    for store in map(read_store, import_profiling([tmp_path / "case"], tmp_path / "imported").stores):
+        assert store.metadata["finished"] is False
+        assert len(store.advances) >= 8
 
 
 @pytest.mark.mpi
-def test_ranks_without_vertices_are_known(tmp_path: Path, mpiexec: str) -> None:
-    case = tmp_path / "case"
-    finish(start(case, "parallel-explicit", launch=(mpiexec, "-n", "2")))
-    stores = joined(case)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranks_without_vertices_are_known(tmp_path: Path, mpiexec: str, backend: str) -> None:
+    one = WORKING.replace("[rank::ranks]", "[: None if rank == 0 else 0]")
+    launch = [mpiexec, "-n", "2"]
+    assert_fine(
+        run_pair(tmp_path, "parallel-explicit", solver=one, launch=launch, arguments=["2"], PRECICE_LB_BACKEND=backend)
+    )
+    stores = joined(tmp_path)
     assert sorted(stores) == ["A-0", "A-1", "B-0", "B-1"]
     for name, store in stores.items():
         assert store.metadata["receives_data"] is name.endswith("-0")
         assert store.metadata["timing_source"] == "precice-profiling fundamental"
-    if FULL_COUNTS:
-        assert np.median(stores["A-0"].advances["wait_ns"]) > 15e6
-        assert np.median(stores["A-1"].advances["wait_ns"]) < 5e6
-    assert len(import_profiling([case], tmp_path / "imported").stores) == 4
+    assert len(import_profiling([tmp_path], tmp_path / "imported").stores) == 4

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import case, database
+from profiling_helpers import case, database, summaries
 from report_helpers import refused
 
 from precice_lb.cli import main
 from precice_lb.ingest.profiling import import_profiling, read_profile
 from precice_lb.store.reader import find_stores, read_store
-
-
-def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict[str, object]]:
-    assert main(["summary", *map(str, arguments), "--format", "json", "--per-rank"]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_the_solvers_own_events_are_its_profiling_sections(tmp_path: Path) -> None:
@@ -47,15 +40,15 @@ def test_profiling_files_and_databases_are_summed_up_as_they_are(
 ) -> None:
     source = (case if kind == "files" else database)(tmp_path / "run", "all-implicit")
     before = sorted(tmp_path.rglob("*"))
-    found = summed_up(capsys, source, "--warmup", 1)
+    found = summaries(capsys, "--per-rank", source, "--warmup", 1)
     assert sorted(tmp_path.rglob("*")) == before
     import_profiling([case(tmp_path / "again", "all-implicit")], tmp_path / "store")
-    expected = summed_up(capsys, tmp_path / "store", "--warmup", 1)
-    for part in (part for run in (*found, *expected) for part in run["participants"].values()):  # type: ignore[attr-defined]
+    expected = summaries(capsys, "--per-rank", tmp_path / "store", "--warmup", 1)
+    for part in (part for run in (*found, *expected) for part in run["participants"].values()):
         # Which files it was.
         assert part.pop("timing_source").startswith("precice-profiling")
     assert found == expected
-    part = found[0]["participants"]["A"]  # type: ignore[index]
+    part = found[0]["participants"]["A"]
     assert part["sections_per_rank"]["assembly"] == [pytest.approx(part["sections"]["assembly"]["mean_seconds"])]
     assert 0 < part["sections"]["assembly"]["share"] <= part["solve"]["share"]
 
@@ -73,8 +66,8 @@ def test_the_directory_is_the_current_one_by_default(
 
 def test_recorded_and_profiled_runs_are_shown_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import_profiling([case(tmp_path / "one", "all-implicit")], tmp_path / "store")
-    found = summed_up(capsys, tmp_path / "store", case(tmp_path / "two", "fundamental"))
-    assert [sorted(run["participants"]) for run in found] == [["A", "B"], ["A", "B"]]  # type: ignore[call-overload]
+    found = summaries(capsys, "--per-rank", tmp_path / "store", case(tmp_path / "two", "fundamental"))
+    assert [sorted(run["participants"]) for run in found] == [["A", "B"], ["A", "B"]]
 
 
 def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,32 +84,14 @@ def test_a_later_run_that_no_store_holds_is_named(tmp_path: Path, capsys: pytest
     assert main(["summary", str(folder)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("empty", "expected the directory of a run with preCICE's profiling files"),
-        ("nowhere", "found nothing there"),
-        ("log.txt", "expected"),
-    ],
-)
-def test_what_is_neither_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str) -> None:
-    if name == "empty":
-        (tmp_path / name).mkdir()
-    elif name == "log.txt":
-        (tmp_path / name).write_text("nothing\n")
-    refusal = refused(capsys, "summary", tmp_path / name)
-    assert str(tmp_path / name) in refusal
-    assert words in refusal
-
-
 def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     merged = database(tmp_path / "merged", "fundamental")
     configuration = merged.with_name("precice-config.xml").rename(tmp_path / "elsewhere.xml")
     assert "give one (--config)" in refused(capsys, "import", merged, "--output", tmp_path / "none")
-    (run,) = summed_up(capsys, merged, "--config", configuration)
-    assert sorted(run["participants"]) == ["A", "B"]  # type: ignore[call-overload]
+    (run,) = summaries(capsys, "--per-rank", merged, "--config", configuration)
+    assert sorted(run["participants"]) == ["A", "B"]
     import_profiling([case(tmp_path / "run", "fundamental")], tmp_path / "store")
     refusal = refused(capsys, "summary", tmp_path / "store", "--config", configuration)
     assert "--config: expected profiling files" in refusal
@@ -125,7 +100,10 @@ def test_a_database_far_from_its_run_is_summed_up_with_a_configuration(
 def test_runs_are_named_by_the_directories_of_their_solvers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case(tmp_path / "coarse", "fundamental")
     case(tmp_path / "fine", "all-implicit")
-    assert sorted(str(run["run"]) for run in summed_up(capsys, tmp_path)) == ["A:1 B:1 (coarse)", "A:1 B:1 (fine)"]
+    assert sorted(str(run["run"]) for run in summaries(capsys, "--per-rank", tmp_path)) == [
+        "A:1 B:1 (coarse)",
+        "A:1 B:1 (fine)",
+    ]
 
 
 def test_a_run_that_was_killed_says_over_which_windows_its_means_are(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiling_helpers import case, imported, report
+from profiling_helpers import case, imported, report, summaries
 from report_helpers import refused
 
 from precice_lb.cli import main
@@ -28,10 +28,9 @@ EXPLICIT = """<precice-configuration><data:scalar name="D"/><mesh name="M" dimen
 
 def summed_up(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[dict[str, Any]], str]:
     """Sum up as JSON, and as the text that people read first, in one line."""
-    assert main(["summary", *map(str, arguments), "--format", "json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    runs = summaries(capsys, *arguments)
     assert main(["summary", *map(str, arguments)]) == 0
-    return found, " ".join(capsys.readouterr().out.split())
+    return runs, " ".join(capsys.readouterr().out.split())
 
 
 def write_json(path: Path, name: str, spans: list[tuple[str, int, int, list[Any]]], **meta: str) -> Path:

@@ -16,19 +16,18 @@ from record_helpers import (
     WINDOWS,
     StandIn,
     assert_fine,
-    assert_whole,
     new_recorder,
     only_store,
     rank_stores,
     run_pair,
     warnings_of,
 )
-from store_helpers import PARALLEL, contents, row, rows
+from store_helpers import contents, row, rows
 
 from precice_lb.dataset.windows import rank_values
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
-from precice_lb.record.participant import _ARGUMENTS, Backend, _start_recorder, load_backend, recording_class
+from precice_lb.record.participant import Backend, recording_class
 from precice_lb.record.recorder import NO_SUMS, Names, summary, sums
 from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
@@ -251,93 +250,6 @@ def test_a_communicator_passes_from_the_first_pyprecice_that_takes_it(
     assert recording("A", "c.xml", 0, 1, None).given[-1] is None
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_arguments_of_ours_do_not_reach_the_backend(tmp_path: Path, backend: str) -> None:
-    solver = SOLVER.replace(
-        '"precice-config.xml", rank, ranks)', '"precice-config.xml", rank, ranks, metadata={"run": "of " + name})'
-    )
-    assert solver != SOLVER
-    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
-    assert [store.metadata["run"] for store in rank_stores(tmp_path).values()] == ["of A", "of B"]
-
-
-# What fenicsprecice 2.x does with preCICE, without FEniCS.
-ADAPTER = '''
-"""An adapter between a solver and preCICE."""
-import json
-import numpy as np
-import precice
-from precice import Participant
-
-class Adapter:
-    def __init__(self, mpi_comm=None, adapter_config_filename="precice-adapter-config.json"):
-        with open(adapter_config_filename) as file:
-            self._config = json.load(file)
-        self._rank, self._size = (0, 1) if mpi_comm is None else (mpi_comm.Get_rank(), mpi_comm.Get_size())
-        self._participant: precice.Participant = None
-
-    def initialize(self, points):
-        config = self._config
-        self._participant = precice.Participant(config["name"], config["config_file_name"], self._rank, self._size)
-        assert isinstance(self._participant, Participant)
-        self._ids = self._participant.set_mesh_vertices(config["mesh"], points)
-        if self._participant.requires_initial_data():
-            self._participant.write_data(config["mesh"], config["write"], self._ids, points[:, 0])
-        self._participant.initialize()
-
-    def __getattr__(self, name):
-        return getattr(self._participant, name)
-
-    def read_data(self, dt):
-        return self._participant.read_data(self._config["mesh"], self._config["read"], self._ids, dt)
-
-    def write_data(self, values):
-        self._participant.write_data(self._config["mesh"], self._config["write"], self._ids, values)
-'''
-ADAPTED = """
-import json, sys
-import numpy as np
-from fenicsprecice import Adapter
-
-name, partner = sys.argv[1:3]
-config = {"name": name, "config_file_name": "precice-config.xml", "mesh": f"{name}-Mesh"}
-with open(f"{name}-adapter.json", "w") as file:
-    json.dump(config | {"write": f"{name}-Data", "read": f"{partner}-Data"}, file)
-adapter = Adapter(adapter_config_filename=f"{name}-adapter.json")
-x = np.linspace(0.0, 1.0, 11)
-adapter.initialize(np.stack([x, np.zeros_like(x)], axis=1))
-value, log = x.copy(), []
-while adapter.is_coupling_ongoing():
-    dt = adapter.get_max_time_step_size()
-    read = adapter.read_data(dt)
-    value = np.cos(0.3 * value + 0.1 * read + dt)
-    adapter.write_data(value)
-    adapter.advance(dt)
-    log.append(read.copy())
-adapter.finalize()
-np.save(f"{name}-0.npy", np.array(log))
-print(f"{name} ends with {value.sum()!r}")
-"""
-
-
-@pytest.mark.precice
-def test_an_adapter_between_solver_and_precice_is_recorded(tmp_path: Path) -> None:
-    results = {}
-    for recorded in (False, True):
-        where = tmp_path / str(recorded)
-        (where / "fenicsprecice").mkdir(parents=True)
-        (where / "fenicsprecice" / "__init__.py").write_text("from .fenicsprecice import Adapter\n")
-        (where / "fenicsprecice" / "fenicsprecice.py").write_text(ADAPTER)
-        results[recorded] = run_pair(where, "parallel-explicit", recorded=recorded, solver=ADAPTED)
-        assert_fine(results[recorded])
-    for name in "AB":
-        assert results[True][name].stdout == results[False][name].stdout
-        files = [(tmp_path / str(recorded) / f"{name}-0.npy").read_bytes() for recorded in (True, False)]
-        assert files[0] == files[1]
-    assert_whole(tmp_path / "True")
-    assert {store.metadata["backend"] for store in rank_stores(tmp_path / "True").values()} == {"libprecice"}
-
-
 def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_next(tmp_path: Path) -> None:
     recorder, advance = new_recorder(tmp_path)
     planted = []
@@ -353,28 +265,3 @@ def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_nex
     assert store.names("guesses") == ("hold", "reduced", "linear")
     assert [(w, store.names("guesses")[n], c, e) for w, n, c, e in store.rows("guesses").tolist()] == planted
     assert store.advances["window"].tolist() == list(range(1, 101))
-
-
-def test_a_guess_that_cannot_be_written_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorder, advance = new_recorder(tmp_path)
-    recorder.guessed(1, "hold", "much", 1.0)  # type: ignore[arg-type]
-    for window in range(1, 4):
-        advance(window, window + 1, True)
-    recorder.close(finished=True)
-    assert recorder.timing_summary()["windows"] == 3
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_the_mode_of_the_first_guess_is_in_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECICE_LB_DIR", str(tmp_path / "stores"))
-    path = tmp_path / "precice-config.xml"
-    path.write_text(PARALLEL)
-    backend, arguments = load_backend(), dict(zip(_ARGUMENTS, ("A", str(path), 0, 1), strict=False))
-    for number, guess in enumerate((None, "auto")):
-        recorder = _start_recorder(backend, arguments, {"run": str(number)}, guess)
-        assert recorder is not None
-        recorder.close(finished=True)
-    told = {
-        read_store(path).metadata["run"]: read_store(path).metadata.get("guess") for path in find_stores([tmp_path])
-    }
-    assert told == {"0": None, "1": "auto"}

@@ -1,13 +1,11 @@
-"""What a solver says that its ranks hold: ``participant.count`` of both backends, in stores of all kinds."""
+"""What ranks say that they hold, the threads they were told, CPU time and time in MPI: in stores of all kinds."""
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from record_helpers import (
@@ -21,6 +19,7 @@ from record_helpers import (
     run_pair,
     warnings_of,
 )
+from store_helpers import PARALLEL, metadata, row, write_store
 
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import rank_values
@@ -28,7 +27,9 @@ from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.store.merged import MergedStore
+from precice_lb.record.recorder import Recorder
+from precice_lb.store.reader import find_stores, read_store
+from precice_lb.store.spool import StoreWriter
 
 COUNTED = SOLVER.replace(
     "participant.initialize()",
@@ -39,7 +40,7 @@ COUNTED = SOLVER.replace(
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_said", set())
+    monkeypatch.setattr(module, "_warned", set())
 
 
 @pytest.mark.mpi
@@ -64,19 +65,6 @@ def test_every_rank_s_counts_are_kept_and_merged(tmp_path: Path, mpiexec: str, b
         assert np.isnan(part.rank_mpi).all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_killed_rank_s_counts_are_kept(tmp_path: Path, backend: str) -> None:
-    end = "if len(log) == 5: os.kill(os.getpid(), 9)"
-    killing = COUNTED.replace("import sys", "import os, sys").replace("    log.append", f"    {end}\n    log.append")
-    results = run_pair(tmp_path, solver=killing, PRECICE_LB_BACKEND=backend)
-    assert results["A"].returncode == -signal.SIGKILL
-    store = rank_stores(tmp_path)["A", 0]
-    assert store.path.suffix == ".spool"
-    assert store.rows("counts")[store.rows("counts")["name"] == store.names("counts").index("cells")][
-        "count"
-    ].tolist() == [11]
-
-
 class _Tensor:
     """A number of a package that refuses in code of its own."""
 
@@ -89,34 +77,28 @@ class _Tensor:
     __repr__ = __float__  # type: ignore[assignment]
 
 
-WRONG: dict[str, list[tuple[Any, Any]]] = {
-    "expected the name of a feature, found": [("", 1), (None, 1), (7, 1), (b"\0", 1), (_Tensor(KeyError()), 1)],
-    "expected how much of a feature this rank holds, found": [
-        ("porous", "many"), ("porous", None), ("porous", np.ones(2)), ("porous", 1 + 1j),
-        ("porous", _Tensor(RuntimeError("on another device"))), ("porous", _Tensor(KeyError(0))), ("porous", 10**400),
-    ],
-    "expected how much of a feature this rank holds, at least 0, found": [
-        ("porous", -1), ("porous", np.nan), ("porous", np.inf)
-    ],
-}  # fmt: skip
+WRONG: list[tuple[Any, Any]] = [
+    ("", 1), (None, 1), (7, 1), (b"\0", 1), (_Tensor(KeyError()), 1), ("porous", "many"), ("porous", None),
+    ("porous", np.ones(2)), ("porous", 1 + 1j), ("porous", _Tensor(RuntimeError("on another device"))),
+    ("porous", 10**400), ("porous", -1), ("porous", np.nan), ("porous", np.inf),
+]  # fmt: skip
 
 
-def test_wrong_arguments_are_one_warning_of_a_kind_and_no_exception(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_are_one_warning_and_no_exception(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorder, advance = new_recorder(tmp_path)
-    for words, wrong in WRONG.items():
-        for feature, number in wrong:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(module, "_said", set())
-                recorder.count(feature, number)
-            (line,) = capsys.readouterr().err.splitlines()
-            assert line.startswith(f"precice-lb: warning: a call of count() is ignored: {words}")
+    for feature, number in WRONG:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_warned", set())
+            recorder.count(feature, number)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("precice-lb: warning: a call of count() is ignored: expected the name of a feature and ")
     for number in range(1000):
         recorder.count(number, 1)
-        recorder.count("porous", f"many {number}")
         recorder.count(f"feature {number}", -number - 1)
-    assert len(capsys.readouterr().err.splitlines()) == 3
+    expected = "the name of a feature and how much of it this rank holds, at least 0"
+    assert capsys.readouterr().err == (
+        f"precice-lb: warning: a call of count() is ignored: expected {expected}, found 0 and 1\n"
+    )
     recorder.count(b"porous", np.int32(3))
     recorder.count("sm\udcffall \N{GREEK SMALL LETTER PSI}" + 200 * "x", True)
     recorder.count("sm\udcffall \N{GREEK SMALL LETTER PSI}" + 201 * "x", 2)
@@ -163,26 +145,44 @@ def test_a_method_of_the_backend_is_not_hidden(tmp_path: Path, monkeypatch: pyte
         assert made.count(*([] if expected else ["cells", 1])) == expected
 
 
-def test_without_recording_nothing_is_kept(tmp_path: Path) -> None:
-    results = run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD="0")
-    assert_fine(results)
-    assert not (tmp_path / "precice-lb-store").exists()
+def test_only_our_own_variable_tells_threads(tmp_path: Path) -> None:
+    told = {"": 1, "6": 6}
+    for text, threads in told.items():
+        where = tmp_path / (text or "none")
+        variables = {"PRECICE_LB_THREADS": text, "OMP_NUM_THREADS": "3"}
+        assert_fine(run_pair(where, PRECICE_LB_BACKEND="embedded", **variables))
+        assert {store.metadata["threads"] for store in rank_stores(where).values()} == {threads}
 
 
-def test_a_file_merged_without_counts_is_read(tmp_path: Path) -> None:
-    assert_fine(run_pair(tmp_path, solver=COUNTED, PRECICE_LB_BACKEND="embedded"))
-    paths = export_merged([tmp_path / "precice-lb-store"], tmp_path / "merged")
-    for path in paths:
-        with h5py.File(path, "a") as file:
-            for name in ("counts", "count_names", "count_starts", "mpi", "mpi_starts", "cpu", "cpu_starts"):
-                del file[name]
-    for path in paths:
-        (store,) = MergedStore(path).stores
-        assert (len(store.rows("counts")), store.names("counts"), len(store.rows("mpi")), len(store.rows("cpu"))) == (
-            0,
-            (),
-            0,
-            0,
-        )
-    (run,) = load_runs([tmp_path / "merged"])
-    assert run.participants["A"].rank_counts == {}
+def test_cpu_time_within_solve_is_taken_by_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that is set: windows of two calls, of which one goes over a flush."""
+    clock = [0]
+    monkeypatch.setattr(module.time, "process_time_ns", lambda: clock[0])
+    recorder = Recorder(StoreWriter(tmp_path, metadata(), PARALLEL))
+    clock[0] = 1000
+    recorder.initialized(0, 10)
+    for at, complete in ((1500, False), (2700, True), (4000, False)):
+        recorder.take((at, at + 5, 0.1, complete, at, at + 300))
+    clock[0] = 5000
+    recorder.flush()
+    recorder.take((5100, 5200, 0.1, True, 5100, 5150))
+    recorder.close(finished=True)
+    (path,) = find_stores([tmp_path])
+    rows = read_store(path).rows("cpu")
+    assert rows["window"].tolist() == [1, 2, 2]
+    # 500 and 900; 1000; and 100 after the flush, whose own time does not count.
+    assert rows["cpu_ns"].tolist() == [1400, 1000, 100]
+
+
+def test_merging_keeps_threads_and_cpu_time(tmp_path: Path) -> None:
+    for rank in range(3):
+        cpu = [(window, 0.1 * window + rank) for window in range(1, 6)]
+        calls = [row(window, 0.5, 0.1, 0.1) for window in range(1, 6)]
+        write_store(tmp_path, calls, "A", rank, 3, cpu=cpu, threads=4)
+    (before,) = load_runs([tmp_path], warmup=1)
+    assert len(export_merged([tmp_path], tmp_path / "merged")) == 1
+    (after,) = load_runs([tmp_path / "merged"], warmup=1)
+    for part in (before.participants["A"], after.participants["A"]):
+        assert (part.ranks, part.threads, part.cores) == (3, 4, 12)
+        np.testing.assert_allclose(part.rank_cpu, 0.35 + np.arange(3))
+        np.testing.assert_allclose(part.rank_busy_cores, part.rank_cpu / 0.5)

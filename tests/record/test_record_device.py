@@ -15,15 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from record_helpers import (
-    BACKENDS,
-    SOLVER,
     StandIn,
-    assert_fine,
     configuration,
     only_store,
-    rank_stores,
-    run_pair,
-    warnings_of,
 )
 
 from precice_lb.record import device, recorder
@@ -73,7 +67,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     module.cuda = SimpleNamespace(Device=lambda: made)
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(device, "_WAITS", dict(device._WAITS))
-    monkeypatch.setattr(recorder, "_said", set())
+    monkeypatch.setattr(recorder, "_warned", set())
     return made
 
 
@@ -206,7 +200,7 @@ def test_a_solver_without_such_a_library_hears_of_it(
 ) -> None:
     for name in device._LIBRARIES:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(recorder, "_said", set())
+    monkeypatch.setattr(recorder, "_warned", set())
     coupled = participant("1")
     for _ in range(3):
         coupled.advance(0.1)
@@ -259,31 +253,6 @@ def test_real_jax_arrays_are_copied_and_waited_for(double_jax: Any, monkeypatch:
     monkeypatch.setattr(double_jax, "block_until_ready", seen.append)
     device._wait_for_jax(double_jax)
     assert any(each is values for each in seen[0])
-
-
-FROM_DEVICE = SOLVER.replace("import numpy as np\n", "import numpy as np\n{imports}\n").replace(
-    "ids, value)\n    participant.advance", "ids, {array}(value))\n    participant.advance"
-)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("library", "imports", "array"), [
-    ("torch", "import torch", "torch.from_numpy"),
-    ("jax", "import jax; jax.config.update('jax_enable_x64', True)", "jax.numpy.asarray"),
-])  # fmt: skip
-def test_results_of_real_libraries_arrays_are_numpy_s(
-    tmp_path: Path, backend: str, library: str, imports: str, array: str
-) -> None:
-    _library(library)
-    solver = FROM_DEVICE.replace("{imports}", imports).replace("{array}", array)
-    assert solver.count(array) == 1
-    assert_fine(run_pair(tmp_path / "numpy", PRECICE_LB_BACKEND=backend, PRECICE_LB_RECORD="0"))
-    results = run_pair(tmp_path / "own", solver=solver, PRECICE_LB_BACKEND=backend, PRECICE_LB_SYNCHRONIZE="1")
-    assert_fine(results)
-    assert warnings_of(results["A"]) == []
-    for name in "AB":
-        assert (tmp_path / "own" / f"{name}-0.npy").read_bytes() == (tmp_path / "numpy" / f"{name}-0.npy").read_bytes()
-    assert len(rank_stores(tmp_path / "own")["A", 0].advances) > 0
 
 
 @pytest.mark.parametrize("library", ["cupy", "torch"])

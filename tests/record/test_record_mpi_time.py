@@ -172,29 +172,6 @@ def test_where_mpi_is_not_seen_nothing_is_recorded_and_a_warning_says_so(tmp_pat
     assert len(rank_stores(tmp_path)["A", 0].rows("mpi")) == 0
 
 
-COST = """
-import sys, time
-from mpi4py import MPI
-from precice_lb.record.mpi_time import _mpi_time
-comm = MPI.COMM_SELF.Dup()
-def once():
-    begin = time.perf_counter_ns()
-    for _ in range(20000):
-        comm.Iprobe()
-    return (time.perf_counter_ns() - begin) / 20000
-plain = min(once() for _ in range(7))
-_mpi_time()
-print(plain, min(once() for _ in range(7)))
-"""
-
-
-@pytest.mark.slow("compares real times")
-def test_what_timing_a_call_costs() -> None:
-    done = subprocess.run([sys.executable, "-c", COST], capture_output=True, text=True, env=environment(), check=True)
-    plain, timed = map(float, done.stdout.split())
-    assert timed - plain < 2000, done.stdout
-
-
 def test_a_window_in_several_parts_has_a_row_of_each_and_a_failed_call_none(tmp_path: Path) -> None:
     recorder, advance = new_recorder(tmp_path)
     for call in range(2500):

@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from record_helpers import configuration, environment, python, rank_stores
+from record_helpers import environment, python
 
 PROBE = """import precice, sys
 # In one piece, as several ranks write at once.
@@ -58,22 +58,6 @@ def test_a_shell_script_that_starts_python_twice_records_twice_and_ends_as_it_wo
     assert ours.stdout == "precice_lb ['./run.sh', '-n', '4']\nprecice_lb []\n"
     (tmp_path / "run.sh").rename(tmp_path / "run")
     assert _run(tmp_path, "run").stdout.startswith("precice_lb ['./run']")
-
-
-def test_both_participants_of_a_shell_script_are_recorded(tmp_path: Path) -> None:
-    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit", 3))
-    code = (
-        "import sys, precice\np = precice.Participant(sys.argv[1], 'precice-config.xml', 0, 1)\n"
-        "p.set_mesh_vertices(sys.argv[1] + '-Mesh', [[0.0, 0.0]])\np.initialize()\n"
-        "while p.is_coupling_ongoing():\n    p.advance(p.get_max_time_step_size())\np.finalize()\n"
-    )
-    (tmp_path / "couple.py").write_text(code)
-    _script(tmp_path / "run.sh", "#!/bin/sh\npython3 couple.py A & python3 couple.py B; wait\n")
-    ours = _run(tmp_path, "./run.sh")
-    assert (ours.returncode, ours.stderr) == (0, "")
-    stores = rank_stores(tmp_path)
-    assert {name for name, _ in stores} == {"A", "B"}
-    assert all(len(store.advances) == 3 and store.metadata["finished"] for store in stores.values())
 
 
 @pytest.mark.mpi

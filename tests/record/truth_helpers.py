@@ -1,8 +1,4 @@
-"""Coupled solvers whose cost is planted: they sleep, so that compute time and wait of every time window are known.
-
-A busy machine makes sleeps longer and wakes waiting processes late. So each solver also logs, by the clock that all
-processes of a host share, when its steps began and ended, from which `bounds` tells what its waits must have been.
-"""
+"""Coupled solvers whose cost is planted: they sleep, so that compute time and wait of every time window are known."""
 
 from __future__ import annotations
 
@@ -13,15 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from clock_helpers import emulated_clock
-from numpy.typing import NDArray
 from record_helpers import environment, finish
 
-__all__ = ["Bounds", "Role", "bounds", "configuration", "run"]
-
 SOLVER = '''
-"""Sleeps in every step; logs of each the window, begin and end outside preCICE, and whether it ends an iteration."""
+"""Sleeps in every step."""
 import json
 import sys
 import time
@@ -54,8 +46,7 @@ ids = participant.set_mesh_vertices(mesh, np.stack([x, np.zeros_like(x)], axis=1
 if participant.requires_initial_data():
     participant.write_data(mesh, f"{name}-Data", ids, np.zeros(len(x)))
 participant.initialize()
-begin = time.perf_counter()
-window, iteration, steps = 1, 0, []
+window, iteration = 1, 0
 while participant.is_coupling_ongoing():
     participant.requires_writing_checkpoint()
     iteration += 1
@@ -72,17 +63,11 @@ while participant.is_coupling_ongoing():
     # The same values as in the iteration before, hence convergence, in iteration number `stop`.
     stop = role["iterations"][window % len(role["iterations"])]
     participant.write_data(mesh, f"{name}-Data", ids, np.full(len(x), 100.0 * window + min(iteration, stop - 1)))
-    end = time.perf_counter()
     participant.advance(dt)
-    back = time.perf_counter()
-    done = participant.requires_reading_checkpoint() or participant.is_time_window_complete()
-    steps.append((window, begin, end, done))
-    begin = back
+    participant.requires_reading_checkpoint()
     if participant.is_time_window_complete():
         window, iteration = window + 1, 0
-steps.append((window, begin, np.nan, False))
 participant.finalize()
-np.save(f"{name}-{rank}.npy", steps)
 '''
 
 
@@ -189,82 +174,3 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
     for name, result in finish(started).items():
         assert result.returncode == 0, f"{name}: {result.stdout}"
     return directory / "stores"
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a participant did per time window, each of shape (windows,), in seconds.
-
-    Its wait is at least the time from the end of its own step to the end of the partner's, and at most the time it was
-    away in preCICE; the same but for what preCICE and a busy machine take in between. ``iterations`` counts
-    coupling iterations.
-    """
-
-    iterations: NDArray[np.float64]
-    wait_low: NDArray[np.float64]
-    wait_high: NDArray[np.float64]
-    own_low: NDArray[np.float64]
-    own_high: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Iterations:
-    """One rank's coupling iterations: window (from 0), wall seconds, when it called preCICE and when it was back."""
-
-    window: NDArray[np.int64]
-    wall: NDArray[np.float64]
-    call: NDArray[np.float64]
-    back: NDArray[np.float64]
-
-    @classmethod
-    def read(cls, path: Path) -> _Iterations:
-        window, begin, end, done = np.load(path).T
-        last = np.flatnonzero(done)
-        first = np.concatenate([[0], last[:-1] + 1])
-        return cls(window[last].astype(np.int64) - 1, begin[last + 1] - begin[first], end[last], begin[last + 1])
-
-
-def bounds(
-    directory: Path, schemes: Sequence[tuple[str, str]], roles: Mapping[str, Role], windows: int
-) -> dict[str, Bounds]:
-    """Tell from the solvers' logs what each participant waited; a wait is in the window that its data is for."""
-    ranks = {
-        name: [_Iterations.read(directory / f"{name}-{rank}.npy") for rank in role.on_interface]
-        for name, role in roles.items()
-    }
-    calls = {name: np.min([rank.call for rank in all_ranks], axis=0) for name, all_ranks in ranks.items()}
-    last = {name: np.flatnonzero(np.diff(rs[0].window, append=windows)) for name, rs in ranks.items()}
-
-    def at(times: NDArray[np.float64], ahead: int) -> NDArray[np.float64]:
-        return np.concatenate([times[ahead:], np.full(ahead, -np.inf)])
-
-    def ahead(kind: str, names: str, name: str) -> int:
-        return int(kind.startswith("serial") and names[1] == name)
-
-    converged: dict[str, NDArray[np.float64]] = {}
-    ready = {name: np.full(len(times), -np.inf) for name, times in calls.items()}
-    for kind, names in schemes:
-        if not kind.endswith("explicit"):
-            for name in names:
-                for other in set(names) - {name}:
-                    ready[name] = np.maximum(ready[name], at(calls[other], ahead(kind, names, name)))
-    # Explicit exchanges come after the implicit scheme of the same participant.
-    for name, times in calls.items():
-        converged[name] = np.maximum(times, ready[name])[last[name]]
-    for kind, names in schemes:
-        if kind.endswith("explicit"):
-            for name, other in ((names[0], names[1]), (names[1], names[0])):
-                sent = at(converged[other], ahead(kind, names, name))
-                ready[name][last[name]] = np.maximum(ready[name][last[name]], sent)
-
-    result = {}
-    for name, all_ranks in ranks.items():
-        window = all_ranks[0].window
-        wall = np.mean([rank.wall for rank in all_ranks], axis=0)
-        low = np.min([np.maximum(ready[name] - rank.call, 0.0) for rank in all_ranks], axis=0)
-        high = np.min([rank.back - rank.call for rank in all_ranks], axis=0)
-        second = any(ahead(kind, names, name) for kind, names in schemes)
-        waits = [np.concatenate([[np.nan], wait[:-1]]) if second else wait for wait in (low, high)]
-        values = [np.ones(len(window)), *waits, wall - high, wall - low]
-        result[name] = Bounds(*(np.bincount(window, value, windows).astype(np.float64) for value in values))
-    return result

@@ -106,73 +106,70 @@ def datasets(path: Path) -> list[str]:
     return found
 
 
-def declared(file: h5py.File, name: str, *shape: int, dtype: Any = None, **more: Any) -> None:
-    """Put a dataset in place of another that says to be this large, and holds nothing."""
-    dtype = file[name].dtype if dtype is None else dtype
-    del file[name]
-    file.create_dataset(name, shape, dtype=dtype, chunks=tuple(min(n, 8) for n in shape), **more)
+Change = Callable[[h5py.File, str], None]
 
 
-def replaced(value: Callable[[h5py.Dataset], Any]) -> Callable[[h5py.File, str], None]:
+def replaced(value: Callable[[h5py.Dataset], Any]) -> Change:
+    """Put another value in place of a dataset; None for none, a type for an empty group."""
+
     def change(file: h5py.File, name: str) -> None:
         changed = value(file[name])
         del file[name]
-        file[name] = changed
+        if changed is h5py.Group:
+            file.create_group(name)
+        elif changed is not None:
+            file[name] = changed
 
     return change
 
 
-def columns_of(change: Callable[[np.ndarray], None]) -> Callable[[h5py.File, str], None]:
-    """Change all numbers of a dataset, of a table by column."""
+def declared(rows: int, **more: Any) -> Change:
+    """Put a dataset in place of another that says to be this large, and holds nothing."""
 
-    def apply(file: h5py.File, name: str) -> None:
+    def change(file: h5py.File, name: str) -> None:
+        shape = (rows, 3)[: max(file[name].ndim, 1)]
+        options = {"dtype": file[name].dtype, **more}
+        del file[name]
+        file.create_dataset(name, shape, chunks=tuple(min(n, 8) for n in shape), **options)
+
+    return change
+
+
+def numbers(value: float) -> Change:
+    """Set all numbers of a dataset, of a table by column."""
+
+    def change(file: h5py.File, name: str) -> None:
         values = file[name][...]
         for part in [values[column] for column in values.dtype.names] if values.dtype.names else [values]:
             if part.dtype.kind in "if":
-                change(part)
+                part[...] = min(value, np.iinfo(part.dtype).max) if part.dtype.kind == "i" else value
         file[name][...] = values
-
-    return apply
-
-
-def set_to(value: float) -> Callable[[np.ndarray], None]:
-    def change(part: np.ndarray) -> None:
-        part[...] = min(value, np.iinfo(part.dtype).max) if part.dtype.kind in "iu" else value
 
     return change
 
 
-def group(file: h5py.File, name: str) -> None:
-    del file[name]
-    file.create_group(name)
+def made(values: Callable[[h5py.Dataset], Any], text: Any) -> Change:
+    """Put other values in place of those of a dataset, or of a text."""
+    return replaced(lambda old: text if old.dtype.kind == "O" else values(old))
 
 
-def missing(file: h5py.File, name: str) -> None:
-    del file[name]
-
-
-SHAPES: dict[str, Callable[[h5py.File, str], None]] = {
-    "missing": missing,
-    "group": group,
-    "scalar": replaced(lambda old: np.zeros((), old.dtype) if old.dtype.kind != "O" else "text"),
-    "empty": replaced(lambda old: np.empty((0,) * old.ndim, old.dtype) if old.dtype.kind != "O" else 1.5),
+SHAPES: dict[str, Change] = {
+    "missing": replaced(lambda old: None),
+    "group": replaced(lambda old: h5py.Group),
+    "scalar": made(lambda old: np.zeros((), old.dtype), "text"),
+    "empty": made(lambda old: np.empty((0,) * old.ndim, old.dtype), 1.5),
     "one more dimension": replaced(lambda old: np.zeros((2, *old.shape), old.dtype if old.dtype.kind != "O" else "S3")),
     "half": replaced(lambda old: old[: len(old) // 2] if old.shape else b"\xff"),
     "twice": replaced(lambda old: np.concatenate([old[...], old[...]]) if old.shape else b"text"),
     "floats": replaced(lambda old: np.ones(old.shape)),
     "texts": replaced(lambda old: np.full(old.shape, b"text")),
-    "54 PiB": lambda file, name: declared(file, name, *(1 << 50, 3)[: max(file[name].ndim, 1)]),
-    "54 PiB packed": lambda file, name: declared(
-        file, name, *(1 << 50, 3)[: max(file[name].ndim, 1)], compression="gzip", shuffle=True
-    ),
-    "2 GiB": lambda file, name: declared(file, name, *(1 << 28, 1)[: max(file[name].ndim, 1)], dtype="<i8"),
+    "54 PiB": declared(1 << 50),
+    "54 PiB packed": declared(1 << 50, compression="gzip", shuffle=True),
+    "2 GiB": declared(1 << 28, dtype="<i8"),
 }
-NUMBERS: dict[str, Callable[[h5py.File, str], None]] = {
-    "negative": columns_of(set_to(-7)),
-    "zero": columns_of(set_to(0)),
-    "one": columns_of(set_to(1)),
-    "huge": columns_of(set_to(2**63 - 1)),
-    "large": columns_of(set_to(2**52)),
+NUMBERS: dict[str, Change] = {
+    **{name: numbers(value) for name, value in (("negative", -7), ("zero", 0), ("one", 1), ("large", 2**52))},
+    "huge": numbers(2**63 - 1),
     "backwards": replaced(lambda old: old[...][::-1]),
 }
 
@@ -249,8 +246,7 @@ def test_numbers_that_no_run_has_are_refused(
         (path,) = export_merged([tmp_path], tmp_path / "merged")
     with h5py.File(path, "a") as file:
         if merged:
-            del file["advances"][column]
-            file["advances"][column] = np.array([value])
+            replaced(lambda old: np.array([value]))(file["advances"], column)
         else:
             table = file["advances"][...]
             table[column] = value
@@ -287,50 +283,43 @@ def virtual(file: h5py.File, secret: Path) -> None:
     file.create_virtual_dataset("advances", layout)
 
 
-def linked(link: Callable[[Path], Any], name: str = "advances") -> Callable[[h5py.File, Path], None]:
+def link(name: str, to: str = "") -> Callable[[h5py.File, Path], None]:
+    """Put a link in place of a dataset: to the secret, or to another dataset of the file."""
+
     def change(file: h5py.File, secret: Path) -> None:
         del file[name]
-        file[name] = link(secret)
+        file[name] = h5py.SoftLink(to) if to else h5py.ExternalLink(str(secret.with_suffix(".h5")), name)
 
     return change
 
 
-ELSEWHERE: dict[str, Callable[[h5py.File, Path], None]] = {
-    "external storage": external_storage,
-    "virtual": virtual,
-    "external link": linked(lambda secret: h5py.ExternalLink(str(secret.with_suffix(".h5")), "advances")),
-    "external text": linked(
-        lambda secret: h5py.ExternalLink(str(secret.with_suffix(".h5")), "configuration"), "configuration"
-    ),
-    "soft link": linked(lambda secret: h5py.SoftLink("/cpu")),
+ELSEWHERE: dict[str, tuple[bool, Callable[[h5py.File, Path], None]]] = {
+    "external storage": (False, external_storage),
+    "virtual": (False, virtual),
+    "external link": (False, link("advances")),
+    "external text": (False, link("configuration")),
+    "soft link": (False, link("advances", "/cpu")),
+    "external link of a merged file": (True, link("advances")),
+    "external text of a merged file": (True, link("configurations")),
 }
 
 
 @pytest.mark.parametrize("what", ELSEWHERE)
 def test_nothing_is_read_from_outside_of_a_file(what: str, tmp_path: Path) -> None:
+    is_merged, change = ELSEWHERE[what]
     (path,) = fill(tmp_path / "store", 1)
+    if is_merged:
+        (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
     secret = tmp_path / "secret"
     secret.write_bytes(SECRET)
     shutil.copy(path, secret.with_suffix(".h5"))
     with h5py.File(path, "a") as file:
-        ELSEWHERE[what](file, secret)
-    found = refusal(path)
-    assert found.startswith(str(path))
-    assert "in the file itself" in found
+        change(file, secret)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert "in the file itself" in message
     with pytest.raises(StoreError):
-        export_merged([tmp_path / "store"], tmp_path / "merged")
-
-
-@pytest.mark.parametrize("what", ["external link", "external text"])
-def test_nothing_is_read_from_outside_of_a_merged_file(what: str, tmp_path: Path) -> None:
-    fill(tmp_path / "store")
-    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
-    shutil.copy(path, tmp_path / "secret.h5")
-    with h5py.File(path, "a") as file:
-        name = "advances" if what == "external link" else "configurations"
-        del file[name]
-        file[name] = h5py.ExternalLink(str(tmp_path / "secret.h5"), name)
-    assert "in the file itself" in refusal(path)
+        export_merged([path], tmp_path / "again")
 
 
 @pytest.mark.parametrize("spool", [False, True])
@@ -376,41 +365,29 @@ def with_head(path: Path, **more: Any) -> None:
     write_blocks(path, [np.array([(text,)], [("head", f"S{len(text)}")]), *others])
 
 
-def test_a_spool_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
-    (path,) = fill(tmp_path, 1, spool=True)
+@pytest.mark.parametrize("spool", [False, True])
+def test_a_store_with_a_column_more_is_read_by_the_names_of_its_columns(spool: bool, tmp_path: Path) -> None:
+    (path,) = fill(tmp_path, 1, spool=spool)
     before = read_store(path)
-    changed = []
-    for array in blocks(path):
-        names = array.dtype.names
-        if len(names) > 1:
-            wider = np.zeros(array.shape, [("new_ns", "<i8"), *array.dtype.descr[::-1]])
-            for name in names:
-                wider[name] = array[name]
-            array = wider
-        changed.append(array)
-    write_blocks(path, changed)
+
+    def wider(old: np.ndarray) -> np.ndarray:
+        rows = np.zeros(old.shape, [("new_ns", "<i8"), *old.dtype.descr[::-1]])
+        for column in old.dtype.names:
+            rows[column] = old[column]
+        return rows
+
+    if spool:
+        write_blocks(path, [wider(array) if len(array.dtype.names) > 1 else array for array in blocks(path)])
+    else:
+        with h5py.File(path, "a") as file:
+            for name in ("advances", "initialize", "sections", "mpi"):
+                rows = wider(file[name][...])
+                del file[name]
+                file[name] = rows
     (after,) = read_stores([path])
-    assert len(after.advances) == 6
+    assert len(after.advances) == len(Tail(path).read()) == 6
     for name, table in before.tables.items():
         np.testing.assert_array_equal(after.rows(name), table)
-    assert len(Tail(path).read()) == 6
-
-
-def test_a_store_with_a_column_more_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:
-    (path,) = fill(tmp_path, 1)
-    before = read_store(path)
-    with h5py.File(path, "a") as file:
-        for name in ("advances", "initialize", "sections", "mpi"):
-            old = file[name][...]
-            wider = np.zeros(old.shape, [("new_ns", "<i8"), *old.dtype.descr[::-1]])
-            for column in old.dtype.names:
-                wider[column] = old[column]
-            del file[name]
-            file[name] = wider
-    (after,) = read_stores([path])
-    for name in ("advances", "initialize", "sections", "mpi"):
-        np.testing.assert_array_equal(after.rows(name), before.rows(name))
-    assert len(Tail(path).read()) == 6
 
 
 HEADERS = [
@@ -503,7 +480,7 @@ def test_the_command_says_it_in_one_line(
         with_head(path, size=10**9)
     else:
         with h5py.File(path, "a") as file:
-            group(file, "initialize")
+            SHAPES["group"](file, "initialize")
     assert main(["summary", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -23,7 +23,7 @@ from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
 from precice_lb.guess.columns import GUESSES
 from precice_lb.store.columns import ADVANCES, COUNTS, INITIALIZE, MPI, SECTIONS
-from precice_lb.store.merged import MergedStore, merged_image
+from precice_lb.store.merged import merged_image, read_merged
 from precice_lb.store.reader import find_stores, read_runs, read_store, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import METADATA
@@ -80,7 +80,7 @@ def killed(directory: Path, lengths: list[int], **more: object) -> None:
         if rank != 1:
             writer.append(initialize=np.array([(500, 1000, -1, -1)], dtype=INITIALIZE.dtype))
         writer.append(rows(row(w, 0.1 + rank, 0.2, None) for w in range(1, count + 1)))
-        writer._spool.close()
+        writer.close_spool()
 
 
 def test_ranks_that_were_killed_differ_in_length(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
                 "initialize": np.array([(rank, 1, 2, -1)] * (rank % 2), dtype=INITIALIZE.dtype),
                 "sections": np.array([(k, 1, 5, 6) for k in range(rank)], dtype=SECTIONS.dtype),
                 "section_names": np.array([f"{rank}-{k}".encode() for k in range(rank)], dtype="S9"),
-                "guesses": np.array([(k, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESSES.dtype),
+                "guesses": np.array([(k + 1, k % 2, 5, k) for k in range(3 - rank)], dtype=GUESSES.dtype),
                 "guess_names": np.array([f"{rank % 2}".encode(), b"hold"][: 3 - rank], dtype="S9"),
                 "counts": np.array([(k + 1, k, k / 3) for k in range(rank)], dtype=COUNTS.dtype),
                 "count_names": np.array([f"{(rank + k) % 3}".encode() for k in range(rank)], dtype="S9"),
@@ -151,20 +151,8 @@ def test_any_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactor
         for rank, table in enumerate(tables)
     ]
     path.write_bytes(merged_image(stores))
-    merged = MergedStore(path)
-    assert [contents(store) for store in merged.stores] == [contents(store) for store in stores]
-
-
-def test_reading_by_rank(tmp_path: Path) -> None:
-    fill(tmp_path / "store", ranks=70, windows=30)
-    ((ranks,),) = read_runs([tmp_path / "store"])
-    export_merged([tmp_path / "store"], tmp_path / "merged")
-    ((group,),) = read_runs([tmp_path / "merged"])
-    for at in (3, 66, 10, *range(70)):
-        np.testing.assert_array_equal(group[at].advances, ranks[at].advances)
-    copy = pickle.loads(pickle.dumps(group[5]))
-    np.testing.assert_array_equal(copy.advances, ranks[5].advances)
-    np.testing.assert_array_equal(dataclasses.replace(group[5], metadata={}).advances, ranks[5].advances)
+    merged = read_merged(path)
+    assert [contents(store) for store in merged] == [contents(store) for store in stores]
 
 
 def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +172,8 @@ def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     # Ranks that lie in one chunk are read at once.
     assert [len(store.advances) for store in group] == [20, 20, 20]
     assert sorted(asked) == sorted(f"/advances/{name}" for name in ADVANCES.dtype.names)
+    copy = pickle.loads(pickle.dumps(group[1]))
+    np.testing.assert_array_equal(copy.advances, dataclasses.replace(group[1], metadata={}).advances)
 
 
 def test_store_directories_stay_apart(tmp_path: Path) -> None:
@@ -196,16 +186,6 @@ def test_store_directories_stay_apart(tmp_path: Path) -> None:
     expected = ["one/store/A-2.merged.h5", "two/store/A-2.2.merged.h5", "two/store/A-2.merged.h5"]
     assert sorted(files(tmp_path / "merged")) == expected
     assert len(load_runs([tmp_path / "merged"])) == 3
-
-
-def test_of_a_rank_with_more_windows_than_its_copy_the_longer_one_counts(tmp_path: Path) -> None:
-    """As where the copy was made while the run went on."""
-    table = [row(window, 0.1 + 0.001 * window, 0.2, 0.1) for window in range(1, 31)]
-    write_store(tmp_path / "earlier", table[:20])
-    export_merged([tmp_path / "earlier"], tmp_path / "store" / "merged")
-    write_store(tmp_path / "store", table)
-    (store,) = read_stores([tmp_path / "store"])
-    assert len(store.advances) == 30
 
 
 def test_a_participant_that_still_writes_is_refused(tmp_path: Path) -> None:
@@ -227,13 +207,10 @@ def test_on_another_host_silence_tells(tmp_path: Path) -> None:
     table = rows([row(1, 0.1, 0.2, 0.0), row(2, 0.1, 0.2, 0.0)])
     table["begin_ns"] = 0, 100 * 10**9
     writer.append(table)
-    writer._spool.close()
+    writer.close_spool()
     with pytest.raises(StoreError, match=r"host elsewhere did not close it and wrote to it \d+ s ago; export when"):
         export_merged([tmp_path / "store"], tmp_path / "merged")
     os.utime(writer.path, times=(time.time(), time.time() - 4000))
-    with pytest.raises(StoreError, match="did not close"):
-        export_merged([tmp_path / "store"], tmp_path / "merged")
-    os.utime(writer.path, times=(time.time(), time.time() - 13000))
     assert len(export_merged([tmp_path / "store"], tmp_path / "merged")) == 1
 
 
@@ -273,41 +250,28 @@ def test_a_byte_that_the_disk_changes_is_seen(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[chunk.byte_offset + chunk.size // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(
-        StoreError,
-        match=f"{path.name}: expected .* whose rows have the checksums they were written with",
-    ):
+    with pytest.raises(StoreError, match=f"{path.name}: expected a store .* cannot be read as one"):
         print(read_stores([path])[0].advances)
 
 
-@pytest.mark.parametrize("kind", ["text", "truncated", "version", "part"])
+@pytest.mark.parametrize("kind", ["truncated", "version", "part"])
 def test_what_is_no_merged_store_is_refused_with_its_name(tmp_path: Path, kind: str) -> None:
     fill(tmp_path / "store", ranks=2)
     (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
-    expected = "expected a merged store"
-    if kind == "text":
-        path.write_text("nothing")
-    elif kind == "truncated":
+    with pytest.raises(StoreError, match="expected format 'precice-lb-store' in version 1, found 'precice-lb-merged'"):
+        read_store(path)
+    expected = "expected format 'precice-lb-merged' in version 1 or 2, found 'precice-lb-store' in version 1"
+    if kind == "truncated":
         path.write_bytes(path.read_bytes()[:-500])
+        expected = "expected a store written by precice_lb"
     elif kind == "version":
         with h5py.File(path, "a") as file:
             file.attrs["format_version"] += 1
-        expected = "found 'precice-lb-merged' and 3"
+        expected = "found 'precice-lb-merged' in version 3"
     else:
         shutil.copy(write_store(tmp_path / "other", []), path)
-        expected = "found 'precice-lb-store' and 1"
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError, match=f"{path}: {'' if kind != 'version' else '.*'}{expected}"):
         read_runs([path])
-    assert str(caught.value).startswith(str(path))
-    assert expected in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_merged_file_is_not_the_store_of_a_rank(tmp_path: Path) -> None:
-    fill(tmp_path / "store", ranks=2)
-    (path,) = export_merged([tmp_path / "store"], tmp_path / "merged")
-    with pytest.raises(StoreError, match="found 'precice-lb-merged'"):
-        read_store(path)
 
 
 def test_many_merged_files_need_few_open_ones(tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ def read_database(path: Path) -> list[Header]:
     """Read which ranks a database has events of."""
     with _opened(path) as connection:
         for table, columns in _TABLES.items():
-            found = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
-            if not columns <= found:
+            present = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+            if not columns <= present:
                 raise DataError(
                     f"{path}: expected a database of precice-profiling with the table {table} "
-                    f"({', '.join(sorted(columns))}), found {', '.join(sorted(found)) or 'none'}"
+                    f"({', '.join(sorted(columns))}), found {', '.join(sorted(present)) or 'none'}"
                 )
         headers = []
         ranks = connection.execute(_RANKS).fetchall()
@@ -109,9 +109,9 @@ class DatabaseEvents(EventSource):
         paths = np.array([self._numbers[event] for event in events], dtype=np.int64)
         begins, durations = np.array(begun, dtype=np.int64) - self._header.unix_us, np.array(took, dtype=np.int64)
         self.last_us = max(self.last_us, int((begins + durations).max()))
-        outside = paths == next((at for at, path in enumerate(self.paths) if path == ("_GLOBAL",)), -1)
-        for at in np.flatnonzero(outside)[:1].tolist():
-            self.global_begin_us, self.global_end_us = int(begins[at]), int(begins[at] + durations[at])
+        outside = paths == next((number for number, path in enumerate(self.paths) if path == ("_GLOBAL",)), -1)
+        for number in np.flatnonzero(outside)[:1].tolist():
+            self.global_begin_us, self.global_end_us = int(begins[number]), int(begins[number] + durations[number])
         if outside.any():
             paths, begins, durations = paths[~outside], begins[~outside], durations[~outside]
         return Events(paths, begins, durations, np.arange(len(paths)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -118,56 +119,38 @@ def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
 
 
 def _profile_of(store: RankFile, case: ProfiledCase, *, user_events: bool = True) -> Profile:
-    """Profiling file of the same rank and run."""
-    problems: list[str] = []
-    for header in _matching_headers(store, case, problems):
-        profile = Profile(header, case, user_events=user_events).read()
-        started = store.metadata["started_unix_ns"]
-        first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
-        if first - _LARGEST_OFFSET_NS <= started <= last + _LARGEST_OFFSET_NS:
-            return profile
-        problems.append(
-            f"{header.path}: expected the profiling file of this run, found one of another run; give each run a "
-            "directory of its own, or copy its stores with precice-lb export --merged before the next one"
-        )
-    raise DataError(problems[0])
-
-
-def _matching_headers(store: RankFile, case: ProfiledCase, problems: list[str]) -> Iterator[Header]:
-    """Yield the files that claim to be a rank's; ``problems`` takes what speaks against others, and what to do."""
-    paths = profile_candidates(store, case.directory)
-    found = [path for path in paths if path.exists()]
-    refused = False
-    for header in _headers(store, found, problems):
-        yield header
-        refused = True
-    # What lies where the solver ran is of another run, or nothing is there any more: the case was moved.
-    if refused or not Path(store.metadata.get("working_directory", ".")).is_dir():
-        moved = [path for path in moved_candidates(store, case.directory) if path not in found and path.exists()]
-        found += moved
-        yield from _headers(store, moved, problems)
-    if not found:
-        remedy = (
-            'set <profiling mode="fundamental"/> instead of mode="off"'
-            if case.mode == "off"
-            else "keep preCICE's profiling files beside the run, and move them with its stores"
-        )
-        problems.append(f"{paths[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
-
-
-def _headers(store: RankFile, paths: Sequence[Path], problems: list[str]) -> Iterator[Header]:
-    """Headers of those files that claim to be the rank's."""
-    for path in paths:
+    """Profiling file of the same rank and run: where the solver ran or, where it is not there any more, moved along."""
+    data, problems = store.metadata, []
+    beside = profile_candidates(store, case.directory)
+    there = [path for path in beside if path.exists()]
+    # What lies where the solver ran may be of another run, or nothing is there any more: the case was moved.
+    may_be_moved = there or not Path(data.get("working_directory", ".")).is_dir()
+    moved = moved_candidates(store, case.directory) if may_be_moved else []
+    for path in chain(there, (path for path in moved if path not in there and path.exists())):
         try:
             header = read_header(path)
         except DataError as error:
             problems.append(str(error))
             continue
-        data = store.metadata
         if (header.participant, header.rank, header.size) != (data["participant"], data["rank"], data["size"]):
             problems.append(f"{path}: expected the profiling file of this rank, found one of another rank")
             continue
-        yield header
+        profile = Profile(header, case, user_events=user_events).read()
+        first, last = header.unix_us * 1000, (header.unix_us + profile.last_us) * 1000
+        if first - _LARGEST_OFFSET_NS <= data["started_unix_ns"] <= last + _LARGEST_OFFSET_NS:
+            return profile
+        problems.append(
+            f"{path}: expected the profiling file of this run, found one of another run; give each run a directory of "
+            "its own, or copy its stores with precice-lb export --merged before the next one"
+        )
+    if not problems:
+        remedy = (
+            'set <profiling mode="fundamental"/> instead of mode="off"'
+            if case.mode == "off"
+            else "keep preCICE's profiling files beside the run, and move them with its stores"
+        )
+        problems.append(f"{beside[0]}: expected preCICE's profiling file of this rank, found none; {remedy}")
+    raise DataError(problems[0])
 
 
 def _aligned(store: RankFile, advances: Rows, profile: Profile) -> tuple[slice, slice]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import lzma
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -103,10 +103,10 @@ def read_header(path: str | Path) -> Header:
         if match is None:
             _refuse(path, "a header with name, rank, size and unix_us", _shown(head))
         offset, layout = match.end(), "json"
-        found = _object(path, head[:offset] + b"]}").get("meta")
-        if not isinstance(found, dict):
+        stated = _object(path, head[:offset] + b"]}").get("meta")
+        if not isinstance(stated, dict):
             _refuse(path, 'an object "meta"', _shown(head))
-        meta = found
+        meta = stated
     try:
         # Before preCICE 3.0 was released there was no mode in it.
         name, mode = meta["name"], meta.get("mode", "unknown")
@@ -149,8 +149,8 @@ def _shown(text: bytes) -> str:
     return repr(text[:60].decode("utf-8", "replace")) if text else "an empty file"
 
 
-def _refuse(path: Path, expected: str, found: str) -> NoReturn:
-    raise DataError(f"{path}: expected a profiling file of preCICE with {expected}, found {found}") from None
+def _refuse(path: Path, expected: str, actual: str) -> NoReturn:
+    raise DataError(f"{path}: expected a profiling file of preCICE with {expected}, found {actual}") from None
 
 
 _EVENT_BITS = 24
@@ -319,13 +319,13 @@ class FileEvents(EventSource):
         begins = np.concatenate([still_open, records.begins[~outside]])
         events = np.concatenate([self._open_events, records.events[~outside]])
         times = np.concatenate([self._open_times, records.times[~outside]])
-        found = self._match(begins, events, times)
-        if found is None:
+        ended = self._match(begins, events, times)
+        if ended is None:
             # Records are missing, as with a small flush-every: keep what fits together.
             kept = _consistent(begins.tolist(), events.tolist())
-            found = self._match(begins[kept], events[kept], times[kept])
-            assert found is not None
-        return found
+            ended = self._match(begins[kept], events[kept], times[kept])
+            assert ended is not None
+        return ended
 
     def _match(self, begins: Mask, events: Integers, times: Integers) -> Events | None:
         """Match begins and ends by depth, or None if they do not fit together."""
@@ -383,8 +383,16 @@ def _consistent(begins: list[bool], events: list[int]) -> Mask:
     """
     kept = np.ones(len(begins), dtype=bool)
     stack: list[int] = []
-    following = _ends_next(begins, events)
+    # Records of each event that are still to come.
+    coming: dict[int, deque[int]] = defaultdict(deque)
+    for index, event in enumerate(events):
+        coming[event].append(index)
+
+    def ends_next(event: int) -> bool:
+        return not coming[event] or not begins[coming[event][0]]
+
     for index, (begin, event) in enumerate(zip(begins, events, strict=True)):
+        coming[event].popleft()
         if begin:
             stack.append(index)
             continue
@@ -392,22 +400,9 @@ def _consistent(begins: list[bool], events: list[int]) -> Mask:
         while depth and events[stack[depth - 1]] != event:
             depth -= 1
         inside = stack[depth:]
-        if not depth or (inside and following(index, events[inside[-1]]) and following(index, event)):
+        if not depth or (inside and ends_next(events[inside[-1]]) and ends_next(event)):
             kept[index] = False
             continue
         kept[inside] = False
         del stack[depth - 1 :]
     return kept
-
-
-def _ends_next(begins: list[bool], events: list[int]) -> Callable[[int, int], bool]:
-    """Tell of a record and an event whether that event's next record, if there is one, is an end."""
-    places: dict[int, list[int]] = {}
-    for index, event in enumerate(events):
-        places.setdefault(event, []).append(index)
-
-    def ends(index: int, event: int) -> bool:
-        later = bisect_right(places[event], index)
-        return later == len(places[event]) or not begins[places[event][later]]
-
-    return ends

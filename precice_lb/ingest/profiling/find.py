@@ -24,8 +24,8 @@ _LEVELS = 4
 
 def profiles_below(directory: Path) -> list[Path]:
     """Find what is named as preCICE names profiling files, sorted."""
-    found = (path for suffix in _SUFFIXES for path in directory.rglob(f"*{suffix}"))
-    return sorted(path for path in found if _NAME.fullmatch(path.name))
+    paths = (path for suffix in _SUFFIXES for path in directory.rglob(f"*{suffix}"))
+    return sorted(path for path in paths if _NAME.fullmatch(path.name))
 
 
 def later_runs(directory: Path, stores: Sequence[Path]) -> list[Path]:

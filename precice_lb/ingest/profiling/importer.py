@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -126,7 +125,7 @@ def import_profiling(
         raise DataError(f"processes: expected at least 1, found {processes}")
     roots = [Path(directory) for directory in directories]
     headers, notes = find_profiles(roots)
-    given = None if configuration is None else Path(configuration)
+    chosen = None if configuration is None else Path(configuration)
     if unknown := sorted(set(threads or {}) - {header.participant for header in headers}):
         known = ", ".join(dict.fromkeys(header.participant for header in headers))
         raise DataError(f"threads: expected one of the participants {known}, found {unknown[0]!r}")
@@ -134,10 +133,10 @@ def import_profiling(
     # The files of one participant in one folder share almost everything.
     for (_, name), group in groupby(headers, lambda header: header.group):
         ranks = list(group)
-        participant = profiled_participant(ranks[0], roots, given, headers, alone=alone)
+        participant = profiled_participant(ranks[0], roots, chosen, headers, alone=alone)
         more = {**(metadata or {}), **({"threads": threads[name]} if threads and name in threads else {})}
         tasks += [
-            _Task(header, participant, Path(output), more, max(each.unix_us for each in ranks)) for header in ranks
+            _Task(header, participant, Path(output), more, max(rank.unix_us for rank in ranks)) for header in ranks
         ]
     for header, path in ((task.header, task.path) for task in tasks):
         if path.exists() and _already_imported(path, header):
@@ -176,7 +175,7 @@ def _where_they_ran(stores: Sequence[RankFile]) -> list[RankFile]:
 
 def _already_imported(path: Path, header: Header) -> bool:
     earlier = [path, *path.parent.glob(f"{path.stem}.*{path.suffix}")]
-    return any(read_rank_file(each).metadata["started_unix_ns"] == header.unix_us * 1000 for each in earlier)
+    return any(read_rank_file(store).metadata["started_unix_ns"] == header.unix_us * 1000 for store in earlier)
 
 
 def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
@@ -185,33 +184,21 @@ def _all(tasks: Sequence[_Task], processes: int) -> Iterator[_Done]:
     if min(processes, len(tasks)) == 1 or size < _SMALL:
         yield from map(_import_file, tasks)
         return
-    context = multiprocessing.get_context("spawn")
-    # A worker that an interrupt ends within a message would let all others wait for ever: this process ends them.
-    with ProcessPoolExecutor(
-        min(processes, len(tasks)), context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    ) as pool:
-        with _interrupts_ignored():  # by workers from their first moment on
-            futures = [pool.submit(_import_file, task) for task in tasks]
+    with ProcessPoolExecutor(min(processes, len(tasks)), multiprocessing.get_context("spawn")) as pool:
+        # A worker that an interrupt ends within a message would let all others wait for ever: this process ends them.
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+        futures = [pool.submit(_import_file, task) for task in tasks]
+        if is_main:
+            signal.signal(signal.SIGINT, before)
         try:
             wait(futures)
-        except BaseException:
+        finally:
             pool.shutdown(cancel_futures=True)
-            yield from (each.result() for each in futures if not each.cancelled() and each.exception() is None)
-            raise
-    # What failed comes last, so that whoever removes the stores knows all of them.
-    yield from (future.result() for future in sorted(futures, key=lambda each: each.exception() is not None))
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+            # What failed comes last, so that whoever removes the stores knows all of them.
+            yield from (done.result() for done in futures if not done.cancelled() and done.exception() is None)
+    for future in futures:
+        future.result()
 
 
 def _import_file(task: _Task) -> _Done:
@@ -289,12 +276,12 @@ def _counted(task: _Task, profile: Profile) -> _Counted:
             continue
         fitting.append((total, log, thinned, iterations))
     if fitting:
-        total, log, thinned, iterations = max(fitting, key=lambda found: found[0])
+        total, log, thinned, iterations = max(fitting, key=lambda fit: fit[0])
         note = ""
         if not total:
-            found = "no window" if log.stat().st_size else "an empty file"
+            holds = "no window" if log.stat().st_size else "an empty file"
             note = (
-                f"{log}: expected the coupling iterations of each time window, found {found}: the run ended before its "
+                f"{log}: expected the coupling iterations of each time window, found {holds}: the run ended before its "
                 "first window was complete, which leaves nothing to learn from; let it run longer"
             )
         elif log.name != f"precice-{name}-iterations.log":

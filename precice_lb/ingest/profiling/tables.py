@@ -109,21 +109,21 @@ class IterationsTail(TableTail):
         """Yield the columns of the time windows that were completed, as of the table."""
         for rows in self:
             with np.errstate(invalid="ignore"):
-                found = dict(zip(self._names(), rows.astype(np.int64).T, strict=True))
-            windows, iterations = found[_WINDOWS[0]], found[_ITERATIONS]
+                table = dict(zip(self._names(), rows.astype(np.int64).T, strict=True))
+            windows, iterations = table[_WINDOWS[0]], table[_ITERATIONS]
             if (np.diff(windows) != 1).any() or (iterations < 1).any():
                 raise self._refused(f"iterations of each window after {windows[0]}", "others")
-            yield found
+            yield table
         if any(self._seen[1:2]):
             self._names()
 
     def read(self) -> Integers:
         """Return the iterations of each window from the first on, with those that are new."""
-        for found in self.windows():
-            windows = found[_WINDOWS[0]]
+        for table in self.windows():
+            windows = table[_WINDOWS[0]]
             if windows[0] > len(self.counts) + 1:
                 raise self._refused(f"window {len(self.counts) + 1} and its iterations", f"window {windows[0]}")
-            self.counts = np.concatenate([self.counts, found[_ITERATIONS][windows > len(self.counts)]])
+            self.counts = np.concatenate([self.counts, table[_ITERATIONS][windows > len(self.counts)]])
         return self.counts
 
     def _names(self) -> list[str]:
@@ -133,8 +133,8 @@ class IterationsTail(TableTail):
             raise self._refused(f"the columns {_WINDOWS[0]}, {_ITERATIONS}", " ".join(names)[:60] or "none")
         return names
 
-    def _refused(self, expected: str, found: str) -> DataError:
-        return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {found}")
+    def _refused(self, expected: str, actual: str) -> DataError:
+        return DataError(f"{self.path}: expected an iterations log of preCICE with {expected}, found {actual}")
 
 
 def read_iterations_log(path: Path) -> Integers:
@@ -163,5 +163,5 @@ def find_table(name: str, directory: Path, roots: Iterable[Path]) -> Path | None
     beside = directory / name
     if beside.is_file():
         return beside
-    found = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
-    return found.pop() if len(found) == 1 else None
+    places = {path.resolve() for root in roots if root.is_dir() for path in root.rglob(name)}
+    return places.pop() if len(places) == 1 else None
