@@ -28,6 +28,7 @@ _OPTIONS: dict[str, str] = {
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
     "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
     "partners --profiling": "precice-profiling analyze says what the start-up of a run took",
+    "launch --hostfile": "hosts are a matter of a study with the launcher template, see configs/README.md",
     "partners --cores": "say --constants cores=…",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
@@ -79,7 +80,7 @@ REFUSED_KEYS = {
 }
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
-    "recommend.inside",
+    "recommend.inside", "launcher.allocation", "launcher.job_number", "launcher.submit_retry_seconds",
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from precice_lb.campaign import Event, read_study
+from precice_lb.campaign import Event, RunPlan, Task, read_study
 from precice_lb.campaign.launchers import launcher_from
 from precice_lb.campaign.processes import TOKEN_VARIABLE
 from precice_lb.campaign.state import CampaignResult, RunRecord
@@ -41,6 +42,18 @@ def quiet(event: Event) -> None:
 def launcher_of(name: str, directory: Path = Path(), **keys: object) -> Any:
     """Make the launcher of a ``[launcher]`` table with these keys, for a campaign that lives in a directory."""
     return launcher_from({"name": name, **keys}, Path.cwd()).ready(directory)
+
+
+def task_of(
+    name: str, ranks: int = 1, *, directory: Path = Path(), command: str = "solve 'in put'", **more: Any
+) -> Task:
+    """A participant of a run, with its log in the directory."""
+    return Task(name, tuple(shlex.split(command)), ranks, directory, directory / f"{name}.log", **more)
+
+
+def plan_of(directory: Path, *tasks: Task) -> RunPlan:
+    """A run of at most 90 s."""
+    return RunPlan("001-x", directory, tasks, "token", {"PRECICE_LB_DIR": "/s t", "OMP_NUM_THREADS": "1"}, 90.0)
 
 
 def write_case(directory: Path, solver: str = SOLVER) -> Path:

@@ -47,7 +47,6 @@ def flag(name):
 
 def step():
     at = next(at for at, word in enumerate(words) if not word.startswith("-"))
-    os.environ.setdefault("SLURM_JOB_ID", options.get("jobid", ""))
     job, last = os.environ["SLURM_JOB_ID"], root / "no step"
     if last.exists() and int(job) <= int(last.read_text()):
         sys.exit(f"srun: error: Unable to create step for job {job}: Job/step already completing or completed")
@@ -73,8 +72,6 @@ def supervise(job, script, log):
             become(place, "RUNNING")
     if begins:
         code = process.wait()
-        if state(place) == "COMPLETING":
-            time.sleep(float((root / "kill wait").read_text()) if (root / "kill wait").exists() else 0.0)
     with alone():
         if state(place) == "COMPLETING":
             become(place, (place / "ends").read_text())

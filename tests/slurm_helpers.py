@@ -113,16 +113,11 @@ def _empty_queue() -> None:
 
 def _end_steps(conf: Path) -> None:
     """End what outlives its daemons: a step's own daemon, known by the configuration in its environment."""
-    needle = f"SLURM_CONF={conf}".encode()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            found = needle in (entry / "environ").read_bytes().split(b"\0")
-            if found and b"slurmstepd" in (entry / "cmdline").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        of_this = (process.info["environ"] or {}).get("SLURM_CONF") == str(conf)
+        if of_this and "slurmstepd" in " ".join(process.info["cmdline"] or ()):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _last_words(root: Path) -> str:

@@ -15,7 +15,6 @@ from typing import Any, Literal
 from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.launchers import Launcher
-from precice_lb.campaign.launchers.slurm import SlurmLauncher
 from precice_lb.campaign.prepare import case_files, copied_files
 from precice_lb.campaign.processes import signals_interrupt
 from precice_lb.campaign.read import read_study
@@ -64,7 +63,6 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         launcher.warn = lambda text: tell(Event("waiting", text))
         runs = CampaignRuns(study, launcher, state)
         failed: list[RunRecord] = []
-        runs.reserve()
         resumed = "waiting for job {} of the interrupted campaign: {}"
         cut_short = runs.clear_up(
             lambda run: tell(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
@@ -150,8 +148,6 @@ def opened(
         except KeyboardInterrupt:
             kept = plural(len(state.finished), "finished run" if what == "campaign" else "finished segment")
             raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
-        finally:
-            launcher.close()
 
 
 def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
@@ -281,13 +277,10 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
         yield f"nothing is left to run: {design.conclusion or 'each split of the study was measured'}"
         return
     runs.check_room()
-    runs.reserve()
     sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
     bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
     yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
-    if isinstance(launcher, SlurmLauncher) and (allocation := launcher.holder()):
-        yield f"one job holds the nodes of all runs:\n{indent(allocation.rstrip(), '  ')}"
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)

@@ -27,7 +27,7 @@ _KEPT = 4
 _AFTER_HEADING = 2
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # In capitals: solvers print "continuity errors" and "error norms" in every step.
-_SAID = re.compile(
+_FAULT = re.compile(
     r"\bFATAL\b|\bERROR\b(?=\s*[:\]!-]|\s*$)|^\W*ERROR\b|what\(\):|terminate called after|Segmentation|SIGSEGV"
     r"|error while loading shared libraries|: (?:command not found|No such file or directory|Permission denied)$"
     r"|\bAssertion\b.*failed|[Oo]ut [Oo]f [Mm]emory|^Killed$|Bus error|Illegal instruction"
@@ -40,8 +40,10 @@ _LAST_WORDS = 2
 # An announcement whose message stands in the lines below it.
 _HEADING = re.compile(r"FATAL (?:IO )?ERROR\s*:?\s*(?:\([^)]*\))?\s*$|terminate called after")
 _RULER = re.compile(r"[^\w]*(?:\[\d+\])?\s*(?:PETSC ERROR:)?[\W_]*$")
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:$|:)")
+# Behind a traceback, what is not set in names the exception.
+_TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\):\n(?:(?![A-Za-z_][\w.]*(?:$|:))(?:.+\n?|\n))*", re.MULTILINE
+)
 # What a participant says whose partner has gone: it is not to blame.
 _LOST = re.compile(
     r"other participant exited with an error|using sockets\) failed with a system error|partner \".*\" is gone"
@@ -61,7 +63,7 @@ _OTHER_MPI = re.compile(
     r"|ompi_rte_init failed|PMIX ERROR: (?:UNREACHABLE|NOT-FOUND|PMIX_ERR_NOT_FOUND)",
     re.IGNORECASE,
 )
-_MPI_REMEDY = (
+_OTHER_MPI_REMEDY = (
     'use the launcher that belongs to it (launcher.program), or for srun launcher.mpi, such as "pmi2" or "pmix"'
 )
 # What preCICE, a backend, or the recorder says where each of several ranks starts it as the only one.
@@ -71,35 +73,34 @@ _SERIAL = re.compile(
 )
 
 
+IS_SERIAL = (
+    "it starts preCICE as rank 0 of 1, so that it runs on one rank only: set maximum_ranks = 1, or give it threads"
+)
+
+
+def cause_of(log: Path, ranks: int) -> str | None:
+    """Say why ranks did not find each other, where their log shows that, and what settles it."""
+    text = end_of_log(log, _LONGEST)
+    if ranks > 1 and _SERIAL.search(text):
+        return IS_SERIAL
+    match = _OTHER_MPI.search(text)
+    return match and f"its MPI does not understand the launcher ({match[0]}); {_OTHER_MPI_REMEDY}"
+
+
 def wrong_size(run: Path, layouts: Mapping[str, Layout], *, since: float = 0.0) -> str | None:
     """Say which participant's MPI saw another number of ranks than the split says, by files not older than a time."""
     files = _rank_files(run)
     for name, layout in layouts.items():
         sizes = {size for path, size in files.get(name_in_files(name), {}).items() if path.stat().st_mtime >= since}
-        if sizes and sizes != {ranks := layout.ranks}:
-            if serial := serial_solver(run / f"{file_name(name)}.log"):
-                return f"{name}: {serial}"
-            seen = " and ".join(map(str, sorted(sizes)))
+        if sizes and sizes != {layout.ranks}:
+            if cause_of(run / f"{file_name(name)}.log", layout.ranks) == IS_SERIAL:
+                return f"{name}: {IS_SERIAL}"
             return (
-                f"{name} was to run on {plural(ranks, 'rank')}, but its MPI says {seen}: this MPI does not understand "
-                f"the launcher; {_MPI_REMEDY}"
+                f"{name} was to run on {plural(layout.ranks, 'rank')}, but its MPI says "
+                f"{' and '.join(map(str, sorted(sizes)))}: this MPI does not understand the launcher; "
+                f"{_OTHER_MPI_REMEDY}"
             )
     return None
-
-
-def other_mpi(log: Path) -> str | None:
-    """Say that a program was started by the launcher of another MPI, where its log shows that."""
-    found = _OTHER_MPI.search(end_of_log(log, _LONGEST))
-    return f"its MPI does not understand the launcher ({found[0]}); {_MPI_REMEDY}" if found else None
-
-
-def serial_solver(log: Path) -> str | None:
-    """Say that a program can run on one rank only, where its log shows that, and which key settles it."""
-    if not _SERIAL.search(end_of_log(log, _LONGEST)):
-        return None
-    return (
-        "it starts preCICE as rank 0 of 1, so that it runs on one rank only: set maximum_ranks = 1, or give it threads"
-    )
 
 
 def not_measured(run: Path, split: Mapping[str, int]) -> str | None:
@@ -153,53 +154,42 @@ def explain(record: RunRecord, run: Path, outcome: Outcome, layouts: Mapping[str
     A participant that was stopped, or that lost its partner, may say so in capitals: it is not to blame.
     """
     logs = {name: run / f"{file_name(name)}.log" for name in record.split}
-    said = {}
-    for name, log in logs.items():
-        lines = reasons(log)
-        if name not in outcome.participants:
-            lines = [line for line in lines if not lost_partner(line)]
-        serial = serial_solver(log) if layouts[name].ranks > 1 else None
-        if serial:
-            record.serial.append(name)
-            lines = [line for line in lines if not _SERIAL.search(line)]
-        # The cause, before what it led to.
-        said[name] = [*filter(None, [serial or other_mpi(log)]), *lines]
-    record.blamed = [name for name in said if any(not lost_partner(line) for line in said[name])] or record.blamed
+    lines = {name: reasons(log, layouts[name].ranks) for name, log in logs.items()}
+    record.serial = [name for name in lines if IS_SERIAL in lines[name]]
+    guilty = [name for name in lines if any(not lost_partner(line) for line in lines[name])]
+    record.blamed = guilty or record.blamed
     # The fault first.
-    for name in sorted(said, key=lambda name: name not in record.blamed):
-        record.reasons += [f"{name}: {line}" for line in said[name]]
+    for name in sorted(lines, key=lambda name: name not in record.blamed):
+        is_first = name in outcome.participants
+        record.reasons += [f"{name}: {line}" for line in lines[name] if is_first or not lost_partner(line)]
     for name in outcome.participants:
         record.log_tail += [f"{name}: {line}" for line in without_banner(log_tail(logs[name]))]
-    if not record.log_tail:
-        record.log_tail = [f"job: {line}" for line in log_tail(run / "job.log")]
+    record.log_tail = record.log_tail or [f"job: {line}" for line in log_tail(run / "job.log")]
 
 
-def reasons(path: Path) -> list[str]:
+def reasons(log: Path, ranks: int = 1) -> list[str]:
     """Return the lines of a log that say why its program failed, the first ones, each once; none where none does.
 
     They are what was said in capitals (FATAL, ERROR) with what follows such a heading, messages of preCICE and of C++
-    exceptions, signals, and the last line of a Python traceback.
+    exceptions, signals, and the last line of a Python traceback; before them their cause, where that is known.
     """
-    lines = _COLOURS.sub("", end_of_log(path, _LONGEST)).splitlines()
-    found: list[str] = []
-    at = 0
-    while at < len(lines):
-        line = lines[at].strip()
-        if line.endswith(_TRACEBACK):
-            # Behind it, what is not set in names the exception.
-            at = next((end for end in range(at + 1, len(lines)) if _EXCEPTION.match(lines[end])), len(lines))
-            found += [line.strip() for line in lines[at : at + 1]]
-        elif _SAID.search(line) and not _RULER.match(line):
-            found.append(line)
-            if _HEADING.search(line):
-                following = (each.strip() for each in lines[at + 1 : at + 12])
-                found += [each for each in following if each and not _RULER.match(each)][:_AFTER_HEADING]
-        at += 1
-    found = list(dict.fromkeys(found))[:_KEPT]
-    if found and all(_BANNER.match(line) for line in found):
-        own = [line.strip() for line in lines if line.strip() and not _BANNER.match(line) and line.strip() not in found]
-        found = [*own[-_LAST_WORDS:], *found][:_KEPT]
-    return [line.rpartition("EXIT STRING: ")[2] for line in found]
+    lines = _TRACEBACK.sub("\0", _COLOURS.sub("", end_of_log(log, _LONGEST)).replace("\0", "")).splitlines()
+    cause = cause_of(log, ranks)
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        text, is_exception, exception = line.strip().partition("\0")
+        if is_exception:
+            kept += [exception] if exception else []
+        elif _FAULT.search(text) and not _RULER.match(text) and not (cause == IS_SERIAL and _SERIAL.search(text)):
+            below = (line.strip() for line in lines[number + 1 : number + 12]) if _HEADING.search(text) else ()
+            kept += [text, *[line for line in below if line and not _RULER.match(line)][:_AFTER_HEADING]]
+    kept = list(dict.fromkeys(kept))[:_KEPT]
+    if kept and all(_BANNER.match(line) for line in kept):
+        words = [
+            line.strip() for line in lines if line.strip() and not _BANNER.match(line) and line.strip() not in kept
+        ]
+        kept = [*words[-_LAST_WORDS:], *kept][:_KEPT]
+    return [*filter(None, [cause]), *(line.rpartition("EXIT STRING: ")[2] for line in kept)]
 
 
 def lost_partner(line: str) -> bool:

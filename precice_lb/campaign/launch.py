@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import re
@@ -11,18 +10,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from precice_lb.campaign.evidence import other_mpi, reasons, serial_solver, without_banner, wrong_size
+from precice_lb.campaign.evidence import cause_of, reasons, without_banner, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.local import BATCH_PREFIXES, MpiexecLauncher
 from precice_lb.campaign.launchers.slurm import (
     SlurmLauncher,
     SrunLauncher,
     StepLauncher,
-    allocated_cores,
-    is_heterogeneous,
     job_header,
     resource_options,
     total_nodes,
@@ -37,10 +35,9 @@ from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
 from precice_lb.case.sections import VERSION_VARIABLE
-from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError
+from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
 from precice_lb.names import visible, with_versions
-from precice_lb.plain import json_text
 from precice_lb.plural import plural
 
 _THREADS = "OMP_NUM_THREADS"
@@ -50,89 +47,35 @@ _YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 _READ, _SHOWN = 60, 8
 
 
-@dataclass(frozen=True)
-class Start:
-    """How one participant is started: ranks, the command of each, where below the case, on how many own nodes.
-
-    ``threads`` are those of each rank; None leaves its environment as it is.
-    """
-
-    ranks: int
-    command: Sequence[str]
-    directory: str = "."
-    nodes: int | None = None
-    #: Of the batch system, for this participant alone.
-    options: Sequence[str] = ()
-    threads: int | None = None
-    #: Which of several versions of the participant it is, for the recorder.
-    version: str = ""
-
-    @property
-    def cores(self) -> int:
-        """Cores of its ranks and their threads."""
-        return self.ranks * (self.threads or 1)
-
-    def ranks_per_node(self, name: str) -> int | None:
-        """Return how many ranks each of its nodes gets; a number of nodes that they do not fill is refused."""
-        if self.nodes is None:
-            return None
-        per_node = -(-self.ranks // self.nodes)
-        if (filled := -(-self.ranks // per_node)) != self.nodes:
-            raise StudyError(
-                f"{name}: {plural(self.ranks, 'rank')} with {per_node} on a node fill {plural(filled, 'node')}, not "
-                f"{self.nodes}; ask for {filled}"
-            )
-        return per_node
-
-
 def study_of_case(
-    case: Path, configuration: Path, starts: Mapping[str, Start], launcher: Mapping[str, object]
+    case: Path, configuration: Path, participants: Sequence[dict[str, Any]], cores: int, launcher: Mapping[str, object]
 ) -> Study:
     """Return the study that says the same: its case is used as it is, and its commands are those that a shell finds.
 
-    ``launcher`` are keys of a study's ``[launcher]``.
+    ``participants`` are its tables, with the tokens of a command each; ``launcher`` are keys of its ``[launcher]``.
     """
-    participants = []
-    for name, start in starts.items():
-        place = case / start.directory
+    for table in participants:
+        name, place, (program, *words) = table["name"], case / table["directory"], table["command"]
         if not place.is_dir():
             raise StudyError(f"{name}: no such directory: {place}")
-        command = shlex.join([_as_found(start.command[0]), *start.command[1:]])
+        # A study looks beside this Python first.
+        path = None if "/" in program else shutil.which(program)
+        if path is not None and Path(path).parent != Path(sys.executable).parent:
+            program = os.path.abspath(path)
+        table["command"] = shlex.join([program, *words])
         try:
             # Nothing is copied, so that paths may lead anywhere.
-            check_command(command, place, Path("/"))
+            check_command(table["command"], place, Path("/"))
         except StudyError as error:
             raise StudyError(f"{name}: {error}") from error
-        participants.append(
-            {
-                "name": name,
-                "command": command,
-                "directory": start.directory,
-                "ranks_per_node": start.ranks_per_node(name),
-                "options": list(start.options),
-                "environment": {VERSION_VARIABLE: start.version} if start.version else {},
-                **({} if start.threads is None else {"ranks": start.ranks, "threads": start.threads}),
-            }
-        )
+    kept = {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {}
     raw = {
-        "case": {
-            "directory": ".",
-            "configuration": str(configuration),
-            "environment": {_THREADS: os.environ[_THREADS]} if _THREADS in os.environ else {},
-        },
-        "machine": {"ranks": sum(start.cores for start in starts.values())},
+        "case": {"directory": ".", "configuration": str(configuration), "environment": kept},
+        "machine": {"ranks": cores},
         "launcher": dict(launcher),
         "participants": participants,
     }
     return study_from(raw, case / f"{case.name or 'case'}.toml")
-
-
-def _as_found(program: str) -> str:
-    """Name a program so that a study, which looks beside this Python first, starts the one on the path."""
-    found = None if "/" in program else shutil.which(program)
-    if found is None or Path(found).parent == Path(sys.executable).parent:
-        return program
-    return os.path.abspath(found)
 
 
 def start_split(
@@ -150,15 +93,22 @@ def start_split(
     launcher = study.launcher.ready(directory)
     kept = {name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}
     plan = _plan(study, split, directory, study.case_directory)
-    plan = dataclasses.replace(
-        plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf
-    )
-    _require_room(launcher, plan)
+    plan = replace(plan, token=secrets.token_hex(8), variables={**plan.variables, **kept}, time_limit_seconds=math.inf)
+    if isinstance(launcher, MpiexecLauncher) and any(task.nodes for task in plan.tasks):
+        raise CalibrationError(
+            "expected an allocation of Slurm for participants on nodes of their own, found this machine alone"
+        )
     launcher.check(plan.tasks)
-    if _has_many_nodes(launcher):
-        _require_network(study)
-    for doubt in _without_mpi(launcher, plan):
-        warn(f"warning: {doubt}")
+    is_wide = os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" or "SLURM_HET_SIZE" in os.environ
+    if is_wide and (text := _without_network(study)):
+        raise StudyError(text)
+    many = [task.participant for task in plan.tasks if task.ranks > 1]
+    needs_mpi = bool(many) and isinstance(launcher, SrunLauncher) and launcher.mpi is None
+    if needs_mpi and re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE):
+        warn(
+            f"warning: {', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run "
+            "of its own; give --mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
+        )
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)
         tell(f"{task.participant}: {shlex.join(task.command)} >{os.path.relpath(task.log)}")
@@ -171,66 +121,32 @@ def _plan(study: Study, split: Mapping[str, int], folder: Path, case: Path) -> R
     tasks, variables = tasks_of(study, split, case, case), {_THREADS: "1", **study.case.environment}
     if study.machine.shared:
         firsts, _ = first_cores({task.participant: task.cores for task in tasks}, study.machine.shared)
-        tasks = tuple(dataclasses.replace(task, first_core=firsts[task.participant]) for task in tasks)
+        tasks = tuple(replace(task, first_core=firsts[task.participant]) for task in tasks)
         variables = _YIELDING | variables
     return RunPlan(study.path.stem, folder, tasks, variables=variables, whole_logs=True)
 
 
-def _require_room(launcher: Launcher, plan: RunPlan) -> None:
-    """Refuse what would start on one node, or in a part of the allocation, alone."""
-    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and any(task.nodes for task in plan.tasks):
-        raise CalibrationError(
-            "expected an allocation of Slurm or a host file for participants on nodes of their own, found this machine "
-            "alone"
-        )
-    components = int(os.environ.get("SLURM_HET_SIZE", "1"))
-    if isinstance(launcher, SrunLauncher) and components > 1 and not is_heterogeneous(plan.tasks):
-        raise CalibrationError(
-            f"this heterogeneous allocation has {components} components: give each participant the option that its "
-            "component was asked for with, such as --slurm Solid:partition=gpu"
-        )
-
-
-def _has_many_nodes(launcher: Launcher) -> bool:
-    if isinstance(launcher, MpiexecLauncher):
-        return len({name for name, _ in launcher.hosts or ()}) > 1
-    return int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1 or "SLURM_HET_SIZE" in os.environ
-
-
-def _require_network(study: Study) -> None:
-    """Refuse sockets that are on the loopback interface because nobody said otherwise."""
+def _without_network(study: Study) -> str | None:
+    """Say which sockets of the case are on the loopback interface because nobody said otherwise."""
     for element in read_configuration(study.configuration_path).root.children:
         if element.tag == "m2n:sockets" and "network" not in element.attributes:
-            raise StudyError(
+            return (
                 f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
                 'such as network="ib0", found none: on preCICE\'s default lo, ranks of different nodes never meet; '
                 'write network="lo" where all ranks fit on one node'
             )
-
-
-def _without_mpi(launcher: Launcher, plan: RunPlan) -> list[str]:
-    """Say where steps would start each rank as a run of its own."""
-    many = [task.participant for task in plan.tasks if task.ranks > 1]
-    if not many or not isinstance(launcher, SrunLauncher) or launcher.mpi is not None:
-        return []
-    if re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE) is None:
-        return []
-    return [
-        f"{', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run of its own; "
-        "give --mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
-    ]
+    return None
 
 
 def last_words(study: Study, participant: str, layout: Layout, since: float) -> list[str]:
     """Return what a participant's log says of its failure, else its end without what the launcher says.
 
-    First of all that it was started by the launcher of another MPI, where its log or files since then show that.
+    First of all that it was started by the launcher of another MPI, where its files since a time show that.
     """
     log = study.case_directory / f"{file_name(participant)}.log"
     place = study.case_directory / next(p.directory for p in study.participants if p.name == participant)
-    serial = serial_solver(log) if layout.ranks > 1 else None
-    cause = serial or other_mpi(log) or wrong_size(place, {participant: layout}, since=since)
-    words = reasons(log) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
+    cause = None if cause_of(log, layout.ranks) else wrong_size(place, {participant: layout}, since=since)
+    words = reasons(log, layout.ranks) or without_banner(log_tail(log, lines=_READ))[-_SHOWN:]
     return [*filter(None, [cause]), *words]
 
 
@@ -241,24 +157,8 @@ def on_login_node() -> bool:
     return "slurmctld" in scontrol("ping").lower()
 
 
-def write_allocated_hosts(path: Path) -> Path | None:
-    """Write the nodes of the surrounding allocation as a host file; None where there is none, or one node."""
-    if int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) < 2:
-        return None
-    listed, counts = (os.environ.get(f"SLURM_JOB_{key}", "") for key in ("NODELIST", "CPUS_PER_NODE"))
-    names, cores = scontrol("show", "hostnames", listed).split(), allocated_cores()
-    if not names or len(names) != len(cores):
-        raise CalibrationError(
-            f"SLURM_JOB_NODELIST: expected the nodes of the allocation, found {listed!r} with CPUs {counts!r}; name "
-            "them in a host file"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name}:{count}\n" for name, count in zip(names, cores, strict=True)), encoding="utf-8")
-    return path
-
-
 def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> list[Path]:
-    """Write ``run.sh``, ``job.sbatch`` and ``split.json`` for a split into a directory.
+    """Write ``run.sh`` and ``job.sbatch`` for a split into a directory.
 
     Both scripts work on the study's case itself, or on the one named as their first argument; they prepare it, start
     all participants with their logs in it, wait, and end with the exit code of the first that failed. ``run.sh`` starts
@@ -275,19 +175,6 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
     if not study.machine.shared:
         # Steps of a job have cores of their own.
         contents = {folder / "job.sbatch": _job(study, plan), **contents}
-    values = {
-        "format": "precice-lb-split",
-        "format_version": 1,
-        "split": {task.participant: task.cores for task in plan.tasks},
-        "total_ranks": plan.ranks,
-    }
-    if layouts := {
-        task.participant: {"ranks": task.ranks, "threads": task.threads}
-        for task in plan.tasks
-        if task.participant in study.layouts
-    }:
-        values |= {"total_cores": plan.cores, "layouts": layouts}
-    contents[folder / "split.json"] = json_text(values)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in contents.items():
@@ -296,7 +183,7 @@ def write_scripts(study: Study, split: Mapping[str, int], directory: Path) -> li
                 path.chmod(0o755)
     except OSError as error:
         raise DataError(f"{folder}: the launch scripts cannot be written: {error.strerror}") from error
-    return [path for path in contents if path.suffix in {".sh", ".sbatch", ".json"}]
+    return [path for path in contents if path.suffix in {".sh", ".sbatch"}]
 
 
 def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
@@ -307,23 +194,22 @@ def _shell(study: Study, plan: RunPlan) -> dict[Path, str]:
         launcher = (study.launcher if name in {"mpiexec", "template"} or in_allocation else MpiexecLauncher()).ready()
     except CalibrationError:
         return {}
-    check = unset = ""
-    if isinstance(launcher, SrunLauncher):
-        unset = UNSET_OPTIONS
+    before = UNSET_OPTIONS if isinstance(launcher, SrunLauncher) else ""
     if isinstance(launcher, MpiexecLauncher):
         # As `MpiexecLauncher.environment` does.
-        unset = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
-    if isinstance(launcher, MpiexecLauncher) and launcher.hosts is None and not launcher.oversubscribe:
-        if plan.cores > len(launcher.cores):
-            launcher.cores = tuple(range(plan.cores))
-        needed = plural(plan.cores, "core")
-        # Left to itself, nproc tells the threads that OpenMP may start.
-        check = (
-            "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
-            f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
-        )
+        before = "unset " + " ".join(f'"${{!{prefix}@}}"' for prefix in BATCH_PREFIXES) + "\n"
+        if launcher.room() is not None:
+            if plan.cores > len(launcher.cores):
+                launcher.cores = tuple(range(plan.cores))
+            # Left to itself, nproc tells the threads that OpenMP may start.
+            needed = plural(plan.cores, "core")
+            before = (
+                "cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\n"
+                f'[ "$cores" -ge {plan.cores} ] || {{ echo "$0: expected {needed}, found $cores" >&2; exit 2; }}\n'
+                f"{before}"
+            )
     launcher.check(plan.tasks)
-    script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', check + unset)}"
+    script = f"#!/bin/bash\n{_script(study, plan, launcher, './run.sh', before)}"
     return {plan.directory / "run.sh": script, **launcher.files(plan)}
 
 
@@ -334,9 +220,10 @@ def _job(study: Study, plan: RunPlan) -> str:
     keys = ("arguments", "mpi", "options", "pin", "setup") if isinstance(launcher, StepLauncher) else ("pin", "setup")
     slurm = SlurmLauncher(**{key: getattr(launcher, key) for key in keys if hasattr(launcher, key)})
     header = job_header(shlex.quote(name), f"{name}-%j.log", resource_options(plan.tasks, slurm.options))
+    is_wide = study.case.network != "lo" and total_nodes(plan.tasks) != 1
+    doubt = f"# {visible(text)}\n" if is_wide and (text := _without_network(study)) else ""
     setup = "".join(f"{line}\n" for line in slurm.setup)
-    before = f"{_warning(study, plan)}\n{UNSET_OPTIONS}{setup}"
-    return header + _script(study, plan, slurm, "sbatch job.sbatch", before)
+    return header + _script(study, plan, slurm, "sbatch job.sbatch", f"{doubt}\n{UNSET_OPTIONS}{setup}")
 
 
 def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before: str) -> str:
@@ -344,36 +231,20 @@ def _script(study: Study, plan: RunPlan, launcher: Launcher, usage: str, before:
     split = {task.participant: task.cores for task in plan.tasks}
     versions = {task.participant: task.variables.get(VERSION_VARIABLE, "") for task in plan.tasks}
     text = split_text(with_versions(split, versions), with_versions(study.layouts, versions))
-    beside = shlex.quote(str(Path(sys.executable).parent))
     lines = (
         f"# {text}: {plural(plan.cores, study.unit)}\n# {usage} [CASE]\n{before}"
         f"case={shlex.quote(str(study.case_directory))}\n"
         'cd "${1:-$case}" || exit 2\n'
-        f'export PATH={beside}{os.pathsep}"$PATH"\n{exports({**plan.variables, **launcher.environment({})})}'
+        f'export PATH={shlex.quote(str(Path(sys.executable).parent))}{os.pathsep}"$PATH"\n'
+        f"{exports({**plan.variables, **launcher.environment({})})}"
     )
     for participant, task in zip(study.participants, plan.tasks, strict=True):
-        origin = study.case_directory / participant.directory
-        place = shlex.quote(participant.directory)
+        place = Path(participant.directory)
         for template in participant.templates:
-            text = fill((origin / template).read_text(encoding="utf-8"), task.values)
-            target = shlex.quote(str(Path(participant.directory) / template.removesuffix(".in")))
+            text = fill((study.case_directory / place / template).read_text(encoding="utf-8"), task.values)
+            target = shlex.quote(str(place / template.removesuffix(".in")))
             lines += f"printf %s {shlex.quote(text)} >{target} || exit\n"
         for command in participant.prepare:
-            lines += f"(cd {place} && {shlex.join(tokens_of(study, participant, task, command))}) || exit\n"
+            tokens = shlex.join(tokens_of(study, participant, task, command))
+            lines += f"(cd {shlex.quote(str(place))} && {tokens}) || exit\n"
     return f'{lines}\n{body(launcher.starts(plan))}exit "$status"\n'
-
-
-def _warning(study: Study, plan: RunPlan) -> str:
-    """Return a comment where the case's own configuration would not work on several nodes."""
-    try:
-        elements = read_configuration(study.configuration_path).root.children
-    except PreciceLBError:
-        return ""
-    loopback = any(e.tag == "m2n:sockets" and e.attributes.get("network", "lo") == "lo" for e in elements)
-    if not loopback or (total_nodes(plan.tasks) or 2) == 1 or study.case.network == "lo":
-        return ""
-    name = study.case.network or "the nodes' interface, such as ib0"
-    return (
-        f"# Before the first run: give every m2n:sockets of {visible(study.case.configuration)} "
-        f"network={visible(name)}; it is on lo.\n"
-    )

@@ -27,8 +27,6 @@ RUN_VARIABLES = (
     THREADS_VARIABLE,
     VERSION_VARIABLE,
 )
-# Options of the Python interpreter that take their value as the next token.
-_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 #: Placeholders for where in a chain a run is; in a campaign every run is like a first segment.
 FIRST_SEGMENT: Mapping[str, object] = {"segment": 1, "start_time": "0"}
 # Not the shell's own ${name}.
@@ -190,18 +188,14 @@ def command_tokens(
     """
     try:
         # Filled once they are apart: whatever a name is made of, it stays in its word.
-        tokens = [fill(token, values or {}) for token in shlex.split(command)]
+        name, *others = [fill(token, values or {}) for token in shlex.split(command)] or [""]
     except ValueError as error:
         raise StudyError(f"expected a command, found {command!r}: {error}") from error
-    if not tokens:
+    if not name:
         raise StudyError("expected a command, found an empty text")
-    return (_program(tokens[0], directory, case), *tokens[1:])
-
-
-def _program(name: str, directory: Path, case: Path) -> str:
     if name in {"python", "python3"}:
-        return sys.executable
-    if "/" in name:
+        name = sys.executable
+    elif "/" in name:
         path = directory / os.path.expanduser(name)
         if not path.is_file():
             raise StudyError(f"no such program: {path}")
@@ -209,58 +203,49 @@ def _program(name: str, directory: Path, case: Path) -> str:
             raise StudyError(f"{path} is not executable: chmod +x it, or name its interpreter in the command")
         # What lies in the case is started from the run's copy of it. Links such as a virtual environment's Python go by
         # their own names.
-        return name if _copied(name, directory, case) else str(path.parent.resolve() / path.name)
-    found = _found(name)
-    if found is None:
+        name = name if _is_copied(name, directory, case) else str(path.parent.resolve() / path.name)
+    elif (path_of := _which(name)) is not None:
+        name = path_of
+    else:
         raise StudyError(f"no program {name!r} beside {sys.executable} or on the path")
-    return found
+    return (name, *others)
 
 
-def _found(name: str) -> str | None:
-    """Path of the program of that name: the one beside this Python first."""
+def _which(name: str) -> str | None:
+    """Return the path of a program: the one beside this Python first."""
     return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
 
-def _copied(name: str, directory: Path, case: Path) -> bool:
+def _is_copied(name: str, directory: Path, case: Path) -> bool:
     """Whether a name is relative and stays inside the case."""
-    if os.path.isabs(os.path.expanduser(name)):
-        return False
-    return Path(os.path.normpath(directory / name)).is_relative_to(os.path.normpath(case))
+    path = Path(os.path.normpath(directory / name))
+    return not os.path.isabs(os.path.expanduser(name)) and path.is_relative_to(os.path.normpath(case))
 
 
 def check_command(command: str, directory: Path, case: Path, values: Mapping[str, object] | None = None) -> None:
-    """Check that a command's program exists, and its script where it is one of Python's."""
-    script, by_run = _script(command_tokens(command, directory, case, values))
-    if script is None:
+    """Check that a command's program exists, and the script that it gives to Python or to ``precice-lb run``."""
+    program, *words = command_tokens(command, directory, case, values)
+    is_python, runs = program == sys.executable, Path(program).name == "precice-lb" and words[:1] == ["run"]
+    if is_python and words[:3] == ["-m", "precice_lb", "run"]:
+        is_python, runs, words = False, True, words[2:]
+    if not (runs or (is_python and not {"-m", "-c"} & set(words))):
+        return
+    script = next(iter(words[1:] if runs else words), "-")
+    if script.startswith("-"):
+        # Python's own options may have values that are no script.
+        script = "" if runs else next((word for word in words if word.endswith(".py")), "")
+    if not script:
         return
     if not (directory / script).exists():
-        by_name = by_run and "/" not in script
-        if by_name and _found(script) is not None:
+        by_name = runs and "/" not in script
+        if by_name and _which(script) is not None:
             return
         also = f", nor a program of that name beside {sys.executable} or on the path" if by_name else ""
         raise StudyError(f"no such script: {directory / script}{also}")
-    if not os.path.isabs(script) and not _copied(script, directory, case):
+    if not os.path.isabs(script) and not _is_copied(script, directory, case):
         raise StudyError(
             f"{script} lies outside the case {case}, of which each run takes a copy: give its absolute path"
         )
-
-
-def _script(tokens: tuple[str, ...]) -> tuple[str | None, bool]:
-    """Return what ``python S``, ``python -m precice_lb run S`` or ``precice-lb run S`` runs, and whether by ``run``.
-
-    None for other commands.
-    """
-    words = list(tokens)
-    if words[0] == sys.executable:
-        del words[0]
-        while words and words[0].startswith("-") and words[0] not in {"-m", "-c", "-"}:
-            del words[: 2 if words[0] in _VALUED else 1]
-        if words[:2] != ["-m", "precice_lb"]:
-            return next((word for word in words[:1] if word not in {"-m", "-c", "-"}), None), False
-        words[:2] = ["precice-lb"]
-    if Path(words[0]).name != "precice-lb" or words[1:2] != ["run"]:
-        return None, False
-    return next((word for word in words[2:3] if not word.startswith("-")), None), True
 
 
 def check_placeholders(text: str, known: Collection[str]) -> None:

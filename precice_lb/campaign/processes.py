@@ -24,8 +24,6 @@ import psutil
 from precice_lb.campaign.plan import Task
 from precice_lb.exceptions import CalibrationError
 
-_Running = dict[str, subprocess.Popen[bytes]]
-
 TOKEN_VARIABLE = "PRECICE_LB_CALIBRATION_TOKEN"
 
 _POLL_SECONDS = 0.03
@@ -33,8 +31,6 @@ _POLL_SECONDS = 0.03
 _GRACE_SECONDS = 2.0
 _TERM_SECONDS = 3.0
 _KILL_SECONDS = 10.0
-#: Cores of other load from which on a run may have measured it too.
-NOTICEABLE = 0.25
 # Of srun; in a log with nothing else, or at its end.
 _NEVER_STARTED = re.compile(
     r"^srun: (?:error: )?(tasks? \S+ launch failed.*|Unable to (?:create step|confirm allocation) for job .*"
@@ -44,8 +40,6 @@ _NEVER_STARTED = re.compile(
 _LAUNCHER_BYTES = 65_536
 LOG_PART = 64 * 2**20
 """Bytes of the first and the last part that are kept of a log of more than four such parts."""
-# Below, the kernel's ticks are too coarse.
-_SHORTEST_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,8 @@ def signals_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heeded = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in heeded}
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.signal(n, interrupt) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
     try:
         yield
     finally:
@@ -92,22 +86,57 @@ def run_processes(
     However it ends, by an exception such as `KeyboardInterrupt` too, no process that carries ``token`` is left, nor any
     of the same sessions. Of a log longer than four parts the first and the last are kept.
     """
-    started = time.monotonic()
+    began = time.monotonic()
     logs = {task.participant: task.log for task in tasks}
-    running: _Running = {}
+    processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for task in tasks:
             name = task.participant
             try:
-                running[name] = start_process(task.command, task.directory, environment, task.log, token)
+                processes[name] = start_process(task.command, task.directory, environment, task.log, token)
             except OSError as error:
-                return Outcome(time.monotonic() - started, f"{name} could not be started: {error}", (name,))
-        return _watch(dict(running), logs, started, limit, log_part)
+                return Outcome(time.monotonic() - began, f"{name} could not be started: {error}", (name,))
+        while True:
+            codes = {name: _code(process) for name, process in processes.items()}
+            codes |= {name: 1 for name, code in codes.items() if code == 0 and never_started(logs[name])}
+            seconds = time.monotonic() - began
+            running = [name for name, code in codes.items() if code is None]
+            if failed := {name: code for name, code in codes.items() if code}:
+                _wait([processes[name] for name in running], min(_GRACE_SECONDS, max(0.0, limit - seconds)))
+                return failure(seconds, failed, logs)
+            if not running:
+                return Outcome(seconds)
+            if seconds > limit:
+                return overrun(seconds, running, f"time limit of {limit:g} s", logs)
+            for log in logs.values():
+                _hollow(log, log_part)
+            time.sleep(_POLL_SECONDS)
     finally:
-        stop_processes(list(running.values()), token)
+        stop_processes(list(processes.values()), token)
         for log in logs.values():
-            with contextlib.suppress(OSError):
-                _shorten(log, log_part)
+            _hollow(log, log_part)
+
+
+def failure(seconds: float, codes: Mapping[str, int], logs: Mapping[str, Path]) -> Outcome:
+    """Say how participants failed, by their exit codes, below 0 for a signal, and by their launchers' words."""
+    whys = {name: never_started(logs[name]) for name in codes}
+    texts = [
+        f"{name} never started: {why}"
+        if (why := whys[name]) is not None
+        else f"{name} was ended by signal {-code}"
+        if code < 0
+        else f"{name} ended with exit code {code}"
+        for name, code in codes.items()
+    ]
+    code = next(iter(codes.values()))
+    lost = any(why is not None for why in whys.values())
+    return Outcome(seconds, ", ".join(texts), tuple(codes), code=128 - code if code < 0 else code, lost=lost)
+
+
+def overrun(seconds: float, names: Sequence[str], limit: str, logs: Mapping[str, Path]) -> Outcome:
+    """Say which participants still ran at a limit; where one waited to be started, that says nothing of the split."""
+    lost = any(never_started(log) for log in logs.values())
+    return Outcome(seconds, f"{' and '.join(names)} still ran at the {limit}", tuple(names), timed_out=True, lost=lost)
 
 
 def start_process(
@@ -128,24 +157,12 @@ def start_process(
 
 
 def _hollow(log: Path, part: int | None) -> None:
-    """Free the disk under the middle of a long log that is still written to: nothing is copied, held up or lost."""
+    """Free the disk under the middle of a long log, which may still be written to: nothing is copied or held up."""
     with contextlib.suppress(OSError):
         status = log.stat()
         if part is not None and status.st_size > 4 * part and status.st_blocks * 512 > 4 * part:
             hole = ["--offset", str(part), "--length", str(status.st_size - 2 * part)]
             subprocess.run(["fallocate", "--punch-hole", *hole, log], stderr=subprocess.DEVNULL, check=False)
-
-
-def _shorten(log: Path, part: int | None) -> None:
-    """Keep the first and the last part of a long log that nobody writes to any more."""
-    if part is None or (size := log.stat().st_size) <= 4 * part:
-        return
-    new = log.with_name(f"{log.name}.new")
-    with log.open("rb") as old, new.open("wb") as file:
-        file.write(old.read(part) + f"\n[{size - 2 * part} bytes are left out here]\n".encode())
-        old.seek(-part, os.SEEK_END)
-        file.write(old.read())
-    new.replace(log)
 
 
 def _code(process: subprocess.Popen[bytes]) -> int | None:
@@ -157,42 +174,10 @@ def _code(process: subprocess.Popen[bytes]) -> int | None:
     return process.poll()
 
 
-def _watch(running: _Running, logs: Mapping[str, Path], started: float, limit: float, log_part: int | None) -> Outcome:
-    while True:
-        codes = {name: _code(process) for name, process in running.items()}
-        codes |= {name: 1 for name, code in codes.items() if code == 0 and never_started(logs[name])}
-        seconds = time.monotonic() - started
-        running = {name: process for name, process in running.items() if codes[name] is None}
-        if failed := {name: code for name, code in codes.items() if code}:
-            _wait(list(running.values()), min(_GRACE_SECONDS, max(0.0, limit - seconds)))
-            error = ", ".join(f"{name} {ending(code, logs[name])}" for name, code in failed.items())
-            code = next(iter(failed.values()))
-            lost = any(never_started(logs[name]) for name in failed)
-            return Outcome(seconds, error, tuple(failed), code=128 - code if code < 0 else code, lost=lost)
-        if not running:
-            return Outcome(seconds)
-        if seconds > limit:
-            error = f"{' and '.join(running)} still ran at the time limit of {limit:g} s"
-            lost = any(never_started(logs[name]) for name in running)
-            return Outcome(seconds, error, tuple(running), timed_out=True, lost=lost)
-        for log in logs.values():
-            _hollow(log, log_part)
-        time.sleep(_POLL_SECONDS)
-
-
 def never_started(log: Path) -> str | None:
     """Return why ranks were never started, as their launcher says it in their log, perhaps with exit code 0."""
-    said = _NEVER_STARTED.search(end_of_log(log, _LAUNCHER_BYTES))
-    return None if said is None else said[1]
-
-
-def ending(code: int, log: Path | None = None) -> str:
-    """Say in words how a process ended: exit codes below 0 are signals."""
-    if log is not None and (why := never_started(log)) is not None:
-        return f"never started: {why}"
-    if code < 0:
-        return f"was ended by signal {-code}"
-    return f"ended with exit code {code}"
+    match = _NEVER_STARTED.search(end_of_log(log, _LAUNCHER_BYTES))
+    return match and match[1]
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
@@ -229,11 +214,11 @@ def stop_token(token: str, sessions: Collection[int] = ()) -> list[int]:
     all that a campaign starts.
     """
     end, known = time.monotonic() + _KILL_SECONDS, set(sessions)
-    while (found := _of_run(token, known)) and time.monotonic() < end:
-        for pid in found:
+    while (left := _of_run(token, known)) and time.monotonic() < end:
+        for pid in left:
             _signal(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
-    return found
+    return left
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -243,18 +228,17 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _of_run(token: str, sessions: set[int]) -> list[int]:
     """Find the processes of a run, and add their sessions to those that are known."""
-    found: dict[int, tuple[bool, int]] = {}
+    marks: dict[int, tuple[bool, int]] = {}
     for process in psutil.process_iter(["environ", "status"]):
         # No environment where it may not be read.
         is_marked = (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token
         with contextlib.suppress(OSError):
             if process.info["status"] != psutil.STATUS_ZOMBIE:
-                found[process.pid] = is_marked, os.getsid(process.pid)
+                marks[process.pid] = is_marked, os.getsid(process.pid)
     # A session whose leader lives without the token is not the run's.
-    sessions |= {session for is_marked, session in found.values() if is_marked and found.get(session, (True,))[0]}
-    return [
-        pid for pid, (is_marked, session) in found.items() if pid != os.getpid() and (is_marked or session in sessions)
-    ]
+    sessions |= {session for is_marked, session in marks.values() if is_marked and marks.get(session, (True,))[0]}
+    others = {pid: mark for pid, mark in marks.items() if pid != os.getpid()}
+    return [pid for pid, (is_marked, session) in others.items() if is_marked or session in sessions]
 
 
 def strays(tasks: Sequence[Task], since: float) -> list[str]:
@@ -282,39 +266,3 @@ def end_of_log(path: Path, limit: int) -> str:
 def log_tail(path: Path, lines: int = 20, limit: int = 16_384) -> list[str]:
     """Return the last non-empty lines of a log file, without reading more than its last ``limit`` bytes."""
     return [line.rstrip() for line in end_of_log(path, limit).splitlines() if line.strip()][-lines:]
-
-
-class OtherLoad:
-    """Measures from its creation on: the cores' busy time less that of this process and what it waited for.
-
-    Time that a virtual machine's host gave to others counts as other load.
-    """
-
-    def __init__(self) -> None:
-        self._began, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
-
-    def cores(self) -> float | None:
-        """Tell how many cores others kept busy in the mean, once every process started here has ended.
-
-        None where it is not known: it cannot be read, or in less than half a second.
-        """
-        elapsed, busy = time.monotonic() - self._began, _busy_seconds()
-        if busy is None or self._busy is None or elapsed < _SHORTEST_SECONDS:
-            return None
-        own = _own_seconds() - self._own
-        return max(busy - self._busy - own, 0.0) / elapsed
-
-
-def _busy_seconds() -> float | None:
-    """Busy time of all cores since the start of the machine; None where it cannot be read."""
-    try:
-        times = psutil.cpu_times()
-    except (OSError, ValueError):
-        return None
-    # Not all systems have all of them; guests are in what users took.
-    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
-
-
-def _own_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

@@ -108,11 +108,6 @@ def check_study(study: Study) -> None:
         if not participant.versions:
             _check_program(study, key, participant)
     has_versions = any(participant.versions for participant in study.participants)
-    if getattr(study.launcher, "allocation", None) == "campaign" and (study.machine.kinds or has_versions):
-        raise StudyError(
-            'launcher.allocation: "campaign" holds nodes of one kind for all runs, which are of several versions or '
-            'kinds here: use "run"'
-        )
     needed = 2 * len(study.combinations) if has_versions else 0
     if runs.splits is None and runs.maximum < needed:
         raise StudyError(f"runs.maximum: expected {needed} runs or more, two with each version, found {runs.maximum}")

@@ -19,7 +19,7 @@ from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
-from precice_lb.campaign.prepare import copy_of_case, prepare_in, task_of, tasks_of
+from precice_lb.campaign.prepare import copy_of_case, prepare_in, tasks_of
 from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.schedulers import LostError
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote
@@ -53,12 +53,6 @@ class CampaignRuns:
             done = [run.split for run in self.state.finished]
             largest = max((sum(split.values()) for split in splits if split not in done), default=0)
         self.launcher.check_cores(largest)
-
-    def reserve(self) -> None:
-        """Let the launcher know how large a run can become."""
-        study, highest = self.study, self.study.limits.highest
-        largest = [task_of(study, participant, highest[participant.name]) for participant in study.participants]
-        self.launcher.reserve(largest, min(study.budget, sum(task.cores for task in largest)))
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from pathlib import Path
@@ -56,16 +56,17 @@ class Start:
     serial: str = ""
     #: What is in the way here.
     problem: str = ""
-    #: How much speaks against it: no run of it, what is in the way, a script that is no solver or of another language.
-    doubts: tuple[bool, ...] = ()
 
 
 def find_starts(case: Path, names: Sequence[str]) -> dict[str, list[Start]]:
     """Find the ways to start each participant, best first: as recorded, where it ran, what can start here, Python."""
     paths = [path for path in stores_below(case) if "-0-" in path.name and not _is_campaigns(path)]
     paths.sort(key=lambda path: -path.stat().st_mtime)
-    starts: dict[str, list[Start]] = {name: list(_recorded(case, name, paths)) for name in names}
-    ran = _profiled(case)
+    starts = {name: _recorded(case, name, paths) for name in names}
+    ran: dict[tuple[str, Path], int] = {}
+    with contextlib.suppress(PreciceLBError):
+        headers = [header for header in find_profiles([case])[0] if not _is_campaigns(header.path)]
+        ran = {(header.participant, header.path.parent.parent): header.size for header in headers}
     for script in sorted(case.glob("*/run.sh")):
         name, start = _owner(script.parent.name, names), _from_run_script(script, case)
         if name is not None and start is not None:
@@ -74,7 +75,7 @@ def find_starts(case: Path, names: Sequence[str]) -> dict[str, list[Start]]:
     for ways in starts.values():
         for start in ways:
             _examine(start, case)
-        ways.sort(key=lambda start: start.doubts)
+        ways.sort(key=lambda start: _doubts(start, case))
     return starts
 
 
@@ -90,29 +91,16 @@ def _is_campaigns(place: Path) -> bool:
     return any((parent / STATE_FILE).exists() for parent in place.parents)
 
 
-def _profiled(case: Path) -> dict[tuple[str, Path], int]:
-    """Return the ranks of the runs that left profiling files, by participant and working directory."""
-    with contextlib.suppress(PreciceLBError):
-        headers = find_profiles([case])[0]
-        return {(one.participant, one.path.parent.parent): one.size for one in headers if not _is_campaigns(one.path)}
-    return {}
-
-
-def _recorded(case: Path, name: str, paths: Sequence[Path]) -> Iterator[Start]:
+def _recorded(case: Path, name: str, paths: Sequence[Path]) -> list[Start]:
     """Return how the first of recorded runs of a participant was started, below the case."""
     for path in paths:
         with contextlib.suppress(PreciceLBError, OSError, ValueError):
             metadata = read_file(path)[0].metadata
             place, words = Path(metadata.get("working_directory", os.sep)), shlex.split(metadata.get("command", "-c"))
-            if (
-                metadata["participant"] == name
-                and place.is_relative_to(case)
-                and words
-                and words[0] not in ("-c", "-m", "")
-            ):
-                command = _RECORDED + shlex.join(words)
-                yield Start(place.relative_to(case), command, _RUN, ranks=metadata["size"])
-                return
+            is_script = bool(words) and words[0] not in ("-c", "-m", "")
+            if metadata["participant"] == name and place.is_relative_to(case) and is_script:
+                return [Start(place.relative_to(case), _RECORDED + shlex.join(words), _RUN, ranks=metadata["size"])]
+    return []
 
 
 def _from_run_script(script: Path, case: Path) -> Start | None:
@@ -129,11 +117,8 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
     if len(words) < 1 + (words[:1] == ["python"]) or any("$" in word or "`" in word for word in words):
         return None
     installed = re.search(r"^\s*pip3? install -r (\S+)", text, re.MULTILINE)
-    start = Start(
-        script.parent.relative_to(case), shlex.join(words), str(script.relative_to(case)), environment,
-        int(count[1]) if count else None,
-        requirements=installed[1] if installed else "",
-    )  # fmt: skip
+    start = Start(script.parent.relative_to(case), shlex.join(words), str(script.relative_to(case)), environment)
+    start.ranks, start.requirements = int(count[1]) if count else None, installed[1] if installed else ""
     if re.fullmatch(r"python[0-9.]*", Path(words[0]).name) and words[1:2] != ["-c"]:
         words = words[4:] if words[1:4] == ["-m", "precice_lb", "run"] else words[2 if words[1:2] == ["-u"] else 1 :]
         start.command = _RECORDED + shlex.join(words)
@@ -157,8 +142,12 @@ def _examine(start: Start, case: Path) -> None:
         start.serial = f"{script.name}:{line}" if line else ""
         if missing and not start.problem:
             start.problem = f"{script.name} imports {', '.join(missing)}, not found here"
-    python = bool(list(place.glob("*.py")))
-    start.doubts = (start.source != _RUN, start.ranks is None, bool(start.problem), not start.known, not python)
+
+
+def _doubts(start: Start, case: Path) -> tuple[bool, ...]:
+    """Say what speaks against a start: no run of it, what is in the way, no solver, or one of another language."""
+    python = bool(list((case / start.directory).glob("*.py")))
+    return start.source != _RUN, start.ranks is None, bool(start.problem), not start.known, not python
 
 
 def read_script(script: Path) -> tuple[bool, int | None, list[str]]:
@@ -179,29 +168,28 @@ def read_script(script: Path) -> tuple[bool, int | None, list[str]]:
     known, serial = False, None
     for node in nodes:
         if isinstance(node, ast.Call) and "Participant" in {getattr(node.func, key, "") for key in ("attr", "id")}:
-            named: dict[object, ast.expr] = {keyword.arg: keyword.value for keyword in node.keywords}
-            named |= dict(zip(("solver_process_index", "solver_process_size"), node.args[2:4], strict=False))
-            ends = [named.get("solver_process_index"), named.get("solver_process_size")]
+            arguments: dict[object, ast.expr] = {keyword.arg: keyword.value for keyword in node.keywords}
+            arguments |= dict(zip(("solver_process_index", "solver_process_size"), node.args[2:4], strict=False))
+            ends = [arguments.get("solver_process_index"), arguments.get("solver_process_size")]
             known = known or None not in ends
             values = [
                 constants.get(end.id) if isinstance(end, ast.Name) else getattr(end, "value", None) for end in ends
             ]
             serial = node.lineno if values == [0, 1] else serial
-    return known, serial, _missing(tree, script)
-
-
-def _missing(tree: ast.Module, script: Path) -> list[str]:
-    """Return the modules that a script imports first of all and that neither lie beside it nor in this Python."""
-    names = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module and not node.level]
-    return [
+    # Of modules, those that it imports first of all and that neither lie beside it nor in this Python. Without
+    # pyprecice there is the embedded backend.
+    modules = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    modules += [
+        node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
+    missing = [
         name
-        for name in dict.fromkeys(name.partition(".")[0] for name in names)
-        # Without pyprecice there is the embedded backend.
+        for name in dict.fromkeys(module.partition(".")[0] for module in modules)
         if name not in ("precice", *sys.modules)
         and not any((script.parent / beside).exists() for beside in (name, f"{name}.py"))
         and importlib.util.find_spec(name) is None
     ]
+    return known, serial, missing
 
 
 def last_command(text: str) -> list[str]:

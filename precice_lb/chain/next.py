@@ -61,7 +61,6 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
     with open_chain(study, directory, decider) as chain:
         tell = _opened(chain, report)
         chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
-        chain.runs.reserve()
         cut_short = chain.runs.clear_up(
             lambda run: tell(
                 Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)

@@ -20,10 +20,10 @@ from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
 from precice_lb.names import say
 from precice_lb.plugins import close_match
+from precice_lb.plural import plural
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
-    from precice_lb.case import Configuration
 
 _FOLDER = Path("launch")
 _BETWEEN = ":"
@@ -41,7 +41,6 @@ def launch(
     launcher: Literal["mpiexec", "srun", "slurm"] | None = None,
     program: str | None = None,
     arguments: str | None = None,
-    hostfile: Path | None = None,
     oversubscribe: Annotated[bool, Parameter(negative=())] = False,
     mpi: str | None = None,
     slurm: list[str] | None = None,
@@ -85,7 +84,7 @@ def launch(
         Give participants so many nodes of their own: Fluid=2,Solid=1; by default they share nodes, and each rank has a
         core.
     write
-        Write run.sh, job.sbatch and split.json into this directory, and start nothing; with --study by default into
+        Write run.sh and job.sbatch into this directory, and start nothing; with --study by default into
         launch below its campaign.
     launcher
         mpiexec, srun (steps of the allocation) or slurm (a job; heterogeneous where participants differ); by default
@@ -94,8 +93,6 @@ def launch(
         The mpiexec to use, by default the one beside this Python, else the one on the path; or the srun.
     arguments
         Further arguments of it, as one text: --arguments="--mca btl tcp,self".
-    hostfile
-        Hosts for mpiexec, each participant on its own; in an allocation its nodes.
     oversubscribe
         Allow more ranks than cores, which are then not pinned.
     mpi
@@ -106,60 +103,66 @@ def launch(
     setup
         Lines of the job script before anything starts, such as "module load mpich".
     """
-    from precice_lb.campaign.launch import Start, study_of_case, write_allocated_hosts, write_scripts
+    from precice_lb.campaign.launch import study_of_case, write_scripts
     from precice_lb.campaign.plan import split_command
-    from precice_lb.case import accepted_ranks
+    from precice_lb.case import accepted_ranks, read_configuration
+    from precice_lb.case.sections import VERSION_VARIABLE
 
     if study is not None:
-        others = (commands, directory, nodes, launcher, program, arguments, hostfile, oversubscribe, mpi, slurm, setup)
+        others = (commands, directory, nodes, launcher, program, arguments, oversubscribe, mpi, slurm, setup)
         if any(others):
             raise DataError("--study: expected --split and --write alone beside it, found more; say it in the study")
         return _write_study(study, split, write)
     if not split:
         raise DataError("--split: expected the ranks of each participant, found none; give them, or --study")
-    configuration = _configuration(config)
-    names, accepted = list(configuration.participants), accepted_ranks(configuration)
+    if not config.is_file():
+        raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
+    configuration = read_configuration(config)
+    names = list(configuration.participants)
     versions: dict[str, str] = {}
-    given = split_values(split, names, versions)
-    if missing := [name for name in names if name not in given]:
+    values = split_values(split, names, versions)
+    if missing := [name for name in names if name not in values]:
         raise DataError(f"--split: expected ranks for every participant of {config}, found none for {missing[0]}")
-    found = _commands(commands, list(given))
+    layouts = {name: layout_from(str(value)) for name, value in values.items()}
+    for name, accepted in accepted_ranks(configuration).items():
+        if problem := accepted.problem(name, layouts[name].ranks):
+            raise DataError(f"--split: {problem}")
+    starts = _commands(commands, list(layouts))
     places = named_values(
         directory or [], "--directory", "participant=directory", lambda name, value: str(value), participants=names
     )
     counts = by_participant(nodes, names, "--nodes", int) if nodes else {}
-    common, own = _options(slurm or [], names)
-    starts = {}
-    for name, value in given.items():
-        layout = layout_from(str(value))
-        if name in accepted and (problem := accepted[name].problem(name, layout.ranks)):
-            raise DataError(f"--split: {problem}")
-        # Where no threads are said, a solver's environment stays as it is.
-        threads = layout.threads if isinstance(value, str) else None
-        starts[name] = Start(
-            layout.ranks, found[name], places.get(name, "."), counts.get(name), own.get(name, ()), threads,
-            versions.get(name, ""),
-        )  # fmt: skip
-    cores = {name: start.cores for name, start in starts.items()}
-    launcher = launcher or _launcher_here(bool(common or own or setup), writes=write is not None, mpi=mpi)
+    common, alone = _options(slurm or [], names)
+    participants = [
+        {
+            "name": name,
+            "command": starts[name],
+            "directory": places.get(name, "."),
+            "ranks_per_node": _ranks_per_node(name, layout.ranks, counts[name]) if name in counts else None,
+            "options": alone.get(name, []),
+            "environment": {VERSION_VARIABLE: versions[name]} if name in versions else {},
+            # Where no threads are said, a solver's environment stays as it is.
+            **({"ranks": layout.ranks, "threads": layout.threads} if isinstance(values[name], str) else {}),
+        }
+        for name, layout in layouts.items()
+    ]
+    cores = {name: layout.cores for name, layout in layouts.items()}
+    launcher = launcher or _launcher_here(bool(common or alone or setup), writes=write is not None, mpi=mpi)
     if launcher == "slurm" and write is None:
         write = _FOLDER
     with tempfile.TemporaryDirectory(prefix="precice-lb-") as temporary:
         folder = Path(temporary) if write is None else write
-        if launcher == "mpiexec" and hostfile is None:
-            hostfile = write_allocated_hosts(folder / "nodes")
         keys: dict[str, Any] = {
             "name": launcher,
             "program": program,
             "arguments": split_command("arguments", arguments) if arguments else None,
-            "hostfile": None if hostfile is None else hostfile.resolve(),
             "oversubscribe": oversubscribe or None,
             "mpi": mpi,
             "options": common or None,
             "setup": setup,
         }
         options = {key: value for key, value in keys.items() if value is not None}
-        of_case = study_of_case(Path.cwd(), config, starts, options)
+        of_case = study_of_case(Path.cwd(), config, participants, sum(cores.values()), options)
         if write is None:
             return _start(of_case, cores, folder)
         name_files(write_scripts(of_case, cores, folder))
@@ -199,27 +202,27 @@ def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["m
     return "slurm" if of_job or mpi or on_login_node() else "mpiexec"
 
 
-def _configuration(config: Path) -> Configuration:
-    from precice_lb.case import read_configuration
-
-    if not config.is_file():
-        raise DataError(f"--config: expected the precice-config.xml of the case, found no file {config}; name it")
-    return read_configuration(config)
+def _ranks_per_node(name: str, ranks: int, nodes: int) -> int:
+    """Return how many ranks each node of a participant gets; a number of nodes that they do not fill is refused."""
+    per_node = -(-ranks // nodes)
+    if (filled := -(-ranks // per_node)) != nodes:
+        raise StudyError(
+            f"{name}: {plural(ranks, 'rank')} with {per_node} on a node fill {plural(filled, 'node')}, not {nodes}; "
+            f"ask for {filled}"
+        )
+    return per_node
 
 
 def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
     """Divide the tokens at colons, one command for each name."""
     commands: list[list[str]] = [[]]
     for token in tokens:
-        if token == _BETWEEN:
-            commands.append([])
-        else:
-            commands[-1].append(token)
+        commands[-1].append(token) if token != _BETWEEN else commands.append([])
     if len(commands) != len(names) or not all(commands):
-        found = " : ".join(shlex.join(command) or "nothing" for command in commands)
+        texts = " : ".join(shlex.join(command) or "nothing" for command in commands)
         raise DataError(
             f"expected a command for each of {', '.join(names)}, in this order, behind -- and with a colon between two "
-            f"of them, found {found}"
+            f"of them, found {texts}"
         )
     return dict(zip(names, commands, strict=True))
 
@@ -227,20 +230,20 @@ def _commands(tokens: Sequence[str], names: Sequence[str]) -> dict[str, list[str
 def _options(texts: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Read options of the job, and those of participants."""
     common: list[str] = []
-    own: dict[str, list[str]] = {}
+    alone: dict[str, list[str]] = {}
     for text in texts:
         name, sign, option = text.partition(":")
         # A colon may also stand in an option's value.
         if not sign or "=" in name:
             common.append(f"--{text.lstrip('-')}")
         elif name in names and option:
-            own.setdefault(name, []).append(f"--{option.lstrip('-')}")
+            alone.setdefault(name, []).append(f"--{option.lstrip('-')}")
         else:
             raise DataError(
                 f"--slurm: expected an option such as partition=cpu, or one of {', '.join(names)} before it, found "
                 f"{text!r}{close_match(name, names)}"
             )
-    return common, own
+    return common, alone
 
 
 def _start(study: Study, split: dict[str, int], folder: Path) -> int:

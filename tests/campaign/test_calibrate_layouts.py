@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import SOLVER, changed, launcher_of, run_of, state_of, write_case, write_study
+from calibrate_helpers import SOLVER, changed, run_of, state_of, write_case, write_study
 
 from precice_lb.campaign import Event, Launcher, RunPlan, Study, Task, read_study, run_campaign
 from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.evidence import wrong_size
-from precice_lb.campaign.launchers.local import MPIFamily, available_cores, disjoint_hosts
-from precice_lb.campaign.launchers.slurm import SlurmLauncher, resource_options
+from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.campaign.prepare import tasks_of
 from precice_lb.campaign.state import CampaignResult
-from precice_lb.exceptions import CalibrationError, StudyError
+from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
 
@@ -99,6 +97,9 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
     class RanksAlone(Launcher):
         """Knows nothing of threads."""
 
+        def command(self, plan: RunPlan, task: Task) -> list[str]:
+            return []
+
     monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
     monkeypatch.setattr(type(LAUNCHERS), "__contains__", lambda self, name: name == "ranks-alone" or name in [*self])
     write_case(tmp_path)
@@ -114,14 +115,8 @@ def test_a_template_has_to_say_where_threads_go(tmp_path: Path) -> None:
     template = 'name = "template"\nparticipant = "go -n {ranks} %s{command}"'
     with pytest.raises(StudyError, match=r"only knows ranks: .*write \{threads\} or \{cores\} into launcher"):
         read_study(write_study(tmp_path, launcher=template % "", right=FREE))
-    study = read_study(
-        write_study(tmp_path, launcher=template % "-d {threads} -c {cores} ", right="ranks = 1\nthreads = 3")
-    )
-    launcher = study.launcher.ready()
-    tasks = tasks_of(study, {"Left": 1, "Right": 3}, tmp_path, tmp_path)
-    plan = RunPlan("run", tmp_path, tasks)
-    assert launcher.command(plan, tasks[1])[:7] == ["go", "-n", "1", "-d", "3", "-c", "3"]
-    assert launcher._values(plan)["total_cores"] == 4  # type: ignore[attr-defined]
+    line = template % "-d {threads} -c {cores} "
+    assert read_study(write_study(tmp_path, launcher=line, right="threads = 3")).launcher.gives_threads
 
 
 def test_splits_are_cores_or_ranks_x_threads(tmp_path: Path) -> None:
@@ -171,83 +166,7 @@ def test_another_machine_narrows_what_threads_allow(tmp_path: Path) -> None:
         study_of(tmp_path / "other", 'threads = "free"\nmultiple = 8')
 
 
-# --- launchers -----------------------------------------------------------------------------------------------------
-
-
-def tasks(*of_each: tuple[int, int], **more: object) -> tuple[Task, ...]:
-    return tuple(
-        Task(name, ("solve",), ranks, Path(), Path(), threads=threads, **more)  # type: ignore[arg-type]
-        for name, (ranks, threads) in zip(("Left", "Right"), of_each, strict=True)
-    )
-
-
-@pytest.mark.parametrize(
-    ("library", "left", "right"),
-    [
-        ((MPIFamily.HYDRA, 5), ["-bind-to", "user:0,1"], ["-bind-to", "user:2+3+4,5+6+7"]),
-        ((MPIFamily.INTEL, 0), ["-genv", "I_MPI_PIN_PROCESSOR_LIST", "0,1"], ["-genv", "I_MPI_PIN_DOMAIN", "[1c,e0]"]),
-        ((MPIFamily.OPEN_MPI, 5), ["taskset -c 0,1"], ["taskset -c 2,3,4,5,6,7"]),
-        ((MPIFamily.OTHER, 0), ["taskset -c 0,1"], ["taskset -c 2,3,4,5,6,7"]),
-    ],
-)
-def test_every_rank_is_pinned_to_the_cores_of_its_threads(
-    tmp_path: Path, library: tuple[MPIFamily, int], left: list[str], right: list[str]
-) -> None:
-    launcher = launcher_of("mpiexec", program=sys.executable)
-    launcher.cores, (launcher.family, launcher.major) = tuple(range(8)), library
-    plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
-    launcher.check(plan.tasks)
-    for task, wanted in zip(plan.tasks, (left, right), strict=True):
-        words = launcher.command(plan, task)
-        found = [" ".join([Path(words[0]).name, *words[1:3]])] if "taskset" in words[0] else words[1 : 1 + len(wanted)]
-        assert found == wanted
-        assert words[-3:] == ["-n", str(task.ranks), "solve"]
-    with pytest.raises(CalibrationError, match="at most 8 cores for all ranks and their threads, found 9"):
-        launcher.check(tasks((3, 1), (2, 3)))
-    with pytest.raises(CalibrationError, match=r"at most 8 cores .* found 9: .*lower the budget"):
-        launcher.check_cores(9)
-
-
-def test_rankfiles_and_host_files_with_threads(tmp_path: Path) -> None:
-    launcher = launcher_of("mpiexec", program=sys.executable)
-    launcher.cores, launcher.family, launcher.major = tuple(range(8)), MPIFamily.OPEN_MPI, 4
-    plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3)))
-    assert launcher.files(plan)[tmp_path / "Right.ranks"] == (
-        "rank 0=localhost slot=2,3,4\nrank 1=localhost slot=5,6,7\n"
-    )
-    hosts = (("a", 4), ("b", 2), ("c", 7))
-    # The two slots of b are too few for three threads.
-    assert disjoint_hosts(plan.tasks[1:], hosts) == {"Right": [("a", 1), ("c", 1)]}
-    (tmp_path / "hosts").write_text("a:4\nb:8\n")
-    for family, wide in (
-        (MPIFamily.OPEN_MPI, ["--map-by", "slot:PE=3", "--bind-to", "core", "-x", "OMP_NUM_THREADS"]),
-        (MPIFamily.HYDRA, ["-bind-to", "core:3"]),
-    ):
-        launcher = launcher_of("mpiexec", program=sys.executable, hostfile=tmp_path / "hosts")
-        launcher.family, launcher.major = family, 4
-        plan = RunPlan("run", tmp_path, tasks((2, 1), (2, 3), variables={"OMP_NUM_THREADS": "3"}))
-        assert " ".join(wide) in " ".join(launcher.command(plan, plan.tasks[1]))
-        with pytest.raises(CalibrationError, match="at most 12 cores for all ranks and their threads, found 13"):
-            launcher.check_cores(13)
-
-
-def test_slurm_is_asked_for_cores_of_threads() -> None:
-    # In blocks, each of which lies on one node.
-    assert resource_options(tasks((24, 1), (1, 8)), ()) == [["--ntasks=4", "--cpus-per-task=8"]]
-    # A rank's threads lie on one node, also where that takes some cores more.
-    assert resource_options(tasks((3, 1), (1, 2)), ()) == [["--ntasks=3", "--cpus-per-task=2"]]
-    assert resource_options(tasks((5, 3), (1, 4)), ()) == [["--ntasks=6", "--cpus-per-task=4"]]
-    assert resource_options(tasks((6, 2), (5, 2)), ()) == [["--ntasks=11", "--cpus-per-task=2"]]
-    own_nodes = tasks((24, 1), (2, 8), ranks_per_node=12)
-    assert resource_options(own_nodes, ()) == [["--nodes=3", "--ntasks-per-node=2", "--cpus-per-task=8"]]
-    one_each = [["--a", "--ntasks=24", "--cpus-per-task=1"], ["--a", "--ntasks=1", "--cpus-per-task=8"]]
-    assert resource_options(tasks((24, 1), (1, 8), options=("--a",)), ()) == one_each
-    assert resource_options(tasks((24, 1), (1, 8)), (), 32) == [["--ntasks=4", "--cpus-per-task=8"]]
-    assert resource_options(tasks((3, 1), (1, 2)), (), 5) == [["--ntasks=3", "--cpus-per-task=2"]]
-    both = tasks((24, 1), (1, 8))
-    assert "--nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 --cpus-per-task=8 " in " ".join(
-        SlurmLauncher().command(RunPlan("run", Path(), both), both[1])
-    )
+# --- runs ----------------------------------------------------------------------------------------------------------
 
 
 def test_only_participants_with_threads_find_them_in_their_environment(

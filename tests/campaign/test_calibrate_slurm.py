@@ -1,4 +1,4 @@
-"""Campaigns on a real Slurm: steps in an allocation, a job per run, one allocation for all; and what goes wrong."""
+"""Campaigns on a real Slurm: steps in an allocation, a job per run; and what goes wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import SOLVER, changed, check_threads, quiet, state_of, write_case, write_study, write_threads
+from calibrate_helpers import SOLVER, check_threads, quiet, state_of, write_case, write_study, write_threads
 from conftest import FULL_COUNTS
 from slurm_helpers import ask, wait_until
 
@@ -41,14 +41,6 @@ import time
 if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
     time.sleep(float(os.environ["FIRST_SECONDS"]))
 """
-)
-# Its store says how many ranks MPI itself has seen.
-RANKS_STORED = (
-    "import os, pathlib, sys\n"
-    "from mpi4py import MPI\n"
-    "store = pathlib.Path(os.environ['PRECICE_LB_DIR'], '00')\n"
-    "store.mkdir(exist_ok=True)\n"
-    "(store / f'{sys.argv[1]}-{MPI.COMM_WORLD.rank}-{MPI.COMM_WORLD.size}.h5').write_bytes(b'')\n"
 )
 
 
@@ -157,7 +149,8 @@ def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
         {"Left": ["node n0", "node n0"], "Right": ["node n1"]},
         {"Left": ["node n0"], "Right": ["node n1", "node n2"]},
     ]
-    assert_heterogeneous(directory / "campaign" / "runs" / "002-Left1-Right2")
+    script = (directory / "campaign" / "runs" / "002-Left1-Right2" / "job.sh").read_text()
+    assert (script.count("#SBATCH hetjob"), script.count("#SBATCH --nodes=2\n")) == (1, 1)
 
 
 def test_versions_run_on_their_kinds_of_nodes(tmp_path: Path) -> None:
@@ -203,32 +196,17 @@ kind = "gpu"
     assert (seen["PRECICE_LB_VERSION"], seen["SLURM_STEP_NUM_TASKS"]) == ("gpu", "2")
 
 
-def assert_heterogeneous(run: Path) -> None:
-    """The job of a run has two components, the second of which is on two nodes."""
-    script = (run / "job.sh").read_text()
-    assert script.count("#SBATCH hetjob") == 1
-    assert "#SBATCH --nodes=2\n" in script
-
-
-@pytest.mark.parametrize(
-    ("allocation", "right"),
-    [
-        ("run", ""),
-        pytest.param("campaign", "", marks=FULL),
-        pytest.param("run", 'options = ["--comment=right"]', marks=FULL),  # a heterogeneous job
-    ],
-)
-def test_threads_of_a_solver_without_mpi(tmp_path: Path, allocation: str, right: str) -> None:
+@pytest.mark.parametrize("right", ["", pytest.param('options = ["--comment=right"]', marks=FULL)])
+def test_threads_of_a_solver_without_mpi(tmp_path: Path, right: str) -> None:
     # Slurm counts the cores of its virtual nodes, this machine has fewer.
-    launcher = f'name = "slurm"\nallocation = "{allocation}"\noptions = ["--time=10"]\npin = false'
+    launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
     study = write_threads(tmp_path, launcher=launcher, more='network = "lo"', right=right)
     result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     check_threads(tmp_path / "campaign")
-    if allocation == "run":
-        script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
-        assert "--ntasks=1 --cpus-per-task=2 --threads-per-core=1" in script
-        assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
+    script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
+    assert "--ntasks=1 --cpus-per-task=2 --threads-per-core=1" in script
+    assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
 
 
 @FULL
@@ -243,30 +221,6 @@ def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
     ):
         script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
         assert [step in script for step in steps] == [True, True]
-
-
-@FULL
-def test_ranks_of_mpi_in_a_heterogeneous_job_per_run(tmp_path: Path, mpi: str) -> None:
-    launcher = f'name = "slurm"\nmpi = "{mpi}"\noptions = ["--partition=main"]\nranks_per_node = 4'
-    outer = 'options = ["--comment=outer"]\nranks_per_node = 1'
-    run_campaign(read_study(write_pulse(tmp_path, launcher=launcher, outer=outer)), tmp_path / "campaign", report=quiet)
-    check_pulse(tmp_path / "campaign")
-    assert_heterogeneous(tmp_path / "campaign" / "runs" / "002-Inner1-Outer2")
-
-
-def test_one_allocation_for_all_runs(tmp_path: Path, mpi: str) -> None:
-    launcher = f'name = "slurm"\nmpi = "{mpi}"\nallocation = "campaign"\noptions = ["--time=10"]'
-    result = run_campaign(read_study(write_pulse(tmp_path, launcher=launcher)), tmp_path / "campaign", report=quiet)
-    check_pulse(tmp_path / "campaign")
-    assert len({run.job for run in result.runs}) == 1
-    job = result.runs[0].job
-    assert job is not None
-    assert_ended(job)
-
-
-def assert_ended(job: str) -> None:
-    """The job is not in the queue any more; a node takes a moment to be cleaned up."""
-    wait_until(lambda: not states(job) - {"COMPLETED", "CANCELLED", "FAILED", "NODE_FAIL"}, 20, f"the end of job {job}")
 
 
 def states(job: str) -> set[str]:
@@ -285,13 +239,10 @@ def placed(run: Path) -> dict[str, list[str]]:
     return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
 
 
-@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL), "heterogeneous campaign"])
-def test_participants_have_nodes_of_their_own(tmp_path: Path, allocation: str) -> None:
+def test_participants_have_nodes_of_their_own(tmp_path: Path) -> None:
     write_case(tmp_path, PLACED)
-    launcher = f'name = "slurm"\nallocation = "{allocation.split()[-1]}"\nranks_per_node = 2'
+    launcher = 'name = "slurm"\nranks_per_node = 2'
     path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
-    if "heterogeneous" in allocation:
-        path.write_text(path.read_text() + 'options = ["--comment=right"]\nmaximum_ranks = 2\n')
     result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     where = placed(tmp_path / "campaign" / result.runs[0].directory)
     assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
@@ -358,28 +309,17 @@ def test_a_run_that_is_lost_is_tried_again(tmp_path: Path, loss: str) -> None:
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
 
 
-def test_what_slurm_never_takes_is_a_failed_run_in_its_words(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    study = read_study(write_slurm_study(tmp_path, 'name = "slurm"\noptions = ["--partition=nowhere"]'))
-    with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*partition"):
-        run_campaign(study, tmp_path / "campaign", report=quiet)
-
-
 @pytest.mark.parametrize(
-    ("allocation", "setting", "told"),
+    ("setting", "told"),
     [
-        (
-            "run",
-            "state=down",
-            "waits and does not start by itself: PartitionDown; change the options of the job, or ask",
-        ),
-        ("run", "state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
-        pytest.param("campaign", "maxtime=1", "waits and does not start by itself: PartitionTimeLimit; ", marks=FULL),
+        ("state=down", "waits and does not start by itself: PartitionDown; change the options of the job, or ask"),
+        ("state=inactive", "Slurm does not take the job, which is submitted again for a while: sbatch: error: "),
+        pytest.param("maxtime=1", "waits and does not start by itself: PartitionTimeLimit; ", marks=FULL),
     ],
 )
-def test_why_nothing_starts_is_told_once(tmp_path: Path, allocation: str, setting: str, told: str) -> None:
+def test_why_nothing_starts_is_told_once(tmp_path: Path, setting: str, told: str) -> None:
     write_case(tmp_path)
-    launcher = f'name = "slurm"\noptions = ["--time=9"]\nallocation = "{allocation}"'
+    launcher = 'name = "slurm"\noptions = ["--time=9"]'
     runs = "splits = [{Left=2, Right=1}, {Left=1, Right=2}]"
     log = tmp_path / "campaign" / "campaign.log"
     ask("scontrol", "update", "partitionname=main", setting)
@@ -392,11 +332,9 @@ def test_why_nothing_starts_is_told_once(tmp_path: Path, allocation: str, settin
     assert log.read_text().count(told) == 1
 
 
-@pytest.mark.parametrize("allocation", ["run", pytest.param("campaign", marks=FULL)])
-def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, allocation: str) -> None:
+def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) -> None:
     write_case(tmp_path, WAITS_FIRST)
-    launcher = f'name = "slurm"\nallocation = "{allocation}"'
-    path = write_slurm_study(tmp_path, launcher, extra="[case.environment]\nFIRST_SECONDS = '2'")
+    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '2'")
     directory = tmp_path / "campaign"
     campaign = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), str(directory)], stderr=subprocess.DEVNULL)
     run = directory / "runs" / "001-Left2-Right1"
@@ -407,39 +345,9 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path, al
         campaign.wait()
     events: list[Event] = []
     result = run_campaign(read_study(path), directory, report=events.append)
-    if allocation == "run":
-        assert [record.outcome for record in result.runs] == ["finished"]
-        assert events[0].kind == "resumed"
-        said = f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank"
-        assert str(events[0]) == said
-    else:
-        assert [record.outcome for record in result.runs] == ["interrupted", "finished"]
-        assert result.runs[0].job == result.runs[1].job
-
-
-@FULL
-def test_a_run_over_its_time_limit_is_cancelled(tmp_path: Path) -> None:
-    write_case(tmp_path, WAITS_FIRST)
-    path = write_slurm_study(tmp_path, extra="[case.environment]\nFIRST_SECONDS = '300'")
-    changed(path, ("time_limit_seconds = 300", "time_limit_seconds = 2"))
-    with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 2 s"):
-        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    (run,) = state_of(tmp_path / "campaign").runs
-    assert run.outcome == "timeout"
-    assert_ended(run.job or "")
-
-
-@FULL
-def test_mpiexec_keeps_to_the_one_node_of_an_allocation(tmp_path: Path, mpiexec: str) -> None:
-    write_case(tmp_path, RANKS_STORED)
-    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=f'oversubscribe = true\nprogram = "{mpiexec}"')
-    script = tmp_path / "job.sh"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --ntasks=3 --nodes=1 --output={tmp_path}/job.log\n"
-        f"{sys.executable} -c '{DRIVER}' {path} {tmp_path}/campaign\n"
-    )
-    submit(script)
-    assert [run.outcome for run in state_of(tmp_path / "campaign").runs] == ["finished"]
+    assert [record.outcome for record in result.runs] == ["finished"]
+    assert events[0].kind == "resumed"
+    assert str(events[0]) == (f"waiting for job {result.runs[0].job} of the interrupted campaign: Left 2, Right 1 rank")
 
 
 @FULL
@@ -511,22 +419,6 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
     if kind not in ("shared nodes", "no MPI"):
         assert left == ["rank 0 of 3 on n0", "rank 1 of 3 on n0", "rank 2 of 3 on n1"]
         assert right == ["rank 0 of 1 on n2"]
-
-
-@FULL
-@pytest.mark.usefixtures("activated")
-def test_launch_in_an_allocation_ends_with_the_first_failure(tmp_path: Path) -> None:
-    case = write_case(tmp_path, "import sys, time\ntime.sleep(300) if sys.argv[1] == 'Left' else sys.exit(7)\n")
-    script = tmp_path / "job.sh"
-    script.write_text(
-        f"#!/bin/bash\n#SBATCH --nodes=1 --ntasks=3 --output={tmp_path}/job.log\ncd {case}\n"
-        f"{sys.executable} -m precice_lb launch --split Left=2,Right=1 "
-        "-- python solver.py Left : python solver.py Right\n"
-        'echo "exit code $?; steps: $(squeue --steps --noheader --format=%j --jobs=$SLURM_JOB_ID | grep -v batch)"\n'
-    )
-    said = submit(script)
-    assert "precice-lb: Right ended with exit code 7 after " in said
-    assert said.splitlines()[-1] == "exit code 7; steps: "
 
 
 def ranks_on(case: Path, name: str) -> list[str]:

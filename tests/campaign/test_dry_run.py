@@ -79,10 +79,6 @@ def test_job_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     text = said(capsys, path)
     assert re.search(r"^  #SBATCH --account=a1$", text, re.MULTILINE)
     assert re.search(r"^  .*srun .*solver.py Left", text, re.MULTILINE)
-    changed(path, ('name = "slurm"', 'name = "slurm"\nallocation = "campaign"'))
-    text = said(capsys, path)
-    assert re.search(r"^  exec sleep infinity$", text, re.MULTILINE)
-    assert re.search(r"^  Left: .*srun .*solver.py Left", text, re.MULTILINE)
     assert slurm.states() == []
 
 

@@ -11,7 +11,7 @@ from clock_helpers import study_environment
 from test_calibrate_coupled import SOLVER
 
 from precice_lb.campaign import CalibrationDesign, read_study, run_campaign
-from precice_lb.campaign.evidence import serial_solver, wrong_size
+from precice_lb.campaign.evidence import cause_of, wrong_size
 from precice_lb.campaign.state import RunRecord
 from precice_lb.cli import main
 from precice_lb.layout import Layout
@@ -104,7 +104,8 @@ def test_one_split_is_enough_of_a_design() -> None:
 def test_what_says_so(line: str, is_serial: bool, tmp_path: Path) -> None:
     log = tmp_path / "Right.log"
     log.write_text(f"begin\n{line}\nend\n")
-    assert bool(serial_solver(log)) == is_serial
+    assert bool(cause_of(log, 4)) == is_serial
+    assert cause_of(log, 1) is None
     # Each rank was a run of its own that ended well.
     (tmp_path / "stores").mkdir()
     (tmp_path / "stores" / "Right-0-1.h5").touch()

@@ -31,22 +31,17 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
 
-def campaign(tmp_path: Path, solver: str, allocation: str, runs: str = TWO) -> CampaignResult:
+def campaign(tmp_path: Path, solver: str, runs: str = TWO) -> CampaignResult:
     write_case(tmp_path, solver)
-    path = write_study(
-        tmp_path, runs=runs, launcher=f'name = "slurm"\nallocation = "{allocation}"', case='network = "lo"'
-    )
+    path = write_study(tmp_path, runs=runs, launcher='name = "slurm"', case='network = "lo"')
     return run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
 
 
-@pytest.mark.parametrize("allocation", ["run", "campaign"])
-def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlurm, allocation: str) -> None:
+def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlurm) -> None:
     away = f"open({str(slurm.root / 'away')!r}, 'w').write('4')"
-    result = campaign(tmp_path, SOLVER + f"if name == 'Left':\n    {away}\n", allocation)
+    result = campaign(tmp_path, SOLVER + f"if name == 'Left':\n    {away}\n")
     assert [run.outcome for run in result.runs] == ["finished", "finished"]
-    # Of the campaign's own allocation nothing is left, once Slurm has ended its script.
-    ends = ["COMPLETED", "COMPLETED"] if allocation == "run" else ["CANCELLED"]
-    slurm.wait_for(lambda: slurm.states() == ends)
+    slurm.wait_for(lambda: slurm.states() == ["COMPLETED", "COMPLETED"])
 
 
 def test_a_controller_that_stays_away_is_an_error(
@@ -70,30 +65,20 @@ def test_a_controller_that_stays_away_is_an_error(
 
 def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm: FakeSlurm) -> None:
     slurm.set("deaf", "1")
-    result = campaign(tmp_path, SOLVER, "run", "splits = [{Left=1, Right=1}]")
+    result = campaign(tmp_path, SOLVER, "splits = [{Left=1, Right=1}]")
     assert [(run.outcome, run.job) for run in result.runs] == [("finished", "1")]
     slurm.wait_for(lambda: slurm.states() == ["COMPLETED"])
 
 
-@pytest.mark.parametrize(
-    ("allocation", "wait", "error"),
-    [
-        ("run", "0", "Slurm's job 1 ended as CANCELLED"),
-        ("campaign", "2", "the allocation, Slurm's job 1, ended as CANCELLED"),
-    ],
-)
-def test_a_run_that_is_cancelled_says_nothing_of_its_split(
-    tmp_path: Path, slurm: FakeSlurm, allocation: str, wait: str, error: str
-) -> None:
-    slurm.set("kill wait", wait)
-    cancels = CANCELS if allocation == "run" else CANCELS.replace("time.sleep(20)", "sys.exit(143)")
-    result = campaign(tmp_path, FIRST.replace("{}", cancels), allocation)
+def test_a_run_that_is_cancelled_says_nothing_of_its_split(tmp_path: Path, slurm: FakeSlurm) -> None:
+    result = campaign(tmp_path, FIRST.replace("{}", CANCELS))
     assert [run.outcome for run in result.runs] == ["lost", "finished", "finished"], [run.error for run in result.runs]
     lost, again, _ = result.runs
+    error = "Slurm's job 1 ended as CANCELLED"
     assert (lost.split, lost.error, lost.blamed, lost.reasons) == (again.split, error, [], [])
     assert result.failed_splits == ()
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
-    slurm.wait_for(lambda: set(slurm.states()[1:]) == {"COMPLETED" if allocation == "run" else "CANCELLED"})
+    slurm.wait_for(lambda: set(slurm.states()[1:]) == {"COMPLETED"})
 
 
 @pytest.mark.parametrize("cause", ["cancelled", "never started"])
@@ -101,7 +86,7 @@ def test_a_run_that_is_lost_twice_is_left_unmeasured(tmp_path: Path, slurm: Fake
     if cause == "never started":
         slurm.set("no step", "2")
     cancels = FIRST.replace("{}", CANCELS).replace("startswith('001')", "startswith(('001', '002'))")
-    result = campaign(tmp_path, cancels if cause == "cancelled" else SOLVER, "run")
+    result = campaign(tmp_path, cancels if cause == "cancelled" else SOLVER)
     assert [run.outcome for run in result.runs] == ["lost", "lost", "finished"], [run.error for run in result.runs]
     assert result.failed_splits == ()
 

@@ -204,7 +204,6 @@ command = "python solver.py Right"
     [
         ("", 'name = "mpiexec"', "", ""),
         ("--oversubscribe --arguments='-l -v'", 'oversubscribe = true\narguments = ["-l", "-v"]', "", ""),
-        ("--hostfile hosts", 'hostfile = "hosts"', "", ""),
         (
             "--slurm partition=cpu --slurm exclusive --setup 'module load mpi' --mpi pmix --nodes Left=2,Right=1",
             'name = "slurm"\noptions = ["--partition=cpu", "--exclusive"]\nsetup = ["module load mpi"]\nmpi = "pmix"',
@@ -222,7 +221,6 @@ command = "python solver.py Right"
 def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: str, left: str, right: str) -> None:
     (case / "left side").mkdir()
     shutil.copy(case / "solver.py", case / "left side")
-    (case / "hosts").write_text("a:3\nb slots=2\n")
     text = (case / "precice-config.xml").read_text()
     (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="ib0" '))
     given = ["--split", "Left=3,Right=2", "--directory", "Left=left side", "--write", "scripts", *shlex.split(options)]
@@ -230,7 +228,7 @@ def test_the_scripts_are_those_of_a_study(case: Path, options: str, launcher: st
         main(["launch", *given, "--", *shlex.split("python solver.py Left 'of $HOME' : python solver.py Right")]) == 0
     )
     ours = {path.name: path.read_text() for path in (case / "scripts").iterdir()}
-    assert {"run.sh", "job.sbatch", "split.json"} <= ours.keys()
+    assert ours.keys() == {"run.sh", "job.sbatch"}
     study = case / "case.toml"
     text = STUDY.format(launcher=launcher, left=left, right=right).replace('"."', '"."\nnetwork = "ib0"', 1)
     study.write_text(f"{text}\n[case.environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n")
@@ -264,83 +262,46 @@ def test_on_a_login_node_scripts_are_written(
         shutil.rmtree(case / "launch", ignore_errors=True)
 
 
-@pytest.mark.parametrize(
-    ("version", "form"), [("HYDRA build details", "{}:{}"), ("mpiexec (OpenRTE) 4.1.4", "{} slots={}")]
-)
-def test_mpiexec_in_an_allocation_gets_host_files_of_its_nodes(
-    case: Path, monkeypatch: pytest.MonkeyPatch, version: str, form: str
-) -> None:
-    found = program(case.parent / "bin" / "mpiexec", f"echo '{version}'")
-    program(case.parent / "bin" / "scontrol", '[ "$*" = "show hostnames n[1-3]" ] && printf "n1\\nn2\\nn3\\n"')
-    monkeypatch.setenv("PATH", str(case.parent / "bin"), prepend=os.pathsep)
-    allocation = {"JOB_ID": "7", "JOB_NUM_NODES": "3", "JOB_NODELIST": "n[1-3]", "JOB_CPUS_PER_NODE": "8(x2),4"}
-    for name, value in allocation.items():
-        monkeypatch.setenv(f"SLURM_{name}", value)
-    options = ["--launcher", "mpiexec", "--program", str(found), "--split", "Left=10,Right=4", "--write", "scripts"]
-    assert main(["launch", *options, *solvers()]) == 0
-    hosts = {name: (case / "scripts" / f"{name}.hosts").read_text() for name in ("Left", "Right")}
-    lines = [form.format(*host) for host in (("n1", 8), ("n2", 2), ("n3", 4))]
-    assert hosts == {"Left": f"{lines[0]}\n{lines[1]}\n", "Right": f"{lines[2]}\n"}
-
-
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--split Left:=1,Right=1 -- true : true", "--split: Left: expected letters, digits, _ . and - as the name of"),
-        ("--split Left=1", "--split: expected ranks for every participant of precice-config.xml, found none for Right"),
-        (
-            "--split Lfet=1,Right=1 -- true : true",
-            "--split: expected one of the participants Left, Right, found 'Lfet'; did you mean 'Left'?",
-        ),
-        (
-            "--split Right=1,Left=1 -- ./a -b",
-            "expected a command for each of Right, Left, in this order, behind -- and with a colon between two of "
-            "them, found ./a -b",
-        ),
-        ("--split Left=1,Right=1 -- true : : true", "expected a command for each of Left, Right, "),
-        ("--split Left=1,Right=1", "expected a command for each of Left, Right, "),
-        ("--split Left=1,Right=1 -- true : no-such-program -x", "Right: no program 'no-such-program' beside "),
-        ("--split Left=1,Right=1 -- python none.py : true", "Left: no such script: {case}/none.py"),
-        ("--split Left=1,Right=1 -- ./solver.py : true", "Left: {case}/solver.py is not executable: "),
-        ("--split Left=1,Right=1 --directory Left=none -- true : true", "Left: no such directory: {case}/none"),
-        ("--split Left=1,Right=1 --directory Lift=. -- true : true", "--directory: expected one of the participants "),
-        (
-            "--split Left=500,Right=500 -- true : true",
-            "expected at most {cores} for all ranks and their threads, found 1000: ",
-        ),
-        ("--split Left=1,Right=1 --nodes Left=1 -- true : true", "expected an allocation of Slurm or a host file "),
-        (
-            "--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true",
-            "Left: 5 ranks with 2 on a node fill 3 nodes, not 4; ask for 3",
-        ),
-        ("--split Left=1,Right=1 --launcher mpiexec --mpi pmix -- true : true", "--mpi: the launcher mpiexec "),
-        ('--split Left=1,Right=1 --arguments=\\" -- true : true', "--arguments: expected a command "),
-        ("--split Left=1,Right=1 --launcher srun -- true : true", "--launcher: srun needs a Slurm allocation"),
-        (
-            "--split Left=1,Right=1 --slurm Rihgt:partition=gpu -- true : true",
-            "--slurm: expected an option such as partition=cpu, or one of Left, Right before it, found "
-            "'Rihgt:partition=gpu'; did you mean 'Right'?",
-        ),
-        ("--split Left=1,Right=1 --config none.xml -- true : true", "--config: expected the precice-config.xml of "),
-        ("--split Left=1,Right=1 --hostfile none -- true : true", "--hostfile: {case}/none cannot be read: "),
-        ("--split Left=3,Right=1 --hostfile hosts -- true : true", "the 2 hosts of --hostfile are too few: "),
-        ("--split Left=1,Right=1 --hostfile hosts -- true : true", "precice-config.xml, line 22: expected network= "),
-    ],
-)
+# Options, what stands behind them, and the beginning of the refusal.
+BOTH = "--split Left=1,Right=1"
+REFUSED = f"""\
+--split Left:=1,Right=1 -- true : true | --split: Left: expected letters, digits, _ . and - as the name of
+--split Left=1 | --split: expected ranks for every participant of precice-config.xml, found none for Right
+--split Lfet=1,Right=1 -- true : true | --split: expected one of the participants Left, Right, found 'Lfet'; did you
+--split Right=1,Left=1 -- ./a -b | expected a command for each of Right, Left, in this order, behind -- and with a colon
+{BOTH} -- true : : true | expected a command for each of Left, Right,
+{BOTH} | expected a command for each of Left, Right,
+{BOTH} -- true : no-such-program -x | Right: no program 'no-such-program' beside
+{BOTH} -- python none.py : true | Left: no such script: CASE/none.py
+{BOTH} -- ./solver.py : true | Left: CASE/solver.py is not executable:
+{BOTH} --directory Left=none -- true : true | Left: no such directory: CASE/none
+{BOTH} --directory Lift=. -- true : true | --directory: expected one of the participants
+--split Left=500,Right=500 -- true : true | expected at most CORES for all ranks and their threads, found 1000:
+{BOTH} --nodes Left=1 -- true : true | expected an allocation of Slurm for participants on nodes of their own,
+--split Left=5,Right=1 --nodes Left=4 --slurm time=1 -- true : true | Left: 5 ranks with 2 on a node fill 3 nodes, not 4
+{BOTH} --launcher mpiexec --mpi pmix -- true : true | --mpi: the launcher mpiexec
+{BOTH} --arguments=\\" -- true : true | --arguments: expected a command
+{BOTH} --launcher srun -- true : true | --launcher: srun needs a Slurm allocation
+{BOTH} --slurm Rihgt:partition=gpu -- true : true | --slurm: expected an option such as partition=cpu, or one of Left, R
+{BOTH} --config none.xml -- true : true | --config: expected the precice-config.xml of
+{BOTH} --hostfile hosts -- true : true | --hostfile: this option of launch was retired;
+"""
+
+
+@pytest.mark.parametrize("line", REFUSED.splitlines())
 def test_wrong_input_is_refused_in_one_line(
     case: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    arguments: str,
-    message: str,
+    line: str,
 ) -> None:
     # Whether or not this machine has a Slurm.
     monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
-    (case / "hosts").write_text("a:2\nb:2\n")
-    expected = message.format(case=case, cores=plural(len(CORES), "core"))
+    arguments, expected = line.split(" | ")
+    expected = expected.replace("CASE", str(case)).replace("CORES", plural(len(CORES), "core"))
     assert refused(capsys, "launch", *shlex.split(arguments)).startswith(f"precice-lb: error: {expected}")
     assert not list(case.glob("*.log"))
 
@@ -355,3 +316,13 @@ def test_a_launcher_of_another_mpi_is_named_with_the_option_that_mends_it(
         "its MPI does not understand the launcher (MPIR_pmi_init); use the launcher that belongs to it (--program)"
         in (capsys.readouterr().err)
     )
+
+
+def test_sockets_on_loopback_are_refused_on_several_nodes(
+    case: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(program(case.parent / "bin" / "srun", "exit 1").parent), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    expected = "precice-lb: error: precice-config.xml, line 22: expected network= "
+    assert refused(capsys, "launch", "--split", "Left=1,Right=1", *solvers()).startswith(expected)

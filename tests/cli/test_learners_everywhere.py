@@ -156,7 +156,7 @@ def test_calibrate_decides_and_reports(
     values = json.loads((tmp_path / "recommendation.json").read_text())
     assert values["learner"] == learner
     _sound(values)
-    assert json.loads((tmp_path / "launch" / "split.json").read_text())["split"] == values["split"]
+    assert f"#SBATCH --ntasks={sum(values['split'].values())}\n" in (tmp_path / "launch" / "job.sbatch").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"recommendation.json", "launch", "report"}
     # The study's own target, and not the usual one; only drawn curves tell what a run is worth.
     judged = re.search(
@@ -233,7 +233,7 @@ def test_calibrate_has_written_its_result_before_it_draws(
         monkeypatch.setattr(f"precice_lb.report.{what}", killed)
     calibrate(campaign, tmp_path, monkeypatch)
     assert capsys.readouterr().err.count("could not be made: MemoryError") == 2
-    assert (tmp_path / "launch" / "split.json").is_file()
+    assert (tmp_path / "launch" / "job.sbatch").is_file()
 
 
 def _recommended(learner: object, **options: object) -> Recommendation:

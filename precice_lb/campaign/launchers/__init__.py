@@ -12,8 +12,9 @@ import hashlib
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from precice_lb.campaign.plan import RunPlan, Task
+from precice_lb.campaign.plan import RunPlan, Task, cores_of
 from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, strays
 from precice_lb.campaign.schedulers import Scheduler, follow, job_lines
 from precice_lb.case.tables import Text, Whole
@@ -33,13 +34,12 @@ from precice_lb.plural import plural
 __all__ = ["Launcher", "keys_of", "launcher_from"]
 
 
-@dataclass(kw_only=True)
-class Launcher:
+class Launcher(ABC):
     """Says with which command line each participant of a run starts; what else is here may be left as it is.
 
-    A subclass gives `command`. The keys of a study's ``[launcher]`` table are the keyword-only parameters of its
-    constructor, such as the fields of a dataclass: their annotations say what may be given, their defaults what may be
-    left out. Runs are processes of this machine, or jobs of ``scheduler`` where `locate` sets one.
+    A subclass is a dataclass and gives `command`. Its fields are the keys of a study's ``[launcher]`` table: their
+    annotations say what may be given, their defaults what may be left out. Runs are processes of this machine, or jobs
+    of ``scheduler`` where `locate` sets one.
 
     Attributes
     ----------
@@ -53,17 +53,20 @@ class Launcher:
         Whether participants may come to lie on different nodes.
     gives_threads : bool
         Whether each rank gets a core for each of its threads, `Task.threads`; otherwise ranks are all it knows.
+    setup : sequence of str
+        Lines of a job script before the participants.
     warn : callable
         Is told what somebody has to do while a run waits.
     """
 
-    name: str = field(default="", init=False)
-    directory: Path = field(default=Path(), init=False)
-    scheduler: Scheduler | None = field(default=None, init=False)
-    many_nodes: bool = field(default=False, init=False)
-    gives_threads: bool = field(default=False, init=False)
-    warn: Callable[[str], None] = field(default_factory=lambda: _say, init=False)
-    _warned: set[str] = field(default_factory=set, init=False)
+    name: str = ""
+    directory = Path()
+    scheduler: Scheduler | None = None
+    many_nodes: bool = False
+    gives_threads: bool = False
+    setup: Sequence[str] = ()
+    warn: Callable[[str], None]
+    _warned: set[str]
 
     @cached_property
     def label(self) -> str:
@@ -80,6 +83,7 @@ class Launcher:
         """
         ready = copy.copy(self)
         ready.directory, ready._warned = directory, set()
+        ready.warn = lambda text: say(f"precice-lb: {text}", sys.stderr)
         ready.locate()
         return ready
 
@@ -91,7 +95,9 @@ class Launcher:
         CalibrationError
             When something is missing.
         """
+        self.scheduler = None
 
+    @abstractmethod
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant, as tokens.
 
@@ -102,7 +108,6 @@ class Launcher:
         task : Task
             One of its tasks.
         """
-        raise NotImplementedError
 
     def starts(self, plan: RunPlan) -> tuple[Task, ...]:
         """Return the tasks of a run, each with the whole command line that starts it in its environment.
@@ -134,7 +139,7 @@ class Launcher:
         plan : RunPlan
             The run.
         """
-        return f"{self.header(plan)}{job_lines(plan, self.starts(plan), getattr(self, 'setup', ()))}"
+        return self.header(plan) + job_lines(plan, self.starts(plan), self.setup)
 
     def files(self, plan: RunPlan) -> dict[Path, str]:
         """Return the files that a run needs, with their text: the job script, where it is a job.
@@ -169,6 +174,7 @@ class Launcher:
         CalibrationError
             Naming what is too small.
         """
+        self.check_cores(cores_of(tasks))
 
     def room(self) -> int | None:
         """Return how many cores there are for all ranks and their threads; None where any number may be asked for."""
@@ -194,17 +200,6 @@ class Launcher:
                 "let mpiexec oversubscribe"
             )
 
-    def reserve(self, largest: Sequence[Task], ranks: int) -> None:
-        """Get what all runs share.
-
-        Parameters
-        ----------
-        largest : sequence of Task
-            Every participant with its most ranks.
-        ranks : int
-            The most ranks of all together; cores where ranks have threads.
-        """
-
     def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
         """Run a plan to its end, and leave nothing running.
 
@@ -227,10 +222,10 @@ class Launcher:
                 path.write_text(text, encoding="utf-8")
         if self.scheduler is not None:
             return self._follow(self.scheduler, plan, job, note)
-        environment = self.environment(plan.environment())
         began, well = time.time(), False
         part = None if plan.whole_logs else LOG_PART
         try:
+            environment = self.environment(plan.environment())
             outcome = run_processes(self.starts(plan), environment, plan.token, plan.time_limit_seconds, part)
             well = outcome.error is None
         finally:
@@ -268,16 +263,18 @@ class Launcher:
         if self.scheduler is not None and job:
             self.scheduler.cancel(job)
 
-    def close(self) -> None:
-        """Give back what is held between runs."""
-
     def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
         """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
+
+        def warn_of(why: str) -> None:
+            what = f"{scheduler.describe(job or '')} waits and does not start by itself"
+            self._warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
+
         submitted = None
         try:
             if job is None:
                 job = submitted = scheduler.submit(plan, self._script(plan))
-            return follow(scheduler, plan, job, note, lambda job: self._warn_of(scheduler, job))
+            return follow(scheduler, plan, job, note, warn_of)
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
             if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:
@@ -286,12 +283,6 @@ class Launcher:
         finally:
             if submitted is not None:
                 scheduler.close(submitted)
-
-    def _warn_of(self, scheduler: Scheduler, job: str) -> None:
-        """Tell why a job will never start."""
-        if (why := scheduler.why_never(job)) is not None:
-            what = f"{scheduler.describe(job)} waits and does not start by itself"
-            self._warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
 
     def _warn_once(self, text: str, reason: str) -> None:
         """Tell a reason once, whichever run it keeps waiting."""
@@ -326,33 +317,9 @@ class ProgramLauncher(Launcher):
     pin: bool = True
 
 
-def _say(text: str) -> None:
-    say(f"precice-lb: {text}", sys.stderr)
-
-
-def launcher_class(name: object) -> type[Launcher]:
-    """Return the launcher of a name."""
-    if not isinstance(name, str) or name not in LAUNCHERS:
-        names = sorted(LAUNCHERS)
-        close = close_match(str(name), names)
-        raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
-    found: Any = LAUNCHERS[name]
-    if not (isinstance(found, type) and issubclass(found, Launcher)):
-        raise StudyError(
-            f"launcher {name!r}: expected a subclass of precice_lb.campaign.Launcher, found {found!r}; repair or "
-            "uninstall the distribution that adds it"
-        )
-    return found
-
-
 def keys_of(kind: type[Launcher]) -> type[BaseModel]:
     """Return the ``[launcher]`` table of a launcher: the keyword-only parameters of its constructor."""
-    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
-    # Of a dataclass, names of types are those of the module of the class that has the field.
-    types = get_type_hints(
-        owner if "__dataclass_params__" in vars(owner) else vars(owner)["__init__"], include_extras=True
-    )
-    parameters = signature(kind).parameters.values()
+    types, parameters = get_type_hints(kind, include_extras=True), signature(kind).parameters.values()
     if other := ", ".join(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY):
         raise StudyError(
             f"{kind.__module__}.{kind.__qualname__}: expected keyword-only parameters, the keys of [launcher], found "
@@ -366,23 +333,32 @@ def keys_of(kind: type[Launcher]) -> type[BaseModel]:
 
 def launcher_from(table: object, directory: Path) -> Launcher:
     """Make the launcher that a study's ``[launcher]`` table asks for, whose paths are relative to a directory."""
-    given = dict(table) if isinstance(table, dict) else {}
-    name = given.pop("name", "mpiexec")
-    kind = launcher_class(name)
-    keys = keys_of(kind)
-    known = sorted(keys.model_fields)
-    for key in sorted(given.keys() - set(known)):
+    keys = dict(table) if isinstance(table, dict) else {}
+    name = keys.pop("name", "mpiexec")
+    if not isinstance(name, str) or name not in LAUNCHERS:
+        names = sorted(LAUNCHERS)
+        close = close_match(str(name), names)
+        raise StudyError(f"launcher.name: expected one of {', '.join(names)}, found {name!r}{close}")
+    kind: Any = LAUNCHERS[name]
+    if not (isinstance(kind, type) and issubclass(kind, Launcher)):
+        raise StudyError(
+            f"launcher {name!r}: expected a subclass of precice_lb.campaign.Launcher, found {kind!r}; repair or "
+            "uninstall the distribution that adds it"
+        )
+    model = keys_of(kind)
+    known = sorted(model.model_fields)
+    for key in sorted(keys.keys() - set(known)):
         raise StudyError(
             f"launcher: {key}: the launcher {name} does not know this key, only {', '.join(known) or 'name'}"
             f"{close_match(key, known)}"
         )
     # As JSON, since there a text may be a path and a list a tuple, but 1 is not true.
-    text = json.dumps({"launcher": given if isinstance(table, dict) else table}, default=str)
-    checked = create_model("Table", launcher=(keys, ...)).model_validate_json(text).launcher  # type: ignore[attr-defined]
-    values = {key: getattr(checked, key) for key in given}
+    text = json.dumps({"launcher": keys if isinstance(table, dict) else table}, default=str)
+    checked = create_model("Table", launcher=(model, ...)).model_validate_json(text).launcher  # type: ignore[attr-defined]
+    values = {key: getattr(checked, key) for key in keys}
     paths = {key: place(path, directory) for key, path in values.items() if isinstance(path, Path)}
-    launcher = kind(**values | paths)
-    launcher.name = str(name)
+    launcher: Launcher = kind(**values | paths)
+    launcher.name = name
     return launcher
 
 

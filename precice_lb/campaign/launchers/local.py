@@ -1,4 +1,4 @@
-"""``mpiexec`` on this machine or on a list of hosts, and the MPI launchers there are."""
+"""``mpiexec`` on this machine, and the MPI launchers there are."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from precice_lb.campaign.launchers import ProgramLauncher
-from precice_lb.campaign.plan import RunPlan, Task, cores_of, file_name
+from precice_lb.campaign.plan import RunPlan, Task
 from precice_lb.exceptions import CalibrationError
-from precice_lb.plural import plural
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-_HOST = re.compile(
-    r"^(?P<name>[^\s:#]+)(?::(?P<count>\d+)|\s+slots\s*=\s*(?P<slots>\d+)(?:\s+max[-_]slots\s*=\s*\d+)?)?$"
-)
 
 
 def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -41,75 +37,34 @@ def available_cores(topology: Path = _TOPOLOGY, allowed: Sequence[int] | None = 
     return tuple(processor for _, processor in sorted(cores.items(), key=lambda item: (item[0][0], item[1])))
 
 
-def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[tuple[int, ...]]]:
+def cores_of_ranks(tasks: Sequence[Task], cores: Sequence[int]) -> dict[str, list[Sequence[int]]]:
     """Give every rank as many cores as it has threads, behind those before it or from its task's first one on."""
-    given, end = {}, 0
+    of_tasks: dict[str, list[Sequence[int]]] = {}
+    end = 0
     for task in tasks:
         first = end if task.first_core is None else task.first_core
         end = first + task.cores
-        places = range(first, end, task.threads)
-        given[task.participant] = [tuple(cores[place : place + task.threads]) for place in places]
-    return given
-
-
-def read_hosts(path: Path) -> tuple[tuple[str, int], ...]:
-    """Read ``name:4`` (MPICH) and ``name slots=4`` (Open MPI) lines; a name alone has one slot."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise CalibrationError(f"launcher.hostfile: {path} cannot be read: {error}") from error
-    hosts = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not (content := line.partition("#")[0].strip()):
-            continue
-        match = _HOST.match(content)
-        if match is None:
-            raise CalibrationError(
-                f"launcher.hostfile: {path}, line {number}: expected 'name', 'name:4' or 'name slots=4', "
-                f"found {content!r}"
-            )
-        hosts.append((match["name"], int(match["count"] or match["slots"] or 1)))
-    if not hosts:
-        raise CalibrationError(f"launcher.hostfile: {path} names no host")
-    return tuple(hosts)
-
-
-def disjoint_hosts(tasks: Sequence[Task], hosts: Sequence[tuple[str, int]]) -> dict[str, list[tuple[str, int]]]:
-    """Give every participant hosts of its own, in the file's order: (host, ranks on it).
-
-    A host takes as many ranks as it has slots for their threads, or ``ranks_per_node`` if those are fewer.
-    """
-    rest = list(hosts)
-    given: dict[str, list[tuple[str, int]]] = {}
-    for task in tasks:
-        left, mine = task.ranks, given.setdefault(task.participant, [])
-        while left > 0:
-            if not rest:
-                raise CalibrationError(
-                    f"the {len(hosts)} hosts of launcher.hostfile are too few: {task.participant} lacks {left} of its "
-                    f"{plural(task.ranks, 'rank')}, since every participant gets hosts of its own"
-                )
-            name, slots = rest.pop(0)
-            count = min(left, slots // task.threads, task.ranks_per_node or left)
-            mine += [(name, count)] if count else []
-            left -= count
-    return given
+        of_tasks[task.participant] = [cores[core : core + task.threads] for core in range(first, end, task.threads)]
+    return of_tasks
 
 
 # By variables of these a launcher takes the nodes of an allocation, all from the first on, for each participant anew.
 BATCH_PREFIXES = ("SLURM_", "SLURMD_", "PBS_", "LSB_", "COBALT_")
 
 
+# Starts a command on the cores of its rank: on one machine, ranks and their numbers there are the same.
+_PINNED = 'cores=({}); exec taskset -c "${{cores[OMPI_COMM_WORLD_RANK]}}" "$@"'
+
+
 @dataclass(kw_only=True)
 class MpiexecLauncher(ProgramLauncher):
-    """``mpiexec`` of MPICH, Intel MPI or Open MPI, every participant on cores or hosts of its own.
+    """``mpiexec`` of MPICH, Intel MPI or Open MPI on this machine, every participant on cores of its own.
 
     Left to themselves, Hydra binds nothing and Open MPI binds each participant's ranks to cores from the first core
     on, so that two participants share cores while others idle. So every rank is pinned to a core that no other rank
-    has: Hydra by ``-bind-to user:``, Intel MPI by a variable, Open MPI up to version 4 by a rankfile with the kernel's
-    numbers (version 5 counts cores in an order of its own), anything else by ``taskset`` around it. A rank with
-    threads is pinned to as many cores, on which it may put them as it likes. With more ranks and threads than cores,
-    which must be asked for, nothing is pinned.
+    has: Hydra by ``-bind-to user:``, Open MPI by ``taskset`` in each rank, anything else by ``taskset`` around the
+    whole participant, within which Intel MPI pins by itself. A rank with threads is pinned to as many cores, on which
+    it may put them as it likes. With more ranks and threads than cores, which must be asked for, nothing is pinned.
 
     Parameters
     ----------
@@ -118,71 +73,46 @@ class MpiexecLauncher(ProgramLauncher):
     oversubscribe : bool
         Let ranks share cores, unpinned. For emulated loads only; without it, a campaign with more ranks than cores is
         refused before its first run.
-    hostfile : Path, optional
-        Hosts with their slots, as ``name:4`` or ``name slots=4``, relative to the study file. Every participant gets
-        hosts of its own.
     """
 
     oversubscribe: bool = False
-    hostfile: Path | None = None
     gives_threads = True
 
-    def __post_init__(self) -> None:
-        self.many_nodes = self.hostfile is not None
-
     def locate(self) -> None:
-        """Look for ``mpiexec``, and for cores or hosts."""
+        """Look for ``mpiexec``, and for cores."""
         self.mpiexec = find_mpiexec(self.program)
-        self.family, self.major = mpi_library(self.mpiexec)
-        self.hosts = None if self.hostfile is None else read_hosts(self.hostfile)
+        self.family = mpi_family(self.mpiexec)
         self.cores = available_cores()
-        if self.hosts is None and int(os.environ.get("SLURM_JOB_NUM_NODES", "1")) > 1:
+        if (nodes := os.environ.get("SLURM_JOB_NUM_NODES", "1")) != "1":
             raise CalibrationError(
-                "launcher.name: mpiexec without launcher.hostfile uses one node, but this allocation has "
-                f"{os.environ['SLURM_JOB_NUM_NODES']}: use the launcher srun"
+                f"launcher.name: mpiexec uses one node, but this allocation has {nodes}: use the launcher srun"
             )
 
-    def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse more ranks than cores, or than the hosts have slots."""
-        if self.hosts is not None:
-            disjoint_hosts(tasks, self.hosts)
-        self.check_cores(cores_of(tasks))
-
     def room(self) -> int | None:
-        """Return the cores that may be used here, or the hosts' slots."""
-        if self.hosts is not None:
-            return sum(count for _, count in self.hosts)
+        """Return the cores that may be used here."""
         return None if self.oversubscribe else len(self.cores)
-
-    def files(self, plan: RunPlan) -> dict[Path, str]:
-        """Return host files, or Open MPI's rankfiles."""
-        if self.hosts is not None:
-            given = disjoint_hosts(plan.tasks, self.hosts)
-            form = "{} slots={}\n" if self.family is MPIFamily.OPEN_MPI else "{}:{}\n"
-            return {
-                _file(plan, name, "hosts"): "".join(form.format(*host) for host in hosts)
-                for name, hosts in given.items()
-            }
-        if self._rankfiles(plan.tasks):
-            return {
-                _file(plan, name, "ranks"): "".join(
-                    f"rank {rank}=localhost slot={','.join(map(str, own))}\n" for rank, own in enumerate(cores)
-                )
-                for name, cores in cores_of_ranks(plan.tasks, self.cores).items()
-            }
-        return {}
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return ``mpiexec … -n ranks command``."""
         before: list[str] = []
         options: list[str] = []
-        if self.hosts is not None:
-            options = self._on_hosts(plan, task)
-        elif self._pinned(plan.tasks):
-            before, options = self._on_cores(plan, task)
-        elif self.family is MPIFamily.OPEN_MPI:
-            options = ["--oversubscribe", "--bind-to", "none"]
-        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *task.command]
+        inside: list[str] = []
+        is_open = self.family is MPIFamily.OPEN_MPI
+        if not self.pin or plan.cores > len(self.cores):
+            options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
+        else:
+            # As ``taskset -c`` reads them.
+            cores = [
+                ",".join(map(str, of_rank)) for of_rank in cores_of_ranks(plan.tasks, self.cores)[task.participant]
+            ]
+            if self.family is MPIFamily.HYDRA:
+                options = ["-bind-to", f"user:{','.join(of_rank.replace(',', '+') for of_rank in cores)}"]
+            elif is_open:
+                options = ["--bind-to", "none"]
+                inside = ["bash", "-c", _PINNED.format(" ".join(cores)), "bash"]
+            else:
+                before = ["taskset", "-c", ",".join(cores)]
+        return [*before, self.mpiexec, *options, *self.arguments, "-n", str(task.ranks), *inside, *task.command]
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out a batch system's variables, so that each ``mpiexec`` keeps to where it is told to run.
@@ -193,48 +123,6 @@ class MpiexecLauncher(ProgramLauncher):
         if self.family is MPIFamily.OPEN_MPI and os.geteuid() == 0:
             kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return kept
-
-    def _pinned(self, tasks: Sequence[Task]) -> bool:
-        return self.hosts is None and self.pin and cores_of(tasks) <= len(self.cores)
-
-    def _rankfiles(self, tasks: Sequence[Task]) -> bool:
-        return self._pinned(tasks) and self.family is MPIFamily.OPEN_MPI and self.major < 5
-
-    def _on_cores(self, plan: RunPlan, task: Task) -> tuple[list[str], list[str]]:
-        """Return what comes before mpiexec, and its options, so that the ranks get cores of their own."""
-        of_ranks = cores_of_ranks(plan.tasks, self.cores)[task.participant]
-        # As ``taskset -c`` reads them: 0,2,3.
-        cores = ",".join(str(core) for own in of_ranks for core in own)
-        if self.family is MPIFamily.HYDRA:
-            return [], ["-bind-to", f"user:{','.join('+'.join(map(str, own)) for own in of_ranks)}"]
-        if self.family is MPIFamily.INTEL and task.threads > 1:
-            masks = ",".join(f"{sum(1 << core for core in own):x}" for own in of_ranks)
-            return [], ["-genv", "I_MPI_PIN_DOMAIN", f"[{masks}]"]
-        if self.family is MPIFamily.INTEL:
-            return [], ["-genv", "I_MPI_PIN_PROCESSOR_LIST", cores]
-        if self._rankfiles(plan.tasks):
-            file = str(_file(plan, task.participant, "ranks"))
-            return [], ["--mca", "rmaps_rank_file_physical", "1", "--rankfile", file]
-        options = ["--bind-to", "none"] if self.family is MPIFamily.OPEN_MPI else []
-        taskset = shutil.which("taskset")
-        return ([] if taskset is None else [taskset, "-c", cores]), options
-
-    def _on_hosts(self, plan: RunPlan, task: Task) -> list[str]:
-        file = str(_file(plan, task.participant, "hosts"))
-        bind = self.pin and not self.oversubscribe
-        if self.family is MPIFamily.OPEN_MPI:
-            # Its daemons on other hosts start with a bare environment.
-            names = sorted({*plan.variables, *task.variables})
-            exported = [token for name in names for token in ("-x", name)]
-            crowded = ["--oversubscribe"] if self.oversubscribe else []
-            wide = ["--map-by", f"slot:PE={task.threads}"] if bind and task.threads > 1 else []
-            return ["--hostfile", file, *crowded, *wide, "--bind-to", "core" if bind else "none", *exported]
-        wide = [f"core:{task.threads}"] if task.threads > 1 else ["core"]
-        return ["-f", file, *(["-bind-to", *wide] if bind else [])]
-
-
-def _file(plan: RunPlan, participant: str, kind: str) -> Path:
-    return plan.directory / f"{file_name(participant)}.{kind}"
 
 
 class MPIFamily(Enum):
@@ -252,19 +140,19 @@ def find_mpiexec(program: str | None = None) -> str:
     The one beside the interpreter comes first because it belongs to the environment's mpi4py.
     """
     if program is not None:
-        if found := shutil.which(os.path.expanduser(program)):
-            return _below_a_prefix(found)
+        if path := shutil.which(os.path.expanduser(program)):
+            return _below_a_prefix(path)
         raise CalibrationError(
             f"launcher.program: expected an MPI launcher, but {program!r} is not an executable program"
         )
     beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
-    if found is None:
+    path = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if path is None:
         raise CalibrationError(
             f"no mpiexec beside {sys.executable} or on the path: install one with `pip install mpich` "
             "(or the extra `mpich` of this package), or use the machine's own MPI"
         )
-    return _below_a_prefix(found)
+    return _below_a_prefix(path)
 
 
 def _below_a_prefix(program: str) -> str:
@@ -275,8 +163,8 @@ def _below_a_prefix(program: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def mpi_library(program: str) -> tuple[MPIFamily, int]:
-    """Tell from ``mpiexec --version`` its family and its major version, 0 where it does not say."""
+def mpi_family(program: str) -> MPIFamily:
+    """Tell from ``mpiexec --version`` which one it is."""
     try:
         done = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
@@ -284,9 +172,8 @@ def mpi_library(program: str) -> tuple[MPIFamily, int]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CalibrationError(f"{program} --version does not work: {error}") from error
     text = done.stdout + done.stderr
-    number = re.search(r"(\d+)\.\d+", text)
     family = next(family for family in MPIFamily if re.search(family.value, text))
     if family is MPIFamily.OTHER and done.returncode != 0:
         last = (text.strip().splitlines() or ["no output"])[-1]
         raise CalibrationError(f"{program} --version failed with exit code {done.returncode}: {last}")
-    return family, int(number[1]) if number else 0
+    return family

@@ -1,23 +1,17 @@
-"""Slurm: steps inside an allocation, a job for each run, or one allocation that runs them all."""
+"""Slurm: steps inside an allocation, or a job for each run."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
-from precice_lb.campaign.processes import Outcome
-from precice_lb.campaign.schedulers import JOB_LOG, LostError, insist
+from precice_lb.campaign.schedulers import JOB_LOG
 from precice_lb.campaign.schedulers.slurm import (
     UNSET_OPTIONS,
     SlurmScheduler,
@@ -27,8 +21,7 @@ from precice_lb.campaign.schedulers.slurm import (
     without_slurm_options,
 )
 from precice_lb.case.tables import Options, Text
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.plural import plural
+from precice_lb.exceptions import CalibrationError
 
 # Of a participant alone; the only ones that a step takes, too.
 GPU_OPTIONS = ("--gres", "--gpus", "-G")
@@ -39,8 +32,8 @@ _LETTERS = {"B": "extra-node-info", "c": "cpus-per-task", "G": "gpus", "I": "imm
 _LETTERS |= {"N": "nodes", "n": "ntasks", "O": "overcommit"}
 # Options that Slurm refuses beside another one.
 _INSTEAD = {"hint": {"threads-per-core", "cpu-bind", "ntasks-per-core"}, "mem-per-cpu": {"mem"}, "mem-per-gpu": {"mem"}}
-# Options with which ranks may come to share a core, unless they have this value.
-_CROWDING = {"overcommit": None, "threads-per-core": "1", "ntasks-per-core": "1"}
+# Options with which ranks may come to share a core.
+_CROWDING = re.compile(r"overcommit=.*|(?:threads|ntasks)-per-core=(?!1$).*|hint=multithread")
 
 
 def named(options: Sequence[str]) -> dict[str, str]:
@@ -53,79 +46,50 @@ def named(options: Sequence[str]) -> dict[str, str]:
     }
 
 
-def unless_said(ours: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return those of our options in whose place the user's ``own`` say nothing."""
-    said = set(named(own))
-    said = said.union(*(_INSTEAD.get(name, ()) for name in said))
-    return [option for option in ours if said.isdisjoint(named([option]))]
+def unless_said(ours: Sequence[str], users: Sequence[str]) -> list[str]:
+    """Return those of our options in whose place the user's say nothing."""
+    names = set(named(users))
+    names = names.union(*(_INSTEAD.get(name, ()) for name in names))
+    return [option for option in ours if names.isdisjoint(named([option]))]
 
 
-def resource_options(tasks: Sequence[Task], common: Sequence[str], cores: int | None = None) -> list[list[str]]:
+def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[str]]:
     """Return the options that ask for a run's nodes and tasks, one list per component of the job.
 
-    The study's own, ``common`` to all, are completed, and refused where a rank would not get a core. With ``cores``
-    every split of so many finds its place whose participants have no more ranks than these.
+    To the study's own, ``common`` to all, the job's size is added.
     """
     if not is_heterogeneous(tasks):
-        return [_placed(tasks, common, cores)]
-    return [_placed([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
+        return [_sized(tasks, common)]
+    return [_sized([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
 
 
-def _placed(tasks: Sequence[Task], own: Sequence[str], cores: int | None = None) -> list[str]:
+def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
+    """Add the size of a job to the user's options, which say nothing of it.
+
+    Cores are asked for in blocks that Slurm keeps together on a node, where a rank's threads find them. On nodes of
+    their own, participants have all cores: where a block does not divide these, none is needed.
+    """
     block, nodes = _block(tasks), total_nodes(tasks)
-    if cores is None:
+    if nodes is None:
         # A block may have cores left that are too few for another rank's threads.
         blocks = sum(-(-task.ranks // (block // task.threads)) for task in tasks)
+        size = [f"--ntasks={blocks}", f"--cpus-per-task={block}"]
     else:
-        blocks = -(-cores // block)
-        # Every participant but one may leave a node partly empty.
-        most = -(-cores // min(task.ranks_per_node or 1 for task in tasks)) + len(tasks) - 1
-        nodes = nodes and min(most, nodes)
-    return _completed(own, _size(blocks, tasks, nodes))
-
-
-def _completed(own: Sequence[str], size: Sequence[str]) -> list[str]:
-    """Add what the user's own options leave open of a job's size; refuse what is smaller."""
-    options = [*own, *unless_said(size, own)]
-    said, needed = named(options), _room(named(size))
-    for name, value in said.items():
-        if (name in _CROWDING and value != _CROWDING[name]) or (name, value) == ("hint", "multithread"):
-            text = f"--{name}={value}" if value else f"--{name}"
-            raise CalibrationError(f"options of the job: expected a core for each rank, found {text}: leave it out")
-    if any(offered < wanted for offered, wanted in zip(_room(said), needed, strict=True)):
-        parts = [f"--{name}={said[name]}" for name in _SIZES if name in said]
-        wanted = plural(needed[-1], "core") + (f" on {plural(needed[0], 'node')}" if needed[0] else "")
-        raise CalibrationError(
-            f"options of the job: expected room for {wanted}, found {' '.join(parts)}, which is "
-            f"{plural(_room(said)[-1], 'core')}: ask for more, or leave it out"
-        )
-    return options
-
-
-_SIZES = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task")
-
-
-def _room(said: Mapping[str, str]) -> tuple[int, int, int]:
-    """Return the nodes that options ask for, cores on each and cores in all; 0 where they do not say."""
-    sizes = [int((re.findall(r"\d+", said.get(name, "")) or ["0"])[-1]) for name in _SIZES]
-    nodes, tasks, on_node, cpus = sizes
-    tasks = min(filter(None, (tasks, nodes * on_node)), default=0)
-    return nodes, on_node * cpus, tasks * cpus
+        on_node = max(task.ranks_on_node * task.threads for task in tasks)
+        block = 1 if on_node % block else block
+        size = [f"--nodes={nodes}", f"--ntasks-per-node={on_node // block}", f"--cpus-per-task={block}"]
+    for name, value in named(users).items():
+        if name in named(size) or _CROWDING.fullmatch(f"{name}={value}"):
+            option = f"--{name}={value}" if value else f"--{name}"
+            raise CalibrationError(
+                "options of the job: expected nothing of how many tasks it has, since the split says that and each "
+                f"rank gets a core, found {option}: leave it out"
+            )
+    return [*users, *size]
 
 
 def _block(tasks: Sequence[Task]) -> int:
-    """Cores that Slurm is to keep together on a node, where a rank's threads find them."""
     return max(task.threads for task in tasks)
-
-
-def _size(blocks: int, tasks: Sequence[Task], nodes: int | None) -> list[str]:
-    """Ask for blocks, or nodes, on which all cores are the job's: they need no blocks, which may not fill them."""
-    block = _block(tasks)
-    if nodes is None:
-        return [f"--ntasks={blocks}", f"--cpus-per-task={block}"]
-    on_node = max(task.ranks_on_node * task.threads for task in tasks)
-    block = 1 if on_node % block else block
-    return [f"--nodes={nodes}", f"--ntasks-per-node={on_node // block}", f"--cpus-per-task={block}"]
 
 
 def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> str:
@@ -152,9 +116,6 @@ def total_nodes(tasks: Sequence[Task]) -> int | None:
     return None if None in nodes else sum(count or 0 for count in nodes)
 
 
-_HOLD_POLL_SECONDS = 1.0
-
-
 @dataclass(kw_only=True)
 class StepLauncher(ProgramLauncher):
     """Steps of ``srun``, in an allocation of Slurm.
@@ -169,8 +130,6 @@ class StepLauncher(ProgramLauncher):
 
     mpi: Text | None = None
     srun: str = field(default="srun", init=False)
-    #: The allocation of the steps, outside of it.
-    job: str | None = field(default=None, init=False)
     #: Whether the allocation has no components of several kinds.
     of_one: bool = field(default=False, init=False)
     many_nodes = gives_threads = True
@@ -195,7 +154,6 @@ class StepLauncher(ProgramLauncher):
         has_groups = is_heterogeneous(tasks, of_one=self.of_one)
         place = tasks.index(task)
         line = [self.srun]
-        line += [] if self.job is None else [f"--jobid={self.job}"]
         # By which a step is found again; a job is found by its own name.
         line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
         line += [f"--het-group={place}"] if has_groups else []
@@ -221,45 +179,26 @@ class StepLauncher(ProgramLauncher):
 
 @dataclass(kw_only=True)
 class SlurmLauncher(StepLauncher):
-    """Runs submitted to Slurm from a login node.
+    """Runs submitted to Slurm from a login node, a job each, which goes on when the campaign ends.
 
-    With ``allocation = "run"`` each run is a job, which goes on when the campaign ends and is waited for by the next
-    one. With ``"campaign"`` one job that does nothing itself, large enough for every split, holds the nodes on which
-    all runs are steps; a campaign started again finds it by its name. No job is put back into the queue by Slurm
-    (``--no-requeue``): what a run has begun would be taken for a measurement.
+    No job is put back into the queue by Slurm (``--no-requeue``): what a run has begun would be taken for a
+    measurement.
 
     Parameters
     ----------
     options : sequence of str
         Options of the job, one each: ``["--partition=main", "--account=a1"]``.
-    allocation : {"run", "campaign"}
-        ``"run"``: a job per run. ``"campaign"``: one job holds the nodes for all runs; give its ``--time`` in
-        ``options``.
     setup : sequence of str
         Lines of the job script before the participants, such as ``"module load openmpi"``.
-    submit_retry_seconds : float
-        How long a job that the full queue refuses is submitted again.
     """
 
     options: Options = ()
-    allocation: Literal["run", "campaign"] = "run"
     setup: tuple[Text, ...] = ()
-    submit_retry_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-
-    _largest: tuple[tuple[Task, ...], int] = field(default=((), 0), init=False)
-
-    def __post_init__(self) -> None:
-        if self.allocation == "campaign" and self.setup:
-            raise StudyError(
-                'launcher.setup: lines of a job script, but the job of allocation = "campaign" runs no participant: '
-                "set up the shell in which the campaign is started"
-            )
 
     def locate(self) -> None:
         """Look for Slurm's programs."""
         super().locate()
-        self.slurm = SlurmScheduler(self.submit_retry_seconds, self._warn_once)
-        self.scheduler = self.slurm if self.allocation == "run" else None
+        self.scheduler = SlurmScheduler(self._warn_once)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
@@ -271,70 +210,9 @@ class SlurmLauncher(StepLauncher):
         components = [[limit, *component] for component in resource_options(plan.tasks, self.options)]
         return f"{job_header(self.job_name(plan), str(plan.directory / JOB_LOG), components)}\n{UNSET_OPTIONS}"
 
-    def holder(self) -> str:
-        """Return the script of the job that holds the allocation for all runs; empty where each run is a job."""
-        if self.scheduler is not None:
-            return ""
-        tasks, cores = self._largest
-        header = job_header(self.label, "/dev/null", resource_options(tasks, self.options, cores))
-        return f"{header}\nexec sleep infinity\n"
-
     def check(self, tasks: Sequence[Task]) -> None:
-        """Refuse options of the job in which a split has no room."""
+        """Refuse options of the job that say its size."""
         resource_options(tasks, self.options)
-
-    def reserve(self, largest: Sequence[Task], ranks: int) -> None:
-        """Note how large the allocation for all runs has to be."""
-        self._largest = (tuple(largest), ranks)
-
-    def run(self, plan: RunPlan, note: Callable[[str], None], job: str | None = None) -> Outcome:
-        """Submit the run and wait for its end; or run it in the campaign's allocation."""
-        if self.scheduler is not None:
-            return super().run(plan, note, job)
-        self._hold(plan)
-        note(self.job or "")
-        outcome = super().run(plan, note)
-        # Asked after a good end, too: srun's exit code is 0 after the loss of a node.
-        while self.slurm.usable.isdisjoint(states := self._states()):
-            if not self.slurm.live.intersection(states):
-                return dataclasses.replace(outcome, error=self._gone(states), participants=(), lost=True)
-            time.sleep(_HOLD_POLL_SECONDS)
-        if outcome.lost:
-            # A controller that was away may count the cores of steps that ended meanwhile as taken, for good.
-            self.close()
-        return outcome
-
-    def stop(self, token: str, job: str | None) -> None:
-        """Cancel a run's job, or its steps in the campaign's allocation."""
-        if self.scheduler is not None:
-            super().stop(token, job)
-        elif (left := self.slurm.find(self.label)) is not None:
-            self.slurm.cancel_steps(left, token)
-
-    def close(self) -> None:
-        """Give the campaign's allocation back."""
-        if self.scheduler is None and (left := self.slurm.find(self.label)) is not None:
-            self.slurm.cancel(left)
-
-    def _hold(self, plan: RunPlan) -> None:
-        """Have an allocation that runs: the one there is, one that an interrupted campaign left, or a new one."""
-        self.job = self.slurm.find(self.label)
-        if self.job is None:
-            script = self.directory / f"{self.label}.sh"
-            script.write_text(self.holder(), encoding="utf-8")
-            self.job = self.slurm.submit(plan, script)
-        while "RUNNING" not in (states := self._states()):
-            if self.slurm.usable.isdisjoint(states):
-                raise LostError(self._gone(states))
-            self._warn_of(self.slurm, self.job)
-            time.sleep(_HOLD_POLL_SECONDS)
-
-    def _states(self) -> Sequence[str]:
-        return insist(lambda: self.slurm.poll(self.job or ""))
-
-    def _gone(self, states: Sequence[str]) -> str:
-        how = f"ended as {', '.join(sorted(set(states)))}" if states else "is not there any more"
-        return f"the allocation, Slurm's job {self.job}, {how}"
 
 
 @dataclass(kw_only=True)
@@ -358,21 +236,25 @@ class SrunLauncher(StepLauncher):
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a run that does not fit into the allocation."""
+        components, nodes = (int(os.environ.get(f"SLURM_{key}", "0")) for key in ("HET_SIZE", "JOB_NUM_NODES"))
         if is_heterogeneous(tasks, of_one=self.of_one):
-            components = int(os.environ.get("SLURM_HET_SIZE", "1"))
-            if components < len(tasks):
+            if max(components, 1) < len(tasks):
                 raise CalibrationError(
                     f"{len(tasks)} participants with options of their own need a heterogeneous allocation of as many "
-                    f"components, this one has {components}"
+                    f"components, this one has {max(components, 1)}"
                 )
             return
-        needed = total_nodes(tasks)
-        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
-        if needed is not None and 0 < nodes < needed:
+        if components > 1:
             raise CalibrationError(
-                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
+                f"this heterogeneous allocation has {components} components: give each participant the option that its "
+                "component was asked for with, such as --slurm Solid:partition=gpu"
             )
-        self.check_cores(sum(task.cores for task in tasks))
+        if nodes and (total_nodes(tasks) or 0) > nodes:
+            raise CalibrationError(
+                f"{total_nodes(tasks)} nodes are needed, since every participant gets nodes of its own; the allocation "
+                f"has {nodes}"
+            )
+        super().check(tasks)
 
     def room(self) -> int | None:
         """Return the cores of the allocation, where it is of one kind and says them."""
@@ -384,25 +266,20 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(refused=self._warn_once).cancel_steps(self.surrounding, token)
+        SlurmScheduler(self._warn_once).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:
     """Return the cores of each node of the surrounding allocation, whose CPUs may be their hardware threads."""
-    cpus = cpus_of_nodes(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    # Such as 8(x2),4.
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    cpus = [int(count) for count, times in counts for _ in range(int(times or 1))]
     listed = os.environ.get("SLURM_JOB_NODELIST", "")
-    text = scontrol("show", "nodes", listed, "--oneliner") if listed else ""
-    pairs = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in text.splitlines()]
-    nodes = [{name: int(number) for name, number in node.items()} for node in pairs if len(node) == 3]
-    if len(nodes) != len(cpus):
+    lines = scontrol("show", "nodes", listed, "--oneliner").splitlines() if listed else []
+    nodes = [dict(re.findall(r"\b(Sockets|CoresPerSocket|CPUTot)=(\d+)", line)) for line in lines]
+    if len(nodes) != len(cpus) or any(len(node) < 3 for node in nodes):
         return cpus
     of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
-    cores = [node["Sockets"] * node["CoresPerSocket"] for node in nodes]
-    threads = [1 if of_cores else max(node["CPUTot"] // here, 1) for node, here in zip(nodes, cores, strict=True)]
-    return [min(count // own, here) for count, own, here in zip(cpus, threads, cores, strict=True)]
-
-
-def cpus_of_nodes(text: str) -> list[int]:
-    """Read ``SLURM_JOB_CPUS_PER_NODE``, such as 8(x2),4: one number per node; none where it does not say."""
-    parts = [re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part) for part in text.split(",")]
-    return [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]
+    cores = [int(node["Sockets"]) * int(node["CoresPerSocket"]) for node in nodes]
+    threads = [1 if of_cores else max(int(node["CPUTot"]) // n, 1) for node, n in zip(nodes, cores, strict=True)]
+    return [min(count // of_core, n) for count, of_core, n in zip(cpus, threads, cores, strict=True)]

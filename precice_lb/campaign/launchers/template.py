@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class TemplateLauncher(Launcher):
     ``submit`` a run is a job: ``{participants}`` in the script becomes the lines that start all participants and wait
     for them, and ``submit`` has to return at the end of the job (``qsub -W block=true {script}``, or a wrapper around
     ``bsub -K``). ``cancel`` gets the job's number as ``{job}``: what ``submit`` prints in a line of its own or says as
-    batch systems do, or what the group of the regular expression ``job_number`` finds there; none where these are many.
+    batch systems do; none where these are many.
 
     Parameters
     ----------
@@ -49,9 +49,6 @@ class TemplateLauncher(Launcher):
         Command line that submits it, and returns at the end of the job.
     cancel : str, optional
         Command line that cancels a job.
-    job_number : str, optional
-        Regular expression with one group: the job's number in what ``submit`` prints. By default what stands in a line
-        of its own, or in the sentence with which ``sbatch``, ``bsub`` and Grid Engine begin a line.
     setup : sequence of str
         Lines of the job script before the participants, such as ``"module load openmpi"``.
     """
@@ -61,32 +58,31 @@ class TemplateLauncher(Launcher):
     script: Path | None = None
     submit: Text | None = None
     cancel: Text | None = None
-    job_number: Text | None = None
     setup: tuple[Text, ...] = ()
     many_nodes = True
 
     def __post_init__(self) -> None:
-        self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
-        _check("participant", self.participant, {"command", *_of_task(_ANY, _ANY.tasks[0])})
+        # A run for the sake of the names that placeholders may have.
+        run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
+        known = {
+            "participant": {"command", *_of_task(run, run.tasks[0])},
+            "submit": self.values(run),
+            "cancel": {"job"},
+        }
+        for key, names in known.items():
+            if (text := getattr(self, key)) is None:
+                continue
+            if not split_command(key, text):
+                raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
+            try:
+                check_placeholders(text, names)
+            except StudyError as error:
+                raise StudyError(f"launcher.{key}: {error}") from error
         if "{command}" not in split_command("participant", self.participant):
             raise StudyError("launcher.participant: expected {command} as a word of its own")
         if (self.script is None) != (self.submit is None):
             raise StudyError("launcher: expected both script and submit, or neither")
-        if self.submit is not None:
-            _check("submit", self.submit, self._values(_ANY))
-        if self.cancel is not None:
-            _check("cancel", self.cancel, {"job"})
-        try:
-            groups = re.compile(self.job_number or "()").groups
-        except re.error as error:
-            raise StudyError(
-                f"launcher.job_number: expected a regular expression, found {self.job_number!r}: {error}"
-            ) from error
-        if groups != 1:
-            raise StudyError(
-                "launcher.job_number: expected one group in parentheses, which is the number, found "
-                f"{groups} in {self.job_number!r}"
-            )
+        self.gives_threads = re.search(r"\{(threads|cores)\}", self.participant) is not None
 
     def locate(self) -> None:
         """Take runs as jobs, where the study says how they are submitted."""
@@ -102,17 +98,12 @@ class TemplateLauncher(Launcher):
 
     def job_script(self, plan: RunPlan) -> str:
         """Return the job script of a run."""
-        lines, values = job_lines(plan, self.starts(plan), self.setup), self._values(plan)
-        place = str(plan.directory)
+        lines, place = job_lines(plan, self.starts(plan), self.setup), str(plan.directory)
         if re.search(r"\{(log|run|script)\}", self._template) and re.search(r"[^\w@%+=:,./~ -]", place):
             raise CalibrationError(
                 f"expected a directory whose name a shell takes as it is, found {place!r}: use another"
             )
-        return fill(self._template, {**values, "participants": lines.rstrip("\n")})
-
-    def submission(self, plan: RunPlan) -> list[str]:
-        """Return the command line that submits a run."""
-        return [fill(token, self._values(plan)) for token in split_command("submit", self.submit or "")]
+        return fill(self._template, {**self.values(plan), "participants": lines.rstrip("\n")})
 
     def command(self, plan: RunPlan, task: Task) -> list[str]:
         """Return the command line of a participant."""
@@ -121,24 +112,20 @@ class TemplateLauncher(Launcher):
             tokens += task.command if token == "{command}" else [fill(token, values)]
         return tokens
 
-    def _values(self, plan: RunPlan) -> dict[str, object]:
+    def values(self, plan: RunPlan) -> dict[str, object]:
         """Return what may stand in ``submit`` and ``script``; the placement is ``participant:first node:nodes``."""
-        placement, node = [], 0
-        for task in plan.tasks:
-            nodes = task.nodes or 1
-            placement.append(f"{file_name(task.participant)}:{node}:{nodes}")
-            node += nodes
+        values = [_of_task(plan, task) for task in plan.tasks]
         minutes = math.ceil(plan.time_limit_seconds / 60)
         return {
             "log": plan.directory / JOB_LOG,
             "minutes": minutes,
             "name": plan.name,
-            "placement": " ".join(placement),
+            "placement": " ".join("{participant}:{first_node}:{nodes}".format(**of_task) for of_task in values),
             "ranks_per_node": self.ranks_per_node or plan.ranks,
             "run": plan.directory,
             "script": self._script(plan),
             "total_cores": plan.cores,
-            "total_nodes": node,
+            "total_nodes": sum(task.nodes or 1 for task in plan.tasks),
             "total_ranks": plan.ranks,
             "walltime": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
         }
@@ -150,8 +137,8 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
     return {
         "cores": task.cores,
         "directory": task.directory,
-        "first_node": sum(each.nodes or 1 for each in earlier),
-        "first_rank": sum(each.ranks for each in earlier),
+        "first_node": sum(before.nodes or 1 for before in earlier),
+        "first_rank": sum(before.ranks for before in earlier),
         "name": plan.name,
         "nodes": task.nodes or 1,
         "participant": file_name(task.participant),
@@ -162,31 +149,14 @@ def _of_task(plan: RunPlan, task: Task) -> dict[str, object]:
     }
 
 
-# A run for the sake of the names that placeholders may have.
-_ANY = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
-
-
-def _check(key: str, text: str, known: Collection[str]) -> None:
-    if not split_command(key, text):
-        raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
-    try:
-        check_placeholders(text, known)
-    except StudyError as error:
-        raise StudyError(f"launcher.{key}: {error}") from error
-
-
-def job_number(said: str, pattern: str | None = None) -> str | None:
-    """Return the number of a job in what a submission said: by the user's own pattern, or as batch systems say it.
-
-    None where several are said, since another job could be cancelled by it.
-    """
-    patterns = _NUMBERS if pattern is None else (pattern,)
-    numbers = {match[1] for text in patterns for match in re.finditer(text, said, re.MULTILINE)} - {None}
+def job_number(text: str) -> str | None:
+    """Return a job's number from what its submission printed; of several, which might be those of other jobs, none."""
+    numbers = {match[1] for pattern in _NUMBERS for match in re.finditer(pattern, text, re.MULTILINE)}
     return numbers.pop() if len(numbers) == 1 else None
 
 
 class SubmitCommand(Scheduler):
-    """``submit`` and ``cancel`` of a template."""
+    """``submit`` and ``cancel`` of a template; a job is known by its log."""
 
     longest_pause = 1.0
     resumes = False
@@ -194,45 +164,43 @@ class SubmitCommand(Scheduler):
     def __init__(self, launcher: TemplateLauncher) -> None:
         self._launcher = launcher
         self.cancels = launcher.cancel is not None
-        self._running: dict[str, tuple[subprocess.Popen[bytes], list[str], str]] = {}
 
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Start the command; the job is known by its log."""
-        tokens, log = self._launcher.submission(plan), plan.directory / JOB_LOG
+        """Start the command, which returns at the end of the job."""
+        values, log = self._launcher.values(plan), plan.directory / JOB_LOG
+        self._tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
+        self._token = plan.token
         try:
-            process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
+            self._process = start_process(self._tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
-            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
-        self._running[str(log)] = (process, tokens, plan.token)
+            raise CalibrationError(f"{self._tokens[0]} could not be started: {error}") from error
         return str(log)
 
     def poll(self, job: str) -> Sequence[str]:
         """Tell whether the command still runs, else how it ended."""
-        process = self._running[job][0]
-        return ["RUNNING"] if process.poll() is None else ["COMPLETED" if process.returncode == 0 else "FAILED"]
+        code = self._process.poll()
+        return ["RUNNING" if code is None else "FAILED" if code else "COMPLETED"]
 
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
         try:
-            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"), self._launcher.job_number)
+            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return None
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""
-        if self._launcher.cancel is None:
-            return
-        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel)]
+        tokens = [fill(part, {"job": job}) for part in split_command("cancel", self._launcher.cancel or "")]
         try:
-            subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+            if tokens:
+                subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
 
     def describe(self, job: str) -> str:
         """Return the command line."""
-        return shlex.join(self._running[job][1])
+        return shlex.join(self._tokens)
 
     def close(self, job: str) -> None:
         """Leave nothing of the command running."""
-        process, _, token = self._running.pop(job)
-        stop_processes([process], token)
+        stop_processes([self._process], self._token)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, Task
-from precice_lb.campaign.processes import LOG_PART, Outcome, ending, never_started
+from precice_lb.campaign.processes import LOG_PART, Outcome, failure, overrun
 from precice_lb.exceptions import CalibrationError
 
 JOB_LOG = "job.log"
@@ -23,15 +24,17 @@ _FILE_POLL_SECONDS = 0.2
 _SILENCE_SECONDS = 1800.0
 # How long the last words of a job may take through a shared file system.
 _SETTLE_SECONDS = 5.0
+# Of a job whose first participant has failed: until the others are asked to end, and until they are killed.
+_GRACE_SECONDS, _KILL_AFTER_SECONDS = 2, 12
 
 Answer = TypeVar("Answer")
 
 
 class LostError(CalibrationError):
-    """A batch system that does not answer, or has ended what runs need: no verdict on the run that finds it so."""
+    """A batch system that does not answer: no verdict on the run that finds it so."""
 
 
-class Scheduler:
+class Scheduler(ABC):
     """A batch system: takes a run's script as a job, tells the job's states, and cancels it.
 
     A subclass gives `submit`, `poll` and `cancel`; what else is here need not be touched.
@@ -50,6 +53,7 @@ class Scheduler:
     cancels: bool = True
     """Whether `cancel` does anything."""
 
+    @abstractmethod
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Return the job as which a run was submitted.
 
@@ -60,8 +64,8 @@ class Scheduler:
         script : Path
             Its job script.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def poll(self, job: str) -> Sequence[str] | None:
         """Return the states of the job's components: none where it is forgotten, None where there is no answer.
 
@@ -70,8 +74,8 @@ class Scheduler:
         job : str
             As `submit` returned it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self, job: str) -> None:
         """Cancel a job; one that has ended is none.
 
@@ -85,7 +89,6 @@ class Scheduler:
         LostError
             The batch system does not answer.
         """
-        raise NotImplementedError
 
     def find(self, name: str) -> str | None:
         """Return a job that waits or runs, by its name; None where there is none, or no job is known by a name.
@@ -132,7 +135,7 @@ class Scheduler:
         """
         return f"job {job}"
 
-    def close(self, job: str) -> None:
+    def close(self, job: str) -> None:  # noqa: B027
         """Let go of what `submit` has begun on this machine.
 
         Parameters
@@ -153,72 +156,76 @@ def insist(ask: Callable[[], Answer | None]) -> Answer:
     return answer
 
 
-@dataclass(frozen=True)
+@dataclass
 class Exits:
-    """Exit codes by participant in the order of their ends, and the seconds from begin to end (None: no end yet).
+    """What a job left: exit codes by participant in the order of their ends, and when it began and ended.
 
     ``stopped`` is what the job's script knew of why it was terminated; None where it was not.
     """
 
-    codes: dict[str, int]
-    begun: bool
-    seconds: float | None
+    codes: dict[str, int] = field(default_factory=dict)
+    begin: float | None = None
+    end: float | None = None
     stopped: str | None = None
 
     @property
+    def begun(self) -> bool:
+        """Whether the job's script has started."""
+        return self.begin is not None
+
+    @property
     def ended(self) -> bool:
-        """Whether the job's script came to its end."""
-        return self.seconds is not None
+        """Whether it came to its end."""
+        return self.end is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran; 0 where it has not ended."""
+        return max(0.0, (self.end or 0.0) - (self.begin or 0.0))
 
     def outcome(self, plan: RunPlan) -> Outcome:
         """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
+        logs = {task.participant: task.log for task in plan.tasks}
+        if self.stopped is not None and _TIME_LIMIT in self.stopped:
+            return overrun(self.seconds, [*logs], "job's time limit", {})
         if self.stopped is not None:
-            names = tuple(task.participant for task in plan.tasks)
-            if _TIME_LIMIT in self.stopped:
-                error = f"{' and '.join(names)} still ran at the job's time limit"
-                return Outcome(self.seconds or 0.0, error, names, timed_out=True)
-            return Outcome(self.seconds or 0.0, "the job was cancelled, or lost its node", lost=True)
-        failed = next(((name, code) for name, code in self.codes.items() if code), None)
-        if failed is None:
-            return Outcome(self.seconds or 0.0)
+            return Outcome(self.seconds, "the job was cancelled, or lost its node", lost=True)
         # A shell tells of a signal as 128 and its number.
-        code = 128 - failed[1] if failed[1] > 128 else failed[1]
-        log = next((task.log for task in plan.tasks if task.participant == failed[0]), None)
-        lost = log is not None and never_started(log) is not None
-        return Outcome(self.seconds or 0.0, f"{failed[0]} {ending(code, log)}", (failed[0],), lost=lost)
+        codes = {name: 128 - code if code > 128 else code for name, code in self.codes.items() if code}
+        return failure(self.seconds, dict([*codes.items()][:1]), logs) if codes else Outcome(self.seconds)
 
 
 def read_exits(path: Path) -> Exits:
     """Read the file; what is not there, or only begun, counts as not ended."""
-    codes: dict[str, int] = {}
-    words: dict[str, str] = {}
+    exits = Exits()
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError:
-        lines = []
+        return exits
     for line in lines[:-1]:  # behind the last line break may be a part of a line
         kind, _, rest = line.partition(" ")
         if kind == "exit":
             code, _, name = rest.partition(" ")
-            codes[name] = int(code)
-        elif kind != "stopped" or "end" not in words:
-            words[kind] = rest
-    end = words.get("end")
-    seconds = None if end is None else max(0.0, float(end) - float(words.get("begin", end)))
-    return Exits(codes, "begin" in words, seconds, words.get("stopped"))
+            exits.codes[name] = int(code)
+        elif kind == "begin":
+            exits.begin = float(rest)
+        elif kind == "end":
+            exits.end = float(rest)
+        elif exits.end is None:
+            exits.stopped = rest
+    return exits
 
 
 def follow(
-    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], asked_of: Callable[[str], None]
+    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn_of: Callable[[str], None]
 ) -> Outcome:
     """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
 
-    ``note`` is called with the job's number as soon as there is one, ``asked_of`` each time that the job is alive.
+    ``note`` is called with the job's number as soon as there is one, ``warn_of`` with why it will never start.
     """
-    path = plan.directory / EXIT_FILE
-    pause = _FIRST_PAUSE_SECONDS
+    path, pause = plan.directory / EXIT_FILE, _FIRST_PAUSE_SECONDS
     asked = heard = time.monotonic() - pause
-    running_since: float | None = None
+    began: float | None = None
     number: str | None = None
     while True:
         exits, now = read_exits(path), time.monotonic()
@@ -229,22 +236,22 @@ def follow(
         if now - asked >= pause:
             asked, pause = now, min(1.3 * pause, scheduler.longest_pause)
             answer = scheduler.poll(job)
+            if answer is None and now - heard > _SILENCE_SECONDS:
+                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+                return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
             if answer is not None:
                 heard = now
                 if not scheduler.live.intersection(answer):
                     return judged(scheduler, plan, job, answer)
-                asked_of(job)
-            elif now - heard > _SILENCE_SECONDS:
-                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
-                return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
-        if running_since is None and exits.begun:
-            running_since = now
-        if running_since is not None and now - running_since > plan.time_limit_seconds:
-            blame = tuple(task.participant for task in plan.tasks if task.participant not in exits.codes)
-            text = f"{' and '.join(blame)} still ran at the time limit of {plan.time_limit_seconds:g} s"
-            lost = any(never_started(task.log) for task in plan.tasks)
-            text += _cancelled(scheduler, plan, job)
-            return Outcome(now - running_since, text, blame, timed_out=True, lost=lost)
+                if (why := scheduler.why_never(job)) is not None:
+                    warn_of(why)
+        if exits.begun:
+            began = now if began is None else began
+            if now - began > plan.time_limit_seconds:
+                logs = {task.participant: task.log for task in plan.tasks}
+                running = [name for name in logs if name not in exits.codes]
+                limit = f"time limit of {plan.time_limit_seconds:g} s{_cancelled(scheduler, plan, job)}"
+                return overrun(now - began, running, limit, logs)
         time.sleep(_FILE_POLL_SECONDS)
     # A job that is cancelled or loses a node may still note how its participants ended: srun's exit code is 0 after the
     # loss of a node.
@@ -264,7 +271,7 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
         if (number := scheduler.number(job)) is None:
             raise CalibrationError(
                 f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or "
-                "several; launcher.job_number may say how to find it"
+                "several"
             )
         scheduler.cancel(number)
     except CalibrationError as error:
@@ -274,9 +281,8 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
 
 def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
     """Judge a job that has ended by what it left and by its states, none where the batch system has forgotten it."""
-    path = plan.directory / EXIT_FILE
-    end = time.monotonic() + _SETTLE_SECONDS
-    while not (exits := read_exits(path)).ended and time.monotonic() < end:
+    limit = time.monotonic() + _SETTLE_SECONDS
+    while not (exits := read_exits(plan.directory / EXIT_FILE)).ended and time.monotonic() < limit:
         time.sleep(_FILE_POLL_SECONDS)
     bad = sorted(set(states) - scheduler.fine)
     if exits.ended and not bad:
@@ -284,8 +290,7 @@ def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str])
     lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
     blame = () if lost else tuple(task.participant for task in plan.tasks)
     how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
-    error = f"{scheduler.describe(job)} {how}"
-    return Outcome(exits.seconds or 0.0, error, blame, timed_out="TIMEOUT" in bad, lost=lost)
+    return Outcome(exits.seconds, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
 
 
 # Slurm's reason for a job that it ends at its time limit.
@@ -316,10 +321,10 @@ trap stop INT TERM
 # The first participant that fails decides: its partners would wait for it for ever. They have {grace} s to say so.
 while [ "${{#names[@]}}" -gt 0 ]; do
   running=" $(jobs -rp | tr '\\n' ' ')"
-  for pid in "${{!names[@]}}"; do
-    case $running in *" $pid "*) {hollow}continue ;; esac
+  for pid in "${{!names[@]}}"; do{hollow}
+    case $running in *" $pid "*) continue ;; esac
     wait "$pid"
-    code=$?{shorten}
+    code=$?
     # Of ranks that srun has not started it may know nothing in its exit code.
     if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
@@ -339,22 +344,11 @@ while [ "${{#names[@]}}" -gt 0 ]; do
   sleep 0.2
 done
 """
-
-
 # Of long logs, as `precice_lb.campaign.processes` does it.
 _HOLLOW = f"""
-      log=${{logs[$pid]}}
-      [ $(($(stat -Lc %b "$log" 2>/dev/null || echo 0) * 512)) -le {4 * LOG_PART} ] ||
-        fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null
-      """
-_SHORTEN = f"""
     log=${{logs[$pid]}}
-    size=$(stat -Lc %s "$log" || echo 0)
-    if [ "$size" -gt {4 * LOG_PART} ]; then
-      note="[$((size - {2 * LOG_PART})) bytes are left out here]"
-      {{ head -c {LOG_PART} "$log" && echo && echo "$note" && tail -c {LOG_PART} "$log"; }} >"$log.new" &&
-        mv -f "$log.new" "$log"
-    fi"""
+    [ $(($(stat -Lc %b "$log" 2>/dev/null || echo 0) * 512)) -le {4 * LOG_PART} ] ||
+      fallocate -p -o {LOG_PART} -l $(($(stat -Lc %s "$log") - {2 * LOG_PART})) "$log" 2>/dev/null"""
 
 
 def exports(variables: Mapping[str, str]) -> str:
@@ -362,14 +356,7 @@ def exports(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def body(
-    tasks: Sequence[Task],
-    exit_file: Path | None = None,
-    *,
-    whole_logs: bool = True,
-    grace: int = 2,
-    kill_after: int = 12,
-) -> str:
+def body(tasks: Sequence[Task], exit_file: Path | None = None, *, whole_logs: bool = True) -> str:
     """Return the lines (bash 4.3 or newer) that run all tasks and set ``status``.
 
     ``status`` is the exit code of the first participant that failed, else 0. Paths may be relative to the script's.
@@ -380,25 +367,21 @@ def body(
         for task in tasks
     )
     exits = "" if exit_file is None else f" >>{shlex.quote(str(exit_file))}"
-    hollow, shorten = ("", "") if whole_logs else (_HOLLOW, _SHORTEN)
-    never = shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)")
     return _BODY.format(
         starts=starts,
         exits=exits,
         note=f"{_NOTE}{exits}" if exits else "",
-        grace=grace,
-        kill_after=kill_after,
-        never_started=never,
-        hollow=hollow,
-        shorten=shorten,
+        grace=_GRACE_SECONDS,
+        kill_after=_KILL_AFTER_SECONDS,
+        never_started=shlex.quote(r"^srun: error: \(tasks\? .* launch failed\|Unable to .* for job\)"),
+        hollow="" if whole_logs else _HOLLOW,
     )
 
 
 def job_lines(plan: RunPlan, tasks: Sequence[Task], setup: Sequence[str] = ()) -> str:
     """Return the lines of a job script behind its header: the run from begin to end, with its exit codes noted."""
     exits = plan.directory / EXIT_FILE
-    file = shlex.quote(str(exits))
-    before = "".join(f"{line}\n" for line in setup)
+    file, before = shlex.quote(str(exits)), "".join(f"{line}\n" for line in setup)
     last = f'case $stopped in "" | *{_TIME_LIMIT}*) {plan.last_line} ;; esac\n' if plan.last_line else ""
     return (
         f"{before}unset {' '.join(RUN_VARIABLES)}\n{exports(plan.variables)}\n"

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.schedulers import Scheduler, insist
@@ -48,18 +49,19 @@ _COMMAND_SECONDS = 180.0
 # For questions without which it goes on.
 _ANSWER_SECONDS = 30.0
 _RETRY_SECONDS = (2.0, 60.0)
+_LONGEST_RETRY_SECONDS = 3600.0
 
 
 def find_slurm(name: str, program: str | None = None) -> str:
     """Return the path of one of Slurm's programs."""
-    found = shutil.which(os.path.expanduser(program or name))
-    if found is None:
+    path = shutil.which(os.path.expanduser(program or name))
+    if path is None:
         raise CalibrationError(
             f"launcher.program: no program {program!r}"
             if program
             else f"no {name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
         )
-    return found
+    return path
 
 
 def without_slurm_options(environment: Mapping[str, str]) -> dict[str, str]:
@@ -76,22 +78,15 @@ def outside_of_jobs(environment: Mapping[str, str]) -> dict[str, str]:
 def _ask(
     tokens: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = _COMMAND_SECONDS
 ) -> subprocess.CompletedProcess[str]:
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
     try:
-        return subprocess.run(
-            tokens,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        return subprocess.run(tokens, env=environment, timeout=seconds, **streams)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {seconds:g} s")
 
 
 class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for ``retry_seconds``.
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for an hour.
 
     ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
     """
@@ -99,35 +94,19 @@ class SlurmScheduler(Scheduler):
     live = frozenset(_LIVE_STATES.split())
     usable = live - {"COMPLETING"}
 
-    def __init__(
-        self, retry_seconds: float = 3600.0, refused: Callable[[str, str], None] = lambda text, words: None
-    ) -> None:
-        self._retry_seconds = retry_seconds
+    def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused = refused
         self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
-    def submission(self, script: Path, name: str) -> list[str]:
-        """Return the ``sbatch`` line for a script, by whose name the job is found again whatever its options say."""
-        return [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
-
     def submit(self, plan: RunPlan, script: Path) -> str:
-        """Submit the script of a run, or of the allocation of all, and return the job's number."""
+        """Submit the script of a run, and return the job's number."""
+        # By its name the job is found again, whatever its options say.
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        said = self._accepted(script, name).strip()
-        # "number" or "number;cluster", behind what the site's plugins may say.
-        job = said.rpartition("\n")[2].partition(";")[0]
-        if not job.isdigit():
-            raise CalibrationError(f"{self._sbatch} --parsable did not answer with a job's number but {said!r}")
-        return job
-
-    def _accepted(self, script: Path, name: str) -> str:
-        end = time.monotonic() + self._retry_seconds
+        tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
+        end = time.monotonic() + _LONGEST_RETRY_SECONDS
         pause, longest = _RETRY_SECONDS
-        while True:
-            done = _ask(self.submission(script, name), outside_of_jobs(os.environ))
-            if done.returncode == 0:
-                return done.stdout
+        while (done := _ask(tokens, outside_of_jobs(os.environ))).returncode != 0:
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
             if not _TEMPORARY.search(words):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
@@ -135,10 +114,17 @@ class SlurmScheduler(Scheduler):
             if (job := self.find(name)) is not None:
                 return job
             if time.monotonic() + pause > end:
-                raise CalibrationError(f"Slurm still refuses the job after {self._retry_seconds:g} s: {words}")
+                raise CalibrationError(f"Slurm still refuses the job after {_LONGEST_RETRY_SECONDS:g} s: {words}")
             self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
             time.sleep(pause)
             pause = min(1.5 * pause, longest)
+        # "number" or "number;cluster", behind what the site's plugins may say.
+        job = done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+        if not job.isdigit():
+            raise CalibrationError(
+                f"{self._sbatch} --parsable did not answer with a job's number but {done.stdout.strip()!r}"
+            )
+        return job
 
     def poll(self, job: str) -> list[str] | None:
         """Return the state of a job, one per component of a heterogeneous one; empty where Slurm has forgotten it."""

@@ -1,0 +1,305 @@
+"""Slurm without Slurm: the exact lines of steps and job scripts, and what its answers are taken for."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from calibrate_helpers import launcher_of, plan_of, quiet, task_of, write_case, write_study
+
+from precice_lb.campaign import Task, read_study, run_campaign
+from precice_lb.campaign.launchers import slurm as slurm_launchers
+from precice_lb.campaign.launchers.slurm import allocated_cores, resource_options
+from precice_lb.exceptions import CalibrationError
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of Slurm's names, to see tokens and scripts where there is no Slurm."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name in ("srun", "sbatch", "squeue", "scancel"):
+        answer(place, name, "exit 1")
+    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    return place
+
+
+def answer(place: Path, program: str, text: str) -> None:
+    """Let a program of Slurm do what a shell's lines say."""
+    (place / program).write_text(f"#!/bin/sh\n{text}\n")
+    (place / program).chmod(0o755)
+
+
+def steps(*tasks: Task, **keys: object) -> list[str]:
+    """The lines of steps in an allocation, without what all have."""
+    launcher = launcher_of("srun", **keys)
+    plan = plan_of(Path(), *tasks)
+    launcher.check(tasks)
+    lines = [" ".join(launcher.command(plan, task)[1:]) for task in tasks]
+    assert all(line.endswith(" solve in put") for line in lines)
+    return [line.removesuffix(" solve in put").replace(f" {LAST}", "") for line in lines]
+
+
+LAST = "--cpus-per-task=1 --threads-per-core=1 --mem=0 --exact --kill-on-bad-exit=1 --export=ALL --immediate=300"
+
+
+def own_nodes(**ranks: int) -> list[Task]:
+    return [task_of(name, count, ranks_per_node=4) for name, count in ranks.items()]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "keys", "expected"),
+    [
+        (
+            [task_of("A", 3), task_of("B", 2)],
+            {},
+            ["--job-name=token --nodes=1-3 --ntasks=3 --cpu-bind=cores",
+             "--job-name=token --nodes=1-2 --ntasks=2 --cpu-bind=cores"],
+        ),
+        (
+            own_nodes(A=6, B=3, C=8),
+            {"pin": False},
+            ["--job-name=token --nodes=2 --relative=0 --ntasks=6 --distribution=plane=4",
+             "--job-name=token --nodes=1 --relative=2 --ntasks=3",
+             "--job-name=token --nodes=2 --relative=3 --ntasks=8 --distribution=plane=4"],
+        ),
+        (
+            [task_of("A", 3)],
+            {"pin": False, "mpi": "pmi2", "arguments": ("-l",)},
+            ["--job-name=token --nodes=1-3 --ntasks=3 --mpi=pmi2 -l"],
+        ),
+        # Whole names: what an argument stands for is left out, and what Slurm takes only one of.
+        (
+            [task_of("A", 3)],
+            {"arguments": ("--mem-per-cpu", "2G", "--hint=nomultithread", "-I9")},
+            ["--job-name=token --nodes=1-3 --ntasks=3 --cpus-per-task=1 --exact --kill-on-bad-exit=1 --export=ALL "
+             "--mem-per-cpu 2G --hint=nomultithread -I9"],
+        ),
+        (
+            [task_of("A", 2, options=("--gpus-per-task=1",)), task_of("B", 1, threads=8)],
+            {"pin": False},
+            ["--job-name=token --nodes=1-2 --distribution=block:*:*,Pack --ntasks=2 --gpus-per-task=1",
+             "--job-name=token --nodes=1-1 --distribution=block:*:*,Pack --ntasks=1 "
+             + LAST.replace("task=1", "task=8")],
+        ),
+    ],
+)  # fmt: skip
+def test_the_steps_of_an_allocation(
+    slurm: Path, tasks: list[Task], keys: dict[str, object], expected: list[str]
+) -> None:
+    assert steps(*tasks, **keys) == expected
+
+
+def test_gpus_are_a_component_where_the_allocation_has_several(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    tasks = [task_of("A", options=("--gpus-per-task=1",)), task_of("B")]
+    assert [line.split()[1] for line in steps(*tasks)] == ["--het-group=0", "--het-group=1"]
+    with pytest.raises(CalibrationError, match=r"this heterogeneous allocation has 2 components: give each"):
+        steps(task_of("A"), task_of("B"))
+
+
+def test_a_run_that_does_not_fit_into_the_allocation(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "8,4")
+    steps(task_of("A", 8), task_of("B", 4))
+    for tasks, expected in (
+        ([task_of("A", 9), task_of("B", 4)], "at most 12 cores for all ranks and their threads, found 13"),
+        (own_nodes(A=8, B=4), "3 nodes are needed.*the allocation has 2"),
+        ([task_of("A", options=("--mem=1G",)), task_of("B")], "allocation of as many components, this one has 1"),
+    ):
+        with pytest.raises(CalibrationError, match=expected):
+            steps(*tasks)
+    monkeypatch.delenv("SLURM_JOB_ID")
+    with pytest.raises(CalibrationError, match=r"srun needs a Slurm allocation.*use the launcher slurm"):
+        launcher_of("srun")
+    monkeypatch.setenv("PATH", "")
+    for name in ("srun", "slurm"):
+        with pytest.raises(CalibrationError, match=r"no srun on the path: .*use mpiexec or a template"):
+            launcher_of(name)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "hint", "cores"),
+    [
+        ("8(x2),4", "", [8, 8, 4]),
+        # Two hardware threads are one core, unless Slurm was told to count cores.
+        ("8,4", "", [4, 4]),
+        ("8,4", "nomultithread", [8, 4]),
+        ("16,4", "nomultithread", [8, 4]),
+        ("", "", []),
+    ],
+)
+def test_cores_of_an_allocation(cpus: str, hint: str, cores: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = "NodeName=a CoresPerSocket=4 CPUTot=16 Sockets=2 X=1\nNodeName=b CoresPerSocket=4 CPUTot=4 Sockets=1\n"
+    monkeypatch.setattr(slurm_launchers, "scontrol", lambda *words: nodes)
+    for name, value in (("JOB_NODELIST", "a,b"), ("JOB_CPUS_PER_NODE", cpus), ("HINT", hint)):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert allocated_cores() == cores
+
+
+def test_environments_of_steps_and_jobs(slurm: Path) -> None:
+    placed = {
+        "SLURM_NTASKS_PER_CORE": "1",
+        "SLURM_CPU_BIND": "none",
+        "SLURM_NTASKS": "9",
+        "SLURM_TRES_PER_TASK": "cpu=8",
+    }
+    kept = {"SLURM_CONF": "/c", "HOME": "/"}
+    assert launcher_of("srun").environment({"SLURM_JOB_ID": "7", **placed, **kept}) == {"SLURM_JOB_ID": "7", **kept}
+    around = {"SLURM_JOB_ID": "1", "SRUN_DEBUG": "3", **placed}
+    assert launcher_of("slurm").environment({**around, **kept}) == kept
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def job(directory: Path, tasks: list[Task], **keys: object) -> list[str]:
+    """The ``#SBATCH`` lines of a run behind the name, output and requeueing."""
+    script = launcher_of("slurm", **keys).job_script(plan_of(directory, *tasks))
+    return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")][3:]
+
+
+def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
+    launcher = launcher_of("slurm", options=("--partition=main",), setup=("module load mpi",), mpi="pmi2")
+    launcher.label = "lb-1"
+    plan = plan_of(tmp_path, task_of("A", 3, directory=tmp_path / "A"), task_of("B", 2, directory=tmp_path / "b c"))
+    ((path, script),) = launcher.files(plan).items()
+    assert path == tmp_path / "job.sh"
+    step = f"{slurm}/srun --nodes=1-{{0}} --ntasks={{0}} {LAST} --cpu-bind=cores --mpi=pmi2 solve 'in put'"
+    parts = [
+        "#!/bin/bash",
+        "#SBATCH --job-name=lb-1-001-x",
+        f"#SBATCH --output={tmp_path}/job.log",
+        "#SBATCH --no-requeue",
+        "#SBATCH --time=2",
+        "#SBATCH --partition=main",
+        "#SBATCH --ntasks=5",
+        "#SBATCH --cpus-per-task=1",
+        "#SBATCH --threads-per-core=1\n",
+        "unset SLURM_NTASKS_PER_CORE ",
+        "module load mpi\n",
+        "unset PRECICE_LB_RECORD ",
+        "export PRECICE_LB_DIR='/s t'\n",
+        f"start A {tmp_path}/A {tmp_path}/A/A.log \\\n  {step.format(3)}\n",
+        f"start B '{tmp_path}/b c' '{tmp_path}/b c/B.log' \\\n  {step.format(2)}\n",
+    ]
+    assert script.startswith("\n".join(parts[:9]))
+    assert sorted(parts[9:], key=script.index) == parts[9:]
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
+    right = task_of("B", 3, ranks_per_node=1, options=("--partition=gpu", "--gres=gpu:1"))
+    tasks = [task_of("A", 6, ranks_per_node=4), right]
+    left = "--time=2 --account=a --nodes=2 --ntasks-per-node=4 --cpus-per-task=1 --threads-per-core=1"
+    gpus = "--time=2 --account=a --partition=gpu --gres=gpu:1 --nodes=3 --ntasks-per-node=1 --cpus-per-task=1"
+    assert job(tmp_path, tasks, options=("--account=a",)) == f"{left} hetjob {gpus} --threads-per-core=1".split()
+    launcher = launcher_of("slurm")
+    words = [launcher.command(plan_of(tmp_path, *tasks), task) for task in tasks]
+    assert words[0][1:5] == ["--het-group=0", "--nodes=2", "--ntasks=6", "--distribution=plane=4"]
+    assert words[1][1:6] == ["--het-group=1", "--nodes=3", "--ntasks=3", "--distribution=plane=1", "--gres=gpu:1"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "size"),
+    [
+        ([(24, 1), (1, 1)], "--ntasks=25 --cpus-per-task=1"),
+        # In blocks, each of which lies on one node, also where that takes some cores more.
+        ([(24, 1), (1, 8)], "--ntasks=4 --cpus-per-task=8"),
+        ([(3, 1), (1, 2)], "--ntasks=3 --cpus-per-task=2"),
+        ([(5, 3), (1, 4)], "--ntasks=6 --cpus-per-task=4"),
+        ([(6, 2), (5, 2)], "--ntasks=11 --cpus-per-task=2"),
+        ([(24, 1, 12), (2, 8, 12)], "--nodes=3 --ntasks-per-node=2 --cpus-per-task=8"),
+        ([(9, 1, 9), (2, 2, 1)], "--nodes=3 --ntasks-per-node=9 --cpus-per-task=1"),
+    ],
+)
+def test_a_job_is_asked_for_the_cores_of_its_ranks(tasks: list[tuple[int, ...]], size: str) -> None:
+    made = [
+        task_of("AB"[number], ranks, threads=threads, ranks_per_node=per_node[0] if per_node else None)
+        for number, (ranks, threads, *per_node) in enumerate(tasks)
+    ]
+    assert resource_options(made, ()) == [size.split()]
+
+
+@pytest.mark.parametrize(
+    "own",
+    ["--exclusive", "--nodes=4", "--ntasks-per-node=48", "--ntasks-per-core=1", "--hint=nomultithread", "--mem=180G"],
+)
+def test_the_user_s_options_of_a_job_come_first(tmp_path: Path, slurm: Path, own: str) -> None:
+    threads = [] if "hint" in own else ["--threads-per-core=1"]
+    last = ["--ntasks=96", "--cpus-per-task=1", *threads]
+    assert job(tmp_path, [task_of("A", 80), task_of("B", 16)], options=(own,)) == ["--time=2", own, *last]
+    # As options of a participant, in place of the study's.
+    both = job(tmp_path, [task_of("A", 80), task_of("B", 96, options=(own,))], options=("--mem=1G",))
+    assert both[6:] == ["--time=2", *([] if "mem" in own else ["--mem=1G"]), own, *last]
+
+
+@pytest.mark.parametrize(
+    ("own", "per_node", "refused"),
+    [
+        ("-n 95", None, "--ntasks=95"),
+        ("--cpus-per-task=2", None, "--cpus-per-task=2"),
+        ("--nodes=1 --exclusive", 48, "--nodes=1"),
+        ("--ntasks-per-core=2", None, "--ntasks-per-core=2"),
+        ("--threads-per-core=2", None, "--threads-per-core=2"),
+        ("--hint=multithread", None, "--hint=multithread"),
+        ("-O", None, "--overcommit"),
+    ],
+)
+def test_options_that_say_the_size_of_a_job_are_refused(
+    slurm: Path, own: str, per_node: int | None, refused: str
+) -> None:
+    launcher = launcher_of("slurm", options=tuple(re.split(" (?=-)", own)))
+    with pytest.raises(CalibrationError) as caught:
+        launcher.check([task_of("A", 80, ranks_per_node=per_node), task_of("B", 16, ranks_per_node=per_node)])
+    assert str(caught.value) == (
+        "options of the job: expected nothing of how many tasks it has, since the split says that and each rank gets a "
+        f"core, found {refused}: leave it out"
+    )
+
+
+def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
+    answers = ["PENDING (None)", "PENDING Resources", *["PENDING PartitionTimeLimit"] * 2, "CANCELLED None"]
+    (tmp_path / "answers").write_text("\n".join(answers))
+    answer(slurm, "sbatch", "echo 4711")
+    answer(slurm, "squeue", f"echo >>{tmp_path}/asked\nsed -n $(wc -l <{tmp_path}/asked)p {tmp_path}/answers")
+    launcher, told = launcher_of("slurm"), list[str]()
+    launcher.warn = told.append
+    for name in "AB":
+        (tmp_path / "asked").unlink(missing_ok=True)
+        outcome = launcher.run(plan_of(tmp_path, task_of(name, directory=tmp_path)), lambda job: None)
+        assert outcome.error == "Slurm's job 4711 ended as CANCELLED"
+    assert told == [
+        "Slurm's job 4711 waits and does not start by itself: PartitionTimeLimit; change the options of the job, or "
+        "ask the site"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        *((reason, True) for reason in ("PartitionInactive", "BadConstraints", "QOSMaxCpuPerJobLimit", "JobHeldUser")),
+        *((reason, False) for reason in ("None", "Priority", "QOSMaxJobsPerUserLimit", "Dependency")),
+    ],
+)
+def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, reason: str, never: bool) -> None:
+    scheduler = launcher_of("slurm").scheduler
+    for state, why in (("PENDING", reason if never else None), ("RUNNING", None)):
+        answer(slurm, "squeue", f"echo '{state} {reason}'")
+        assert (scheduler.poll("1"), scheduler.why_never("1")) == ([state], why)
+
+
+def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: Path, slurm: Path) -> None:
+    write_case(tmp_path)
+    error = "echo 'sbatch: error: Invalid account or partition' >&2"
+    answer(slurm, "sbatch", f"echo >>{tmp_path}/asked\n{error}\nexit 1")
+    splits = "splits = [{Left=2, Right=1}, {Left=1, Right=2}, {Left=1, Right=1}]"
+    path = write_study(tmp_path, runs=splits, launcher='name = "slurm"', case='network = "lo"')
+    with pytest.raises(CalibrationError, match=r"every run failed; .*Slurm refuses the job: .*Invalid account"):
+        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
+    assert (tmp_path / "asked").read_text() == "\n\n"
