@@ -125,14 +125,14 @@ def changed(path: Path, *changes: tuple[str, str]) -> Path:
 
 
 def refusals(name: str) -> list[str]:
-    """What is changed in a study, and the line that it is refused with, of a file of such pairs."""
+    """What is changed in a study, a line each, and the line that it is refused with, of a file of such blocks."""
     return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
 
 
-def check_refused(path: Path, pair: str) -> None:
-    """A study with that change is refused with that line, whichever keys are known."""
-    change, expected = pair.split("\n")
-    changed(path, tuple(change.replace(r"\n", "\n").split(" -> ")))  # type: ignore[arg-type]
+def check_refused(path: Path, block: str) -> None:
+    """A study with those changes is refused with that line, whichever keys are known."""
+    *changes, expected = block.split("\n")
+    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
     with pytest.raises(StudyError) as refusal:
         read_study(path)
     message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")

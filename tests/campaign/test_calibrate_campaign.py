@@ -11,15 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, run_of, write_case, write_study
-from conftest import FULL_COUNTS
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import print_event, run_finished
 from precice_lb.campaign.processes import TOKEN_VARIABLE, log_tail, stop_token
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
@@ -118,21 +115,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert not (first / "case" / "__pycache__").exists()
 
 
-def test_finished_runs_are_not_repeated_and_further_splits_are_added(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    directory = tmp_path / "campaign"
-    first = run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), directory, report=quiet)
-    more = ONE_SPLIT.replace("]", ", {Left=2, Right=2}]")
-    events: list[Event] = []
-    second = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=events.append)
-    assert [run.name for run in second.runs] == ["001-Left1-Right2", "002-Left2-Right2"]
-    assert second.runs[0] == first.runs[0]
-    started = events[0]
-    assert (started.kind, started.total, started.number) == ("started", 2, 1)
-    third = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=quiet)
-    assert third.runs == second.runs
-
-
 def test_more_ranks_than_cores_are_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,14 +167,6 @@ def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(t
     again = run_campaign(study, tmp_path / "campaign", report=quiet)
     assert [run.outcome for run in again.runs] == ["failed", "finished", "failed"]
     assert again.runs[2].name == "003-Left1-Right3"
-
-
-def test_when_every_run_fails_the_solvers_last_words_are_quoted(tmp_path: Path) -> None:
-    write_case(tmp_path, "import os\nos.write(1, b'the mesh is inside out\\n')\nos.abort()\n")
-    expected = r"^every run failed; the first, 001-Left1-Right2: .*the mesh is inside out[^\n]*$"
-    with pytest.raises(CalibrationError, match=expected) as refusal:
-        run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
-    assert "TERMINATED" not in str(refusal.value)
 
 
 def test_a_solver_that_records_nothing_is_told_how_to(tmp_path: Path) -> None:
@@ -280,30 +254,6 @@ def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, marker: 
     assert list(first.glob("**/*.h5")) == []
 
 
-def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path, marker: str) -> None:
-    write_case(tmp_path)
-    splits = [{"Left": 1, "Right": 1}, {"Left": 1, "Right": 2}, {"Left": 2, "Right": 1}]
-    listed = ", ".join(f"{{Left={split['Left']}, Right={split['Right']}}}" for split in splits)
-    path = with_marker(write_study(tmp_path, runs=f"splits = [{listed}]"), marker)
-    random = Random(0)
-    for number in range(20 if FULL_COUNTS else 2):
-        directory = tmp_path / f"campaign-{number}"
-        campaign = start_campaign(path, directory)
-        time.sleep(random.uniform(0.1, 0.9))
-        campaign.kill()
-        campaign.wait(timeout=300)
-        before = CampaignResult.load(directory)
-        done = before.finished if before is not None else ()
-        result = run_campaign(read_study(path), directory, report=quiet)
-        assert sorted((run.split for run in result.finished), key=str) == splits
-        assert all(run in result.runs for run in done)
-        assert len(result.runs) <= len(splits) + 1
-        assert len({run.directory for run in result.runs}) == len(result.runs)
-        stores = {path.parents[2].name for path in directory.glob("runs/**/*.h5")}
-        assert stores == {run.name for run in result.finished}
-        assert processes_of(marker) == []
-
-
 def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path, marker: str) -> None:
     write_case(tmp_path, WAITS_ONCE)
     path = with_marker(write_study(tmp_path, runs=ONE_SPLIT), marker)
@@ -381,17 +331,6 @@ def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
     assert Path(f"/proc/{pid}/environ").read_bytes()
     assert stop_token(token) == []
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z")
-
-
-def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    print_event(run_finished(3, 5, run_of(3, {"A": 1}, "failed", seconds=1.25, error="A ended with exit code 1")))
-    print_event(run_finished(4, 5, run_of(4, {"A": 1}, seconds=1.25), "1 left"))
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "run 3 of 5: failed after 1.2 s: A ended with exit code 1",
-        "run 4 of 5: finished after 1.2 s (1 left)",
-    ]
 
 
 def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:

@@ -130,9 +130,3 @@ def test_a_run_is_started_by_it_and_ends(tmp_path: Path) -> None:
     (seen,) = tmp_path.glob("campaign/runs/*/case/Left-seen.json")
     environment = json.loads(seen.read_text())
     assert (environment["BY"], environment["PMI_SIZE"]) == ("flux", "2")
-
-
-def test_it_refuses_a_split(tmp_path: Path) -> None:
-    path = study(tmp_path, 'queue = "debug"', runs="splits = [{Left=2, Right=2}]")
-    with pytest.raises(CalibrationError, match="expected at most 3 ranks, found 4"):
-        run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
