@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import precice_lb
 from precice_lb.campaign import CalibrationDesign
-from precice_lb.campaign.worth import next_runs
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine, optimize_split
@@ -96,19 +95,6 @@ def test_what_is_recommended_is_what_recommend_split_says_of_the_same_runs() -> 
     # Nothing but the printed interval depends on its level.
     for level in (0.5, 0.99):
         assert precice_lb.recommend_split(design.measurements(), 64, level=level).split == again.split
-
-
-def test_no_run_is_advised_where_the_design_stops_as_the_answer_is_stable() -> None:
-    stopped = 0
-    for seed in range(20 if FULL_COUNTS else 4):
-        design, _, _ = campaign(("Inner", "Outer"), 32, 12, target_regret=0.0, maximum_runs=12, seed=seed)
-        if "the answer is stable" in design.reason:
-            prospects = next_runs(design.recommendation(), 0.0)
-            assert not prospects.is_worth_it
-            assert not prospects.runs
-            assert prospects.regret == design.expected_regret
-            stopped += 1
-    assert stopped
 
 
 def test_it_ends_when_another_run_is_not_worth_it() -> None:

@@ -59,6 +59,13 @@ def test_the_order_of_pairs_makes_no_other_campaign(tmp_path: Path) -> None:
     assert one.identity()["participants"]["Right"]["layouts"] == [[1, 1], [1, 3]]
 
 
+class EarlierLauncher(Launcher):
+    """As before keys were parameters."""
+
+    def __init__(self, options: object, directory: Path = Path()) -> None:
+        super().__init__()
+
+
 def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class RanksAlone(Launcher):
         """Knows nothing of threads."""
@@ -71,6 +78,11 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
     write_case(tmp_path)
     with pytest.raises(StudyError, match="launcher ranks-alone, which only knows ranks: use mpiexec, srun"):
         read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right=FREE))
+    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", EarlierLauncher)
+    expected = r"EarlierLauncher: expected keyword-only parameters, .* found options, directory; upda"
+    with pytest.raises(StudyError, match=expected):
+        read_study(write_study(tmp_path, launcher='name = "ranks-alone"'))
+    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
     # Fixed ranks are no threads.
     assert read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right="ranks = 2")).layouts
 

@@ -209,20 +209,6 @@ def test_threads_of_a_solver_without_mpi(tmp_path: Path, right: str) -> None:
     assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
 
 
-@FULL
-def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
-    launcher = f'name = "slurm"\nmpi = "{mpi}"\npin = false'
-    study = read_study(write_pulse(tmp_path, launcher=launcher, outer='threads = "free"'))
-    run_campaign(study, tmp_path / "campaign", report=quiet)
-    check_pulse(tmp_path / "campaign")
-    for run, steps in (
-        ("001-Inner2-Outer1", ("--ntasks=2 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=1")),
-        ("002-Inner1-Outer1x2", ("--ntasks=1 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=2")),
-    ):
-        script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
-        assert [step in script for step in steps] == [True, True]
-
-
 def states(job: str) -> set[str]:
     done = subprocess.run(
         ["squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T"],
@@ -237,15 +223,6 @@ def placed(run: Path) -> dict[str, list[str]]:
     """Nodes of each participant's ranks."""
     logs = {name: (run / f"{name}.log").read_text() for name in ("Left", "Right")}
     return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
-
-
-def test_participants_have_nodes_of_their_own(tmp_path: Path) -> None:
-    write_case(tmp_path, PLACED)
-    launcher = 'name = "slurm"\nranks_per_node = 2'
-    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    where = placed(tmp_path / "campaign" / result.runs[0].directory)
-    assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
 
 
 def write_slurm_study(

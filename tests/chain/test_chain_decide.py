@@ -98,15 +98,6 @@ def test_any_segments_give_a_split_within_bounds_and_budget(chain: tuple[list[Se
     assert found == decide(segments, question)
 
 
-def test_a_chain_without_calibration_finds_its_split() -> None:
-    chain = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6).run()
-    best = chain.true_window(5, chain.best(5))
-    assert chain.true_window(5, chain.splits[-1]) < 1.03 * best
-    assert chain.decisions[0].kind in ("learn", "move")
-    assert chain.decisions[-1].kind == "stay"
-    assert "windows left" in chain.decisions[0].decision
-
-
 def steady_chain(index: int) -> Chain:
     """Give a chain of eight segments of 100 windows each whose load does not change, from a bad start or the best."""
     budget, start = (16, 32, 64, 128)[index // 4 % 4], (1 / 8, 1 / 2, 7 / 8, None)[(index // 16 + index) % 4]
@@ -168,13 +159,6 @@ def test_a_move_that_made_it_worse_is_undone(seed: int) -> None:
     assert undo.split == chain.splits[0]
     assert "undo: back to A 8, B 8, measured at" in undo.decision
     assert chain.splits[-1] == chain.splits[0]
-
-
-def test_failed_splits_are_not_chosen() -> None:
-    free = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6).run()
-    failed = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6, failed=[free.splits[1]]).run()
-    assert failed.splits[1] != free.splits[1]
-    assert free.splits[1] not in failed.splits
 
 
 def test_a_change_that_no_longer_pays_is_not_made() -> None:

@@ -193,16 +193,3 @@ def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     assert_state(last, 8)
     sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}
     assert sizes == {"2"}
-
-
-def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_chain(tmp_path, chain=CHAIN.replace("total = 12", "total = 6"))
-    assert main(["chain", str(path)]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"wrote {tmp_path / 'study-chain' / 'chain.json'}\n"
-    assert "segment 2 of 2: " in said.err
-    assert "segment 2 of 2: finished after" in (tmp_path / "study-chain" / "campaign.log").read_text()
-    assert page(tmp_path / "study-chain")["windows_done"] == 6
-    changed(path, (CHAIN.replace("total = 12", "total = 6"), ""))
-    assert main(["chain", str(path)]) == 2
-    assert "expected the table [chain], found none" in capsys.readouterr().err

@@ -21,15 +21,6 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_check_says_what_would_be_predicted(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["guess", "check", str(case)]) == 0
-    out, err = capsys.readouterr()
-    rows = [" ".join(line.split()) for line in out.splitlines()]
-    assert "Heat serial-implicit, line 28 B B-Mesh A A-Mesh predicted" in rows
-    assert "Force serial-implicit, line 28 A A-Mesh B B-Mesh none: says that it takes part" in rows
-    assert err == ""
-
-
 def test_check_says_obstacles_and_notes_and_exits_with_1(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scaled = (READ_AT_A, READ_AT_A.replace('"consistent', '"scaled-consistent-surface'))
     case.write_text(edited([*AITKEN, scaled, (MEASURE, MEASURE.replace("absolute", "relative"))]))
@@ -38,15 +29,6 @@ def test_check_says_obstacles_and_notes_and_exits_with_1(case: Path, capsys: pyt
     assert "in the way: line 18, <mapping:nearest-neighbor>: is not linear" in out
     assert "note: line 33, <relative-convergence-measure>: sees the norm" in out
     assert "nothing stands in the way" not in out
-
-
-def test_check_of_a_patched_configuration_says_so(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["guess", "patch", str(case), "-o", "guess.xml"]) == 0
-    capsys.readouterr()
-    assert main(["guess", "check", "guess.xml"]) == 0
-    out, _ = capsys.readouterr()
-    assert "data that have fields of predictions" in out
-    assert "it is patched" in out
 
 
 def test_patch_prints_a_difference_that_makes_the_copy(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

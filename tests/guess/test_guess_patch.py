@@ -255,11 +255,6 @@ def test_only_fields_are_added_however_a_file_is_written(tmp_path_factory: pytes
     check(parse_configuration(text), patched(text, tmp_path_factory.mktemp("case")))
 
 
-def test_a_comment_stays_with_what_it_is_about(tmp_path: Path) -> None:
-    after = patched(CASE.replace('<data:scalar name="Heat" />', '<data:scalar name="Heat" /> <!-- W --> '), tmp_path)
-    assert '<data:scalar name="Heat" /> <!-- W -->\n  <data:scalar name="Shifted-Heat" />\n' in after.text
-
-
 def test_encodings_stay(tmp_path: Path) -> None:
     source, target = tmp_path / "precice-config.xml", tmp_path / "guess.xml"
     source.write_bytes(CASE.replace("UTF-8", "ISO-8859-1").replace("Heat", "Wärme").encode("iso-8859-1"))

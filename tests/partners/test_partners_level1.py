@@ -56,18 +56,6 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
     assert seen > 5 * CASES
 
 
-def test_many_boxes_equal_a_vectorised_brute_force() -> None:
-    generator = np.random.default_rng(9)
-    low = generator.random((2, 900, 3))
-    boxes = np.stack([low, low + 0.1 * generator.random((2, 900, 3)) ** 4], axis=3)
-    boxes[:, ::17] = np.nan
-    found = connected_ranks(boxes[0], boxes[1], safety_factor=0.0)
-    a, b = boxes[0][:, None], boxes[1][None]
-    hit = ((a[..., 0] <= b[..., 1]) & (b[..., 0] <= a[..., 1])).all(axis=2)
-    hit |= np.isnan(a[..., 0, 0]) & np.isnan(b[..., 0, 0])
-    assert np.array_equal(found, np.argwhere(hit))
-
-
 def test_an_empty_rank_meets_only_empty_ranks() -> None:
     nothing = [[np.nan, np.nan]] * 2
     unit = [[0.0, 1.0]] * 2

@@ -24,26 +24,10 @@ from precice_lb.partners import (
 )
 from precice_lb.partners.meshes import bisection, refined, repartition
 from precice_lb.partners.report import advise, reason
-from precice_lb.partners.view import partners_tables, write_partners
+from precice_lb.partners.view import write_partners
 
-CONFIGURATION = """<?xml version="1.0"?>
-<precice-configuration>
-  <data:vector name="Force"/>
-  <mesh name="Fluid-Mesh" dimensions="3"><use-data name="Force"/></mesh>
-  <mesh name="Solid-Mesh" dimensions="3"><use-data name="Force"/></mesh>
-  <participant name="Fluid"><provide-mesh name="Fluid-Mesh"/><write-data name="Force" mesh="Fluid-Mesh"/></participant>
-  <participant name="Solid">
-    <provide-mesh name="Solid-Mesh"/><receive-mesh name="Fluid-Mesh" from="Fluid"/>
-    <read-data name="Force" mesh="Solid-Mesh"/>
-    <mapping:nearest-neighbor direction="read" from="Fluid-Mesh" to="Solid-Mesh" constraint="consistent"/>
-  </participant>
-  <m2n:sockets acceptor="Fluid" connector="Solid"/>
-  <coupling-scheme:parallel-explicit>
-    <participants first="Fluid" second="Solid"/><max-time-windows value="1"/><time-window-size value="1"/>
-    <exchange data="Force" mesh="Fluid-Mesh" from="Fluid" to="Solid" substeps="false"/>
-  </coupling-scheme:parallel-explicit>
-</precice-configuration>
-"""
+_FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml"
+CONFIGURATION = _FILE.read_text(encoding="utf-8")
 
 
 def surface(seed: int, side: int) -> NDArray[np.float64]:
@@ -164,17 +148,6 @@ def test_parts_are_even_and_empty_ranks_keep_their_share() -> None:
     assert (repartition(mesh, 8).counts > 0).sum() == 4
 
 
-def test_new_points_lie_between_known_ones() -> None:
-    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    points = refined(corners, 2000)
-    assert points.min() >= 0
-    assert points.max() <= 1
-
-
-def test_more_ranks_than_vertices_leave_ranks_empty() -> None:
-    assert np.bincount(bisection(surface(3, 3), 40), minlength=40).max() == 1
-
-
 def test_new_points_stay_on_the_surface() -> None:
     points = refined(surface(5, 40), 5000)
     assert len(points) == 5000
@@ -211,26 +184,6 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
         assert level_2["data"][:].sum() * 24 == written["links"][0]["bytes_per_window"]
         assert tuple(level_2.attrs["shape"]) == (12, 5)
     assert (case / "out" / "partners-Fluid-Mesh-Solid-pairs.svg").stat().st_size > 5000
-
-
-def test_what_is_configured_is_shown_first(case: Path) -> None:
-    """preCICE's default of one level, its pairs and partners, beside those of two levels; and the other way round."""
-    two = CONFIGURATION.replace('connector="Solid"/>', 'connector="Solid" use-two-level-initialization="true"/>')
-    (case / "two.xml").write_text(two)
-    for name, scheme in (("precice-config.xml", "one level"), ("two.xml", "two levels")):
-        meshes = read_exports([case / "exports"], _configuration(case))
-        report = partners_report(read_configuration(case / name), meshes)
-        (link,) = report.to_dict()["links"]
-        counts = [link["one_level_pairs"], link["level_1_pairs"]]
-        pairs, other = counts if scheme == "one level" else counts[::-1]
-        connected, partners, initialisation, *_ = partners_tables(report)
-        cells = dict(zip(connected.header, connected.rows[0], strict=True))
-        assert (cells["levels"], cells["pairs"], cells["in the other"]) == (scheme[:3], str(pairs), str(other))
-        empty = float(cells["empty"].removesuffix(" %")) / 100
-        assert empty == pytest.approx(1 - link["level_2_pairs"] / pairs, abs=6e-4)
-        # Means over the ranks are pairs over ranks.
-        assert float(partners.rows[0][2]) == pytest.approx(pairs / 12, abs=0.06)
-        assert initialisation.rows[0][1] == f"{scheme} (configured)"
 
 
 def test_stated_constants_are_warned_of(case: Path, capsys: pytest.CaptureFixture[str]) -> None:

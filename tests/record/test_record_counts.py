@@ -19,7 +19,7 @@ from record_helpers import (
     run_pair,
     warnings_of,
 )
-from store_helpers import PARALLEL, metadata, row, write_store
+from store_helpers import PARALLEL, metadata
 
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import rank_values
@@ -172,17 +172,3 @@ def test_cpu_time_within_solve_is_taken_by_window(tmp_path: Path, monkeypatch: p
     assert rows["window"].tolist() == [1, 2, 2]
     # 500 and 900; 1000; and 100 after the flush, whose own time does not count.
     assert rows["cpu_ns"].tolist() == [1400, 1000, 100]
-
-
-def test_merging_keeps_threads_and_cpu_time(tmp_path: Path) -> None:
-    for rank in range(3):
-        cpu = [(window, 0.1 * window + rank) for window in range(1, 6)]
-        calls = [row(window, 0.5, 0.1, 0.1) for window in range(1, 6)]
-        write_store(tmp_path, calls, "A", rank, 3, cpu=cpu, threads=4)
-    (before,) = load_runs([tmp_path], warmup=1)
-    assert len(export_merged([tmp_path], tmp_path / "merged")) == 1
-    (after,) = load_runs([tmp_path / "merged"], warmup=1)
-    for part in (before.participants["A"], after.participants["A"]):
-        assert (part.ranks, part.threads, part.cores) == (3, 4, 12)
-        np.testing.assert_allclose(part.rank_cpu, 0.35 + np.arange(3))
-        np.testing.assert_allclose(part.rank_busy_cores, part.rank_cpu / 0.5)
