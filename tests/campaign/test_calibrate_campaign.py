@@ -233,20 +233,6 @@ def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, number: 
     assert list(first.glob("**/*.h5")) == []
 
 
-def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path) -> None:
-    write_case(tmp_path, WAITS_ONCE)
-    path = write_study(tmp_path, runs=ONE_SPLIT)
-    directory = tmp_path / "campaign"
-    other = start_campaign(path, directory)
-    try:
-        wait_until((directory / "runs" / "001-Left1-Right2" / "Left.log").exists, 300, "a run")
-        with pytest.raises(CalibrationError, match=rf"another campaign runs here \(process {other.pid} on "):
-            run_campaign(read_study(path), directory, report=quiet)
-    finally:
-        other.terminate()
-        other.wait(timeout=300)
-
-
 def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     write_case(tmp_path)
     directory = tmp_path / "campaign"

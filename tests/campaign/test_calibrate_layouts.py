@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, run_of, state_of, write_case, write_study
+from calibrate_helpers import (
+    changed,
+    check_threads,
+    run_of,
+    state_of,
+    threads_used,
+    write_case,
+    write_study,
+    write_threads,
+)
 
 from precice_lb.campaign import Launcher, RunPlan, Study, Task, read_study
 from precice_lb.campaign.design_study import StudyDesign
 from precice_lb.campaign.prepare import tasks_of
 from precice_lb.campaign.state import CampaignResult
+from precice_lb.cli import main
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.plugins import LAUNCHERS
@@ -135,3 +147,22 @@ def test_variables_say_where_in_a_chain_a_run_is(tmp_path: Path) -> None:
     split = {"Left": 1, "Right": 1}
     for segment, text in (({}, "1: 0"), ({"segment": {"segment": 3, "start_time": "0.5"}}, "3: 0.5")):
         assert tasks_of(study, split, tmp_path, tmp_path, **segment)[1].variables["FROM"] == text
+
+
+@pytest.mark.mpi
+def test_a_campaign_of_threads_and_its_split_through_mpiexec(
+    tmp_path: Path, mpiexec: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["calibrate", str(write_threads(tmp_path))]) == 0
+    said = capfd.readouterr()
+    assert "run 2 of 2: Left 1, Right 1 x 2 threads: 3 cores (split of the study, 2 of 2)" in said.err
+    campaign = tmp_path / "campaign"
+    check_threads(campaign)
+    found = json.loads((campaign / "recommendation.json").read_text())["split"]
+    assert found["Left"] == 1
+    assert found["Right"] in {1, 2}
+    # Any other split is as easily launched.
+    assert main(["launch", "--study", str(tmp_path / "study.toml"), "--split", "Left=1,Right=1x2"]) == 0
+    done = subprocess.run([campaign / "launch" / "run.sh"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert threads_used(tmp_path / "case") == 2

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibrate_helpers import check_refused, quiet, recording, refusals, write_case, write_study
+from calibrate_helpers import COUPLED, check_refused, quiet, recording, refusals, write_case, write_study
 from clock_helpers import study_environment
-from test_calibrate_coupled import SOLVER as COUPLED
 
 from precice_lb.campaign import RunPlan, load_campaign, read_study, run_campaign
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options

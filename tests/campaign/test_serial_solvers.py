@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, quiet, recording, runs_of, write_case, write_study
+from calibrate_helpers import COUPLED, changed, quiet, recording, runs_of, write_case, write_study
 from clock_helpers import study_environment
-from test_calibrate_coupled import SOLVER
 
 from precice_lb.campaign import read_study, run_campaign
 from precice_lb.campaign.evidence import cause_of, wrong_size
@@ -32,7 +31,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 def study(tmp_path: Path, *names: str, runs: str = "maximum = 4") -> Path:
     """Write a study whose participants of these names can only be serial."""
-    write_case(tmp_path, BEGIN.format(names=names, refused=REFUSED) + SOLVER)
+    write_case(tmp_path, BEGIN.format(names=names, refused=REFUSED) + COUPLED)
     path = write_study(tmp_path, runs=runs, extra=study_environment())
     return recording(path, Left=0.2, Right=0.1)
 

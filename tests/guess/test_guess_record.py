@@ -415,14 +415,6 @@ def test_one_side_without_the_variable_ends_both(tmp_path: Path, silent: str, ba
     assert not list(tmp_path.rglob("*.npz"))
 
 
-def test_a_wrong_value_is_named(tmp_path: Path) -> None:
-    results = _ends(tmp_path, "embedded", A="nonsense", B="nonsense")
-    for result in results.values():
-        assert result.returncode != 0
-        assert "PRECICE_LB_GUESS is ignored" in result.stderr
-    assert any("found nonsense; set it" in result.stderr for result in results.values())
-
-
 def test_a_wrong_argument_is_refused_at_once(tmp_path: Path) -> None:
     results = _ends(tmp_path, "embedded", job={"guess": "nonsense"})
     for result in results.values():

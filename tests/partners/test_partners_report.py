@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -15,6 +16,7 @@ from precice_lb.case import Configuration, read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
+    CostModel,
     PartitionedMesh,
     analysis,
     connected_ranks,
@@ -22,6 +24,7 @@ from precice_lb.partners import (
     partners_report,
     read_exports,
 )
+from precice_lb.partners.analysis import start_up
 from precice_lb.partners.meshes import bisection, refined, repartition
 from precice_lb.partners.report import advise, reason
 from precice_lb.partners.view import write_partners
@@ -279,3 +282,31 @@ def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) ->
     assert not any("of Fluid, found" in text for text in report.advice)
     (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
     assert not any("two-level" in text for text in partners_report(_configuration(tmp_path), meshes).advice)
+
+
+def test_a_model_counts_steps_vertices_and_files_as_stated() -> None:
+    ones = CostModel(latency=1.0, turn=100.0, file=0.0, vertex=0.0, copy=0.0)
+    case: dict[str, Any] = {
+        "ranks": (4, 8), "vertices": (1000, 600), "most_own": 300, "partners": 3, "received": 2000,
+        "most_received": 500, "kept": 1200,
+    }  # fmt: skip
+    one, two = (start_up(ones, two_level=levels, cores=4, **case) for levels in (False, True))
+    # Twelve ranks on four cores wait for two others on their core, eight of the receiver for one.
+    assert one.parts["connect primary ranks"] == 4 * (1 + 2 * 100)
+    assert one.parts["settle owners"] == 8 * (1 + 100)
+    assert one.parts["broadcast distributions"] == 12 * (1 + 2 * 100)
+    assert one.primary_bytes == one.rank_bytes == 1000 * 72 + 2200 * 4
+    assert two.seconds == one.seconds - one.parts["broadcast distributions"]
+    assert two.rank_bytes == 4 * ones.box_bytes + 500 * ones.vertex_bytes
+    assert two.primary_bytes == two.rank_bytes + 8 * ones.box_bytes
+    vertices = CostModel(latency=0.0, turn=0.0, file=10.0, vertex=1.0, copy=0.1)
+    one, two = (start_up(vertices, two_level=levels, cores=4, **case) for levels in (False, True))
+    assert one.parts["set up own vertices"] == two.parts["set up own vertices"] == 1600 / 4
+    assert one.parts["gather and send the mesh"] == 2000
+    assert one.parts["broadcast the mesh"] == pytest.approx(0.1 * 1000 * 2)
+    assert one.parts["broadcast distributions"] == pytest.approx(0.1 * 2200 * 3)
+    assert two.parts["exchange pieces"] == pytest.approx(0.1 * 500)
+    assert (one.parts["connect"], two.parts["connect"]) == (110, 80)
+    # With a core for every rank nobody waits for a turn, and the rank with most vertices decides.
+    assert start_up(ones, two_level=False, **case).seconds == 4 + 8 + 12
+    assert start_up(vertices, two_level=False, **case).parts["set up own vertices"] == 300

@@ -34,7 +34,6 @@ from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
-SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
 UNFINALIZED = SOLVER.replace("participant.finalize()", "")
 
 
@@ -43,36 +42,6 @@ _HEAD, _BODY = UNFINALIZED.split("participant = ")
 
 def _results(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
-
-
-@pytest.mark.precice
-@pytest.mark.parametrize("kind", SCHEMES)
-def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: str) -> None:
-    arguments = ["1", "subcycle"] if kind.startswith("parallel") else []
-    for recorded in (False, True):
-        where = tmp_path / str(recorded)
-        assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
-    assert len(_results(tmp_path / "True")) == 2
-    assert _results(tmp_path / "True") == _results(tmp_path / "False")
-    assert not (tmp_path / "False" / "precice-lb-store").exists()
-    for (name, _), store in rank_stores(tmp_path / "True").items():
-        rows = store.advances
-        assert store.metadata["finished"] is True
-        assert store.metadata["backend"] == "libprecice"
-        assert np.unique(rows["window"]).tolist() == list(range(1, WINDOWS + 1))
-        ends = np.flatnonzero(rows["window_complete"])
-        assert rows["window"][ends].tolist() == list(range(1, WINDOWS + 1))
-        assert (rows["solve_ns"] > 0).all()
-        assert (rows["advance_ns"] > 0).all()
-        assert (rows[["mapping_ns", "wait_ns"]] == np.array((-1, -1), rows[["mapping_ns", "wait_ns"]].dtype)).all()
-        per_window = 2 if arguments else 1
-        if kind.endswith("explicit"):
-            assert (rows["iteration"] == 1).all()
-            assert len(rows) == WINDOWS * per_window
-        else:
-            log = np.loadtxt(tmp_path / "True" / f"precice-{name}-iterations.log", skiprows=1)
-            assert rows["iteration"][ends].tolist() == log[:, 2].astype(int).tolist()
-            assert len(rows) == per_window * log[:, 2].sum()
 
 
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])

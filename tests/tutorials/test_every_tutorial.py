@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from calibrate_helpers import refusals
 from emulation import read_laws
 from optimum import best_split
+from record_helpers import python
 from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, stated_splits
 
 from precice_lb.schedule import Schedule
@@ -56,44 +57,24 @@ def wrong_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-NO_LAW = "none.json: expected a JSON file of cost laws"
+@pytest.mark.parametrize("block", refusals("tutorials-refused.txt"))
+def test_wrong_arguments_are_refused_before_anything_runs(wrong_files: Path, block: str) -> None:
+    """A tutorial with arguments, and what its solver says, but for words of Python and its libraries."""
+    (solver, *arguments), expected = block.split("\n")[0].split(), block.split("\n")[1]
+    script = f"solver-python/{solver.removeprefix('heated-').removeprefix('gpu-')}.py"
+    words = ("-m", "precice_lb", "run", str(TUTORIALS / solver / script), *arguments)
+    done = python(wrong_files, *words, PYTHONPATH=str(ROOT), PRECICE_LB_BACKEND="embedded")
+    assert done.returncode == 2
+    assert expected in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("solver", "arguments", "message"),
-    [
-        ("airfoil", "Inner --coarsen 3", "invalid choice: 3"),
-        ("airfoil", "Inner --partition none.txt", "none.txt not found"),
-        ("airfoil", "Inner --partition other.json", "could not convert"),
-        ("airfoil", "Inner --load emulated --law none.json", NO_LAW),
-        ("airfoil", "Outer --pores 8", "--pores and --blocks are for Inner, found Outer"),
-        ("heated-plate", "Fluid --coarsen 3", "invalid choice: 3"),
-        ("heated-plate", "Fluid --load emulated --law none.json", NO_LAW),
-        ("gpu-plate", "Fluid --refine 0", "found 0"),
-        ("gpu-plate", "Fluid --array matlab", "invalid choice: 'matlab'"),
-        ("climate", "Ice --restart land.h5", "land.h5: expected a restart file of Ice: "),
-        ("pulse", "Inner --refine 0", "--refine must be at least 1, found 0"),
-        ("pulse", "Inner --load emulated --law none.json", NO_LAW),
-        ("pulse", "Inner --load emulated --law other.json", "other.json: no cost law of Inner"),
-        ("pulse", "Inner --restart other.json", "other.json: expected a restart file of Inner on this mesh: "),
-        ("pulse", "Inner --restart fine.h5", "fine.h5: expected a restart file of Inner on this mesh: "),
-        pytest.param(
-            "partitioned-heat",
-            "--cells 4 --partition ranks.txt",
-            "expected ranks below 1 for 768 cells, one per line",
-            marks=[pytest.mark.fenicsx, pytest.mark.mpi],
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused_before_anything_runs(
-    wrong_files: Path, solver: str, arguments: str, message: str, request: pytest.FixtureRequest
-) -> None:
-    python, script = sys.executable, f"solver-python/{solver.removeprefix('heated-').removeprefix('gpu-')}.py"
-    if solver == "partitioned-heat":
-        python, script = request.getfixturevalue("fenicsx_python"), "solver-fenicsx/laminate.py"
-    command = [python, "-m", "precice_lb", "run", str(TUTORIALS / solver / script), *arguments.split()]
+@pytest.mark.fenicsx
+@pytest.mark.mpi
+def test_a_partition_of_other_cells_is_refused(wrong_files: Path, fenicsx_python: str) -> None:
+    script = TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py"
+    command = [fenicsx_python, "-m", "precice_lb", "run", script, "--cells", "4", "--partition", "ranks.txt"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
     done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
