@@ -294,53 +294,20 @@ if name == "Right":
 
 
 def write_threads(
-    directory: Path,
-    *,
-    launcher: str = "oversubscribe = true",
-    blocks: int = 4,
-    windows: int = 6,
-    more: str = "",
-    right: str = "",
+    directory: Path, *, launcher: str = "oversubscribe = true", network: str = "", right: str = ""
 ) -> Path:
     """Write a study of Left on one rank and Right on one or two threads."""
     write_case(directory, THREADED)
-    study = directory / "study.toml"
-    study.write_text(
-        f"""\
-[case]
-directory = "case"
-{more}
-
-[runs]
-windows = {windows}
-warmup_windows = 1
-time_limit_seconds = 300
-splits = [{{ Left = 1, Right = "1x1" }}, {{ Left = 1, Right = "1x2" }}]
-directory = "campaign"
-
-[machine]
-cores = 3
-
-[launcher]
-{launcher}
-
-[case.environment]
-PRECICE_LB_BACKEND = "embedded"
-
-[[participants]]
-name = "Left"
-command = "python -m precice_lb run solver.py Left {blocks}"
-maximum_ranks = 1
-
-[[participants]]
-name = "Right"
-command = "python -m precice_lb run solver.py Right {blocks}"
-threads = "free"
-maximum_cores = 2
-{right}
-"""
+    study = write_study(
+        directory,
+        case=network,
+        runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
+        launcher=launcher,
+        extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
+        left="maximum_ranks = 1",
+        right=f'threads = "free"\nmaximum_cores = 2\n{right}',
     )
-    return study
+    return recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
 
 
 def threads_used(run: Path) -> int:

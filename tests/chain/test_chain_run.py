@@ -16,7 +16,6 @@ from precice_lb.case import read_configuration
 from precice_lb.chain.decide import Question
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
-from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
 
@@ -116,19 +115,6 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
     assert segments[0].split == {"Left": 1, "Right": 3}
     assert (segments[0].windows, segments[0].latest["Left"]) == (5, pytest.approx(0.6, abs=1e-3))
     assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_chain_moves_to_the_best_split_and_stays_there(tmp_path: Path) -> None:
-    chain = CHAIN.replace("windows = 4", "windows = 8").replace("total = 12", "total = 40")
-    path = write_chain(tmp_path, chain=chain)
-    assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 0
-    segments = page(tmp_path / "chain")["segments"]
-    # Left has 0.6 s of work and Right 0.3 s: with four ranks no window is shorter than 0.3 s.
-    assert segments[0]["window_seconds"] == pytest.approx(0.6, abs=1e-3)
-    assert [each["window_seconds"] for each in segments[-2:]] == pytest.approx([0.3, 0.3], abs=1e-3)
-    assert segments[-1]["split"] in ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
-    assert segments[-1]["kind"] == "stay"
 
 
 def test_every_segment_is_prepared_after_its_state_is_laid_in_and_collected_at_its_end(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,41 +34,6 @@ from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationEr
 from precice_lb.guess import config
 from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, notes, obstacles, patch_guess, routes
 
-# All lines that are new in the copy of the case of `guess_helpers`, and those that they stand behind.
-NEW = """\
-  <data:vector name="Force" />
-+  <data:vector name="Guess-of-Force" />
-  <data:scalar name="Heat" />
-+  <data:scalar name="Shifted-Heat" />
-+  <data:scalar name="Guess-of-Heat" />
-    <use-data name="Force" />
-+    <use-data name="Guess-of-Force" />
-    <use-data name="Heat" />
-+    <use-data name="Shifted-Heat" />
-+    <use-data name="Guess-of-Heat" />
-    <use-data name="Force" />
-+    <use-data name="Guess-of-Force" />
-    <use-data name="Heat" />
-+    <use-data name="Shifted-Heat" />
-+    <use-data name="Guess-of-Heat" />
-    <write-data name="Force" mesh="A-Mesh" />
-+    <write-data name="Guess-of-Force" mesh="A-Mesh" />
-    <read-data name="Heat" mesh="A-Mesh" />
-+    <read-data name="Shifted-Heat" mesh="A-Mesh" />
-+    <read-data name="Guess-of-Heat" mesh="A-Mesh" />
-    <write-data name="Heat" mesh="B-Mesh" />
-+    <write-data name="Shifted-Heat" mesh="B-Mesh" />
-+    <write-data name="Guess-of-Heat" mesh="B-Mesh" />
-    <read-data name="Force" mesh="B-Mesh" />
-+    <read-data name="Guess-of-Force" mesh="B-Mesh" />
-    <exchange data="Force" mesh="A-Mesh" from="A" to="B" />
-+    <exchange data="Guess-of-Force" mesh="A-Mesh" from="A" to="B" initialize="true" substeps="false" />
-    <exchange data="Heat" mesh="B-Mesh" from="B" to="A" />
-+    <exchange data="Shifted-Heat" mesh="B-Mesh" from="B" to="A" />
-+    <exchange data="Guess-of-Heat" mesh="B-Mesh" from="B" to="A" initialize="true" substeps="false" />
-    <acceleration:IQN-ILS>
-+      <data name="Shifted-Heat" mesh="B-Mesh" />
-"""
 # One element that was added, with what separates it from what it stands behind.
 _ADDED = re.compile(
     r"(?:\r?\n[ \t]*| )<(?:data:scalar|data:vector|use-data|write-data|read-data|exchange) "
@@ -153,13 +117,6 @@ def check_schemes(before: Configuration, after: Configuration) -> None:
         for was_judged, judged in zip(coupling.measures, measures, strict=True):
             by_shifted = was_judged.data in shifted and coupling.acceleration in ("aitken", "constant")
             assert judged.data == (f"Shifted-{was_judged.data}" if by_shifted else was_judged.data)
-
-
-def test_all_that_is_new_stands_behind_its_own(tmp_path: Path) -> None:
-    lines = patched(CASE, tmp_path).text.splitlines(keepends=True)
-    new = ["Guess-of-" in line or "Shifted-" in line for line in lines]
-    said = [f"+{line}" if new[place] else line for place, line in enumerate(lines) if any(new[place : place + 2])]
-    assert "".join(said) == NEW
 
 
 @pytest.mark.parametrize("kind", ["aitken", "constant"])
@@ -432,24 +389,6 @@ def test_check_says_obstacles_and_notes_and_exits_with_1(case: Path, capsys: pyt
     assert "in the way: line 18, <mapping:nearest-neighbor>: is not linear" in out
     assert "note: line 33, <relative-convergence-measure>: sees the norm" in out
     assert "nothing stands in the way" not in out
-
-
-def test_patch_prints_a_difference_that_makes_the_copy(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["guess", "patch", str(case), "-o", "guess.xml"]) == 0
-    out, err = capsys.readouterr()
-    assert err == "wrote guess.xml\n"
-    added = [line for line in out.splitlines() if line.startswith("+")]
-    assert added[0] == "+++ guess.xml"
-    assert all("Guess-of-" in line or "Shifted-" in line for line in added[1:])
-    assert [line for line in out.splitlines()[1:] if line[0] == "-"] == ['-      <data name="Heat" mesh="B-Mesh" />']
-    if shutil.which("patch") is None:
-        pytest.skip("no patch on the path, to make the copy from the difference")
-    done = subprocess.run(
-        ["patch", "-o", "again.xml", str(case)], input=out, text=True, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert Path("again.xml").read_bytes() == Path("guess.xml").read_bytes()
-    assert read_configuration("guess.xml").data["Guess-of-Heat"].is_vector is False
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import FULL_COUNTS
 from embedded.embedded_helpers import write_configuration
-from record_helpers import BACKENDS, environment, finish, warnings_of
+from record_helpers import BACKENDS, environment, finish, start, warnings_of
 
 from precice_lb.guess.config import patch_guess
 from precice_lb.store.reader import find_stores, read_store
@@ -157,20 +157,15 @@ def _start(
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "solver.py").write_text(SOLVER)
     (directory / "jobs.json").write_text(json.dumps([{**job, "directory": str(job["directory"])} for job in jobs]))
-    started = {}
-    for name in "AB":
-        count = (ranks or {}).get(name, 1)
-        launch = [mpiexec, "-n", str(count)] if count > 1 else []
-        started[name] = subprocess.Popen(
-            [*launch, sys.executable, "-W", "error", "solver.py", name, str(count)],
-            cwd=directory,
-            env=environment(PRECICE_LB_BACKEND=backend, **(variables or {}).get(name, {})),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    return started
+    counts = {"A": 1, "B": 1, **(ranks or {})}
+    launches = {name: [mpiexec, "-n", str(count)] if count > 1 else [] for name, count in counts.items()}
+    words = [sys.executable, "-W", "error", "solver.py"]
+    commands = {name: [*launch, *words, name, str(counts[name])] for name, launch in launches.items()}
+    return start(
+        directory,
+        commands,
+        {name: environment(PRECICE_LB_BACKEND=backend, **(variables or {}).get(name, {})) for name in "AB"},
+    )
 
 
 def _run(*arguments: Any, **named: Any) -> dict[str, subprocess.CompletedProcess[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from clock_helpers import emulated_clock
 from embedded.embedded_helpers import write_configuration
-from record_helpers import environment, finish
+from record_helpers import environment, finish, start
 
 SOLVER = '''
 """Sleeps in every step."""
@@ -123,25 +122,18 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
         PRECICE_LB_BACKEND="embedded" if backend == "emulated" else backend, PRECICE_LB_DIR=str(directory / "stores")
     )
     (directory / "solver.py").write_text(SOLVER)
-    started = {}
+    variables = emulated_clock(variables) if backend == "emulated" else variables
+    commands = {}
     for name, role in roles.items():
-        ranks = len(role.seconds)
         told = {
             "name": name,
             "reads": [other for other in roles if f'<read-data name="{other}-Data" mesh="{name}-Mesh" />' in text],
             **role.__dict__,
             "interface": list(role.on_interface),
         }
-        launch = [] if ranks == 1 else [str(mpiexec), "-n", str(ranks)]
-        started[name] = subprocess.Popen(
-            [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)],
-            cwd=directory,
-            env=emulated_clock(variables) if backend == "emulated" else variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        launch = [] if len(role.seconds) == 1 else [str(mpiexec), "-n", str(len(role.seconds))]
+        commands[name] = [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)]
+    started = start(directory, commands, dict.fromkeys(roles, variables))
     for name, result in finish(started).items():
-        assert result.returncode == 0, f"{name}: {result.stdout}"
+        assert result.returncode == 0, f"{name}: {result.stdout}{result.stderr}"
     return directory / "stores"

@@ -144,7 +144,7 @@ def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], 
         assert mine.keys() == theirs.keys()
         for key, values in mine.items():
             expected = theirs[key][: len(values)] if np.ndim(values) else theirs[key]
-            atol = tolerance * np.abs(expected).max()
+            atol = tolerance * np.abs(expected).max(initial=0.0)
             np.testing.assert_allclose(values, expected, rtol=0.0, atol=atol, err_msg=key)
 
 
