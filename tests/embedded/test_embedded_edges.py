@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from embedded_helpers import write_configuration
+from record_helpers import environment, finish, start
 
 #: pyprecice does not let errors through from these calls: on libprecice they end the process.
 FATAL = {
@@ -184,25 +183,8 @@ def run(backend: str, directory: Path, what: str) -> dict[str, list[Any]]:
         initialize=["Heat"],
         iteration='<max-iterations value="2" />',
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    processes = {
-        name: subprocess.Popen(
-            [sys.executable, __file__, what, backend, name, str(configuration)],
-            cwd=directory,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for name in "AB"
-    }
-    outputs = {}
-    for name, process in processes.items():
-        try:
-            outputs[name] = process.communicate(timeout=300)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            outputs[name] = process.communicate()[0]
+    commands = {name: [sys.executable, __file__, what, backend, name, str(configuration)] for name in "AB"}
+    outputs = finish(start(directory, commands, dict.fromkeys("AB", environment())))
     assert (directory / "A.json").exists(), outputs
     return {name: json.loads(path.read_text()) for name in "AB" if (path := directory / f"{name}.json").exists()}
 

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from report_helpers import refused
 
 from precice_lb.case import Configuration, read_configuration
 from precice_lb.cli import main
@@ -223,13 +224,7 @@ def test_a_partition_of_ones_own_is_taken(case: Path, capsys: pytest.CaptureFixt
 
 
 def _refused(case: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
-    code = main(["partners", str(case / "exports"), "--config", str(case / "precice-config.xml"), *more])
-    told = capsys.readouterr()
-    assert code == 2
-    assert told.out == ""
-    assert told.err.startswith("precice-lb: error: ")
-    assert told.err.count("\n") == 1
-    return told.err
+    return refused(capsys, "partners", case / "exports", "--config", case / "precice-config.xml", *more)
 
 
 def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
