@@ -122,23 +122,21 @@ embedded = CASE.on_one_rank()
 
 class TestCoupledRuns(CoupledRuns):
     case = CASE
+    others = (2, 3, 1), 1e-12, WINDOWS
     libprecice = (2, 3, 2), 1e-11
-    emulated = (1, 1, 1), 4
-    # Its radial basis functions are on several ranks on libprecice alone.
-    test_fields_do_not_depend_on_the_ranks = None
+    emulated = (3, 2, 1), 4
 
 
-@pytest.mark.precice
 @pytest.mark.mpi
 def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
     np.savetxt(tmp_path / "partition.txt", PARTITION, fmt="%d")
     solver, there, fields = f"inner-python {POROUS}", tmp_path / "3", []
     for count, more in ((1, ""), (3, f" --partition {tmp_path}/partition.txt")):
         solvers = (solver + more, *CASE.solvers[1:])
-        options = {"backend": "libprecice", "windows": 8, "record": True, "solvers": solvers}
+        options = {"windows": 8, "record": True, "solvers": solvers}
         fields.append(CASE.run(mpiexec, tmp_path / f"{count}", (count, 1, 1), **options))
     plain, fields = fields
-    assert_same_fields(fields, plain, 1e-11)
+    assert_same_fields(fields, plain, 1e-12)
     assert np.abs(plain[0]["velocity"] - case.BACKGROUND[1]).max() > 0.01  # the airfoil has begun to act
     scheme = case.build_scheme("Inner", coarsen=2)
     porous = np.bincount(PARTITION, case.Airfoil(scheme.domain, scheme.equations).cells_per_block)

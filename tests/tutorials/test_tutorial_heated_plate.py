@@ -47,10 +47,9 @@ embedded = CASE.on_one_rank()
 
 class TestCoupledRuns(CoupledRuns):
     case = CASE
+    others = (5, 2), 1e-12, WINDOWS
     libprecice = (3, 2), 1e-9
-    emulated = (1, 1), 5
-    # Its radial basis functions are on several ranks on libprecice alone.
-    test_fields_do_not_depend_on_the_ranks = None
+    emulated = (4, 2), 5
 
 
 @pytest.mark.mpi
