@@ -220,6 +220,7 @@ class CoupledRuns:
         assert_same_fields(self.kept(found), self.kept(embedded[1]), tolerance)
 
     @pytest.mark.mpi
+    @pytest.mark.slow("compares real times with a law's")
     def test_the_emulated_load_costs_what_its_law_says(self, mpiexec: str, tmp_path: Path) -> None:
         ranks, windows = self.emulated
         options: dict[str, Any] = {"windows": windows, "arguments": ("--load", "emulated"), "record": True}
