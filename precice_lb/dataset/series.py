@@ -114,8 +114,7 @@ def shift_of(earlier: Array, latest: Array) -> Drift:
     if min(len(earlier), len(latest)) < LEAST_WINDOWS or not np.median(earlier) > 0:
         return Drift(0.0, 0.0)
     pairs, n = len(earlier) * len(latest), len(earlier) + len(latest)
-    below = sum(np.searchsorted(np.sort(earlier), latest, side=side).sum() for side in ("left", "right"))
-    excess = float(below - pairs) / 2
+    excess = float(np.sign(np.subtract.outer(latest, earlier)).sum()) / 2
     ties = np.unique(np.concatenate([earlier, latest]), return_counts=True)[1].astype(np.float64)
     deviation = math.sqrt(max(pairs / 12 * (n + 1 - float((ties**3 - ties).sum()) / (n * (n - 1))), 0.0))
     # With the correction for continuity.

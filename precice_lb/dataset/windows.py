@@ -78,8 +78,7 @@ class Ranks:
     def seconds(self, rows: Rows, *, waits: bool = True) -> dict[str, Array]:
         """Seconds of a rank in each iteration by quantity, shape (G,); NaN where not measured, or without ``waits``."""
         known = np.isin(rows["window"], self.windows)
-        if not (waits and known.all()):
-            rows = rows[known]
+        rows = rows if waits and known.all() else rows[known]
         if not waits:
             rows["wait_ns"] = NOT_MEASURED
         return iteration_seconds(rows, self._iteration_starts)

@@ -99,13 +99,13 @@ def read_rank_file(path: Path) -> RankFile:
             vars(lazy)["interval_unix_ns"] = whole.interval_unix_ns
             return lazy
         with opened(place) as file:
-            check_format(attribute(file, "format"), attribute(file, "format_version"))
+            check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
             configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
             dataset(file, "advances", ADVANCES.least)
             initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].least)[...])
-            tables = {"initialize": initialize}
+            metadata = validate(metadata_of(file.attrs), complete=True)
             # Ranks have the configuration in common.
-            return RankFile(path, validate(metadata_of(file), complete=True), sys.intern(configuration), tables, read)
+            return RankFile(path, metadata, sys.intern(configuration), {"initialize": initialize}, read)
 
 
 def _tables(path: Path, names: Iterable[str]) -> Tables:
@@ -180,22 +180,19 @@ def opened(path: Path) -> h5py.File:
     return h5py.File(path, "r", locking=False)
 
 
-def attribute(file: h5py.File, name: str) -> Any:
+def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
     """Read a single value; None where there is none."""
-    return _value(file.attrs, name) if name in file.attrs else None
-
-
-def _value(attributes: h5py.AttributeManager, name: str) -> Any:
+    if name not in attributes:
+        return None
     if attributes.get_id(name).shape != ():
         raise StoreError(f"attribute {name}: expected one value, found an array")
     value = attributes[name]
     return value.item() if isinstance(value, np.generic) else value
 
 
-def metadata_of(file: h5py.File) -> dict[str, Any]:
+def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
     """Read the metadata that are attributes; keys that a later version added are passed over."""
-    attributes = file.attrs
-    return {name: decode(name, _value(attributes, name)) for name in attributes if name in METADATA}
+    return {name: decode(name, attribute(attributes, name)) for name in attributes if name in METADATA}
 
 
 def item(parent: h5py.Group, name: str, kind: type[h5py.Group] | type[h5py.Dataset]) -> Any:
