@@ -200,7 +200,7 @@ SECTIONS = register(
     ("duration_ns", "<i8", "ns", "its duration, with everything in it"),
     names="section_names",
 )
-register(
+COUNTS = register(
     "counts",
     ("window", "<i8", "1", "time window from which on the rank holds as much"),
     ("name", "<i4", "1", "feature, as a position in `/count_names`"),
@@ -212,7 +212,7 @@ MPI = register(
     ("window", "<i8", "1", "time window; rows of one add up"),
     ("mpi_ns", "<i8", "ns", "time in MPI within solve"),
 )
-register(
+CPU = register(
     "cpu",
     ("window", "<i8", "1", "time window; rows of one add up"),
     ("cpu_ns", "<i8", "ns", "CPU time of the rank's process, of all its threads, within solve"),
