@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -40,9 +41,8 @@ _OPTIONS = {
 
 def as_typed(text: str, tokens: Sequence[str]) -> str:
     """Write an error's text with the options of the command that was typed."""
-    for word, option in _OPTIONS.get("".join(tokens[:1]), {}).items():
-        text = text.replace(word, option)
-    return text
+    options = _OPTIONS.get("".join(tokens[:1]), {})
+    return re.sub("|".join(map(re.escape, options)), lambda match: options[match[0]], text) if options else text
 
 
 def _version() -> str:

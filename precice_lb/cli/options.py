@@ -119,13 +119,13 @@ def split_values(
     values = named_values(texts, option, expected, read, participants=names if versions is None else None)
     if versions is None:
         return values
-    counts, of_versions = without_versions(values)
+    counts, _ = without_versions(values)
     if len(counts) < len(values):
         raise DataError(f"{option}: expected each participant once, found a participant twice")
     refuse_unknown(option, counts, names)
-    for name, version in of_versions.items():
+    for name, colon, version in (key.partition(":") for key in values):
         try:
-            versions[name] = checked_name(version, "version")
+            versions |= {name: checked_name(version, "version")} if colon else {}
         except ValueError as error:
             raise DataError(f"{option}: {name}: {error}") from None
     return counts
