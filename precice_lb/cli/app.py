@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import re
+import sys
 from collections.abc import Sequence
 from typing import Literal
 
