@@ -61,7 +61,10 @@ def test_what_was_not_measured_is_null_and_nan(tmp_path: Path) -> None:
             lambda raw: raw["segments"][1]["seconds"].clear(),
             "segments[2].seconds: expected Inner, Outer, found none",
         ),
-        (lambda raw: raw["segments"].pop(0), "segments[1]: its number and first window: expected (1, 0), found (2, 10)"),
+        (
+            lambda raw: raw["segments"].pop(0),
+            "segments[1]: its number and first window: expected (1, 0), found (2, 10)",
+        ),
         (lambda raw: raw.update(windows_done=29), "expected (30, True), found (29, True)"),
         (lambda raw: raw.update(total_windows=29), "expected (30, True), found (30, False)"),
         (lambda raw: raw.update(next={"split": {"Inner": 1}}), "next.kind"),

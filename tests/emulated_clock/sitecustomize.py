@@ -45,7 +45,7 @@ from precice_lb.embedded.communication import Channel  # noqa: E402
 send, receive = Channel.send, Channel.receive
 
 
-def send_with_time(self: Channel, arrays: Sequence[Any], failure: str = "") -> None:
+def send_with_time(self: Channel, arrays: Sequence[Any], failure: str | None = None) -> None:
     send(self, [*arrays, np.array([float(now)])], failure)
 
 
