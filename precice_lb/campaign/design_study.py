@@ -37,12 +37,13 @@ class StudyDesign:
     """What a campaign measures next: the splits that its study names, or what is worth most for the decision.
 
     With versions, every combination of them at its first splits, then those that may be the best one, the likeliest
-    first. It keeps nothing between questions: all it knows is in the state of the campaign, so that this goes on after
-    a kill as if nothing had happened.
+    first. Between questions it keeps what it has read of finished runs, no more: all it knows is in the state of the
+    campaign, so that this goes on after a kill as if nothing had happened.
     """
 
     def __init__(self, study: Study, state: CampaignResult) -> None:
         self._study, self._state = study, state
+        self._read: dict[str, list[CoupledRun]] = {}
         self._studies = [(versions, study.chosen(versions)) for versions in study.combinations]
         named = [
             (split, versions)
@@ -119,10 +120,12 @@ class StudyDesign:
         silent: list[Mapping[str, int]] = []
         problems: list[str] = []
         for record in finished:
-            measured, why = measured_runs([self._state.directory / record.directory / "stores"])
-            runs += measured
-            problems += why
-            if not measured:
+            if not self._read.get(record.name):
+                stores = self._state.directory / record.directory / "stores"
+                self._read[record.name], why = measured_runs([stores])
+                problems += why
+            runs += self._read[record.name]
+            if not self._read[record.name]:
                 silent.append(record.split)
         design = _design_of(study, runs)
         # A participant's own number of ranks, where one of its runs failed in this call.

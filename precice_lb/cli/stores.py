@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -114,14 +114,9 @@ def _runs(directories: Sequence[Path], warmup: int | None, config: Path | None =
     if raw:
         profiled, notes = profiled_runs(raw, configuration=config, warmup=warmup)
         runs += profiled
-        _say_all(notes)
+        for note in notes:
+            say(note, sys.stderr)
     return runs
-
-
-def _say_all(notes: Iterable[str]) -> None:
-    """Say what is no result, line by line."""
-    for note in notes:
-        say(note, sys.stderr)
 
 
 def _no_run(source: Path) -> DataError:
@@ -261,7 +256,8 @@ def precice_profiling(
     wanted = "participant=a whole number above 0, such as Solid=4"
     counts = named_values(threads or [], "--threads", wanted, lambda _, value: int(value))
     result = import_profiling(sources, output, configuration=config, processes=processes, threads=counts)
-    _say_all(result.notes)
+    for note in result.notes:
+        say(note, sys.stderr)
     say(f"wrote {plural(len(result.stores), 'store')} below {output}")
 
 

@@ -17,7 +17,7 @@ from precice_lb.dataset.series import warmup_of
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import DataError, PreciceLBError
 from precice_lb.plural import plural
-from precice_lb.store.reader import group_ranks, read_stores, runs_with_doubts
+from precice_lb.store.reader import read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
 
 DEFAULT_WARMUP_WINDOWS = 1
@@ -64,7 +64,7 @@ def load_runs(
     """
     if warmup is not None and warmup < 0:
         raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-    grouped = runs_with_doubts(group_ranks(read_stores(sources)))
+    grouped = runs_with_doubts(read_stores(sources))
     runs = [_coupled_run(run, warmup, complete) for run, _ in grouped]
     names = distinct_names([run.name for run in runs], [run.directory for run in runs])
     return [

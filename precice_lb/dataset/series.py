@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-
-# Submodules are loaded when they are first used: scipy.stats takes half a second.
-import scipy
 from numpy.typing import NDArray
 
 from precice_lb.store.columns import Array
@@ -105,18 +103,23 @@ def drift_of(seconds: Array) -> Drift:
     if n < LEAST_WINDOWS or not np.median(seconds) > 0:
         return Drift(0.0, 0.0)
     blocks = np.array([np.median(part) for part in np.array_split(seconds, min(n, BLOCKS))])
-    slope = float(scipy.stats.theilslopes(blocks).slope)
-    tau, chance = scipy.stats.kendalltau(np.arange(len(blocks)), blocks)
-    return Drift(slope * (len(blocks) - 1) / float(np.median(seconds)), _z_score(tau, chance))
+    earlier, later = np.triu_indices(len(blocks), 1)
+    rises = blocks[later] - blocks[earlier]
+    slope = float(np.median(rises / (later - earlier)))
+    return Drift(slope * (len(blocks) - 1) / float(np.median(seconds)), _kendall(blocks, int(np.sign(rises).sum())))
 
 
 def shift_of(earlier: Array, latest: Array) -> Drift:
     """Compare the median of the latest windows with that of those before; none in less than eight on either side."""
     if min(len(earlier), len(latest)) < LEAST_WINDOWS or not np.median(earlier) > 0:
         return Drift(0.0, 0.0)
-    greater, chance = scipy.stats.mannwhitneyu(latest, earlier, method="asymptotic")
-    z_score = _z_score(greater - len(earlier) * len(latest) / 2, chance)
-    return Drift(float(np.median(latest) / np.median(earlier)) - 1, z_score)
+    pairs, n = len(earlier) * len(latest), len(earlier) + len(latest)
+    excess = float(np.sign(np.subtract.outer(latest, earlier)).sum()) / 2
+    ties = np.unique(np.concatenate([earlier, latest]), return_counts=True)[1].astype(np.float64)
+    deviation = math.sqrt(max(pairs / 12 * (n + 1 - float((ties**3 - ties).sum()) / (n * (n - 1))), 0.0))
+    # With the correction for continuity.
+    z_score = max(abs(excess) - 0.5, 0.0) / deviation if deviation > 0 else 0.0
+    return Drift(float(np.median(latest) / np.median(earlier)) - 1, math.copysign(z_score, excess))
 
 
 def outliers_of(seconds: Array) -> NDArray[np.intp]:
@@ -181,21 +184,39 @@ def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
     beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
     if not all(np.ptp(s) for s in beside):
         return 0.0, 0.0
-    correlation, chance = scipy.stats.spearmanr(*beside)
+    # Loading it takes half a second.
+    from scipy.stats import spearmanr
+
+    correlation, chance = spearmanr(*beside)
     return float(correlation), _z_score(correlation, chance)
 
 
 def _running_median(seconds: Array) -> Array:
     width = min(NEIGHBOURS, len(seconds) - 1 + len(seconds) % 2)
-    return np.asarray(scipy.ndimage.median_filter(np.asarray(seconds, dtype=np.float64), width, mode="mirror"))
+    mirrored = np.pad(np.asarray(seconds, dtype=np.float64), width // 2, mode="reflect")
+    return np.median(np.lib.stride_tricks.sliding_window_view(mirrored, width), axis=1)
 
 
 def _deviation(values: Array) -> float:
     """Return the standard deviation of normal noise with this median absolute deviation."""
-    return float(scipy.stats.median_abs_deviation(values, scale="normal"))
+    return float(np.median(np.abs(values - np.median(values)))) / NormalDist().inv_cdf(0.75)
+
+
+def _kendall(values: Array, excess: int) -> float:
+    """Return the z-score of Kendall's rank correlation with time, of so many more pairs that rise than fall."""
+    n, ties = len(values), np.unique(values, return_counts=True)[1]
+    if len(ties) < n:
+        variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+        return excess / math.sqrt(variance) if variance > 0 else 0.0
+    # Permutations by their number of inversions (Kendall 1970).
+    orders = np.ones(1)
+    for length in range(2, n + 1):
+        orders = np.convolve(orders, np.ones(length))
+    fewer = (n * (n - 1) // 2 - abs(excess)) // 2
+    return _z_score(excess, 2 * float(orders[: fewer + 1].sum()) / math.factorial(n))
 
 
 def _z_score(sign: float, chance: float) -> float:
     """Return the standard deviations of a normal distribution with this chance, two-sided; 0 where it is unknown."""
     # Of the least chance that a float can tell: 37 standard deviations.
-    return math.copysign(float(scipy.stats.norm.isf(max(chance, 1e-300) / 2)), sign) if chance < 1 else 0.0
+    return math.copysign(-NormalDist().inv_cdf(max(chance, 1e-300) / 2), sign) if chance < 1 else 0.0

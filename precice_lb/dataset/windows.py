@@ -77,7 +77,8 @@ class Ranks:
 
     def seconds(self, rows: Rows, *, waits: bool = True) -> dict[str, Array]:
         """Seconds of a rank in each iteration by quantity, shape (G,); NaN where not measured, or without ``waits``."""
-        rows = rows[np.isin(rows["window"], self.windows)]
+        known = np.isin(rows["window"], self.windows)
+        rows = rows if waits and known.all() else rows[known]
         if not waits:
             rows["wait_ns"] = NOT_MEASURED
         return iteration_seconds(rows, self._iteration_starts)
@@ -172,7 +173,7 @@ class Reduction:
             self.heads.append(RankFile(store.path, store.metadata, store.configuration))
             seconds = ranks.seconds(store.advances, waits=_knows_waits(self.heads[0]))
             wall, first, known = seconds["solve"] + seconds["advance"], _first_wait(store), np.isfinite(seconds["wait"])
-            for name, means in self.rank.items():
+            for name, means in self.rank.items() if whole else ():
                 values = self._moved(seconds[name], first) if name == "wait" and self._second else seconds[name]
                 if name in ("solve", "wait") and known.any():
                     # All means are over the same windows.

@@ -101,7 +101,7 @@ def _summary(run: _Run, case: Path, complete: Complete | None) -> list[Path]:
     return write_files(case, texts, "the summary")
 
 
-def _wait_until_closed(directory: Path, participant: str, timeout: float) -> list[RankFile]:
+def _wait_until_closed(directory: Path, participant: str, timeout: float) -> Sequence[RankFile]:
     """Wait for all ranks of the participant's latest launch to close their stores."""
     deadline, pause = time.monotonic() + timeout, 0.05
     while True:
@@ -142,7 +142,7 @@ def _complete(group: Sequence[RankFile]) -> bool:
 def _run_of(launch: Sequence[RankFile], sources: Sequence[Path]) -> _Run:
     """Find the coupled run that a participant's stores belong to."""
     stores = {store.path: store for store in _readable(sources)}
-    for run in group_runs(group_ranks(stores.values())):
+    for run in group_runs(stores.values()):
         if any(store.path == launch[0].path for group in run for store in group):
             return run
     raise StoreError(f"{launch[0].path}: expected the store to be still there, found it gone")

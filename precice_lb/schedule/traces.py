@@ -12,7 +12,7 @@ is what the exchanges of the configuration say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -71,51 +71,6 @@ class Trace:
     def seconds(self) -> float:
         """Computed in the whole cycle, without waiting."""
         return sum(point.seconds for point in self.points) + self.rest
-
-    @classmethod
-    def from_events(
-        cls,
-        partners: Sequence[Sequence[str]],
-        kinds: Sequence[Kind],
-        begin: ArrayLike,
-        end: ArrayLike,
-        start: ArrayLike,
-        stop: ArrayLike,
-    ) -> Trace:
-        """Reduce recorded times of one or several cycles to their mean.
-
-        Parameters
-        ----------
-        partners, kinds
-            Of each of the S points of a cycle.
-        begin, end : array of shape (S,) or (cycles, S)
-            Clock in seconds when the constituent enters and leaves each point; time between is waiting and transfer.
-        start, stop : float or array of shape (cycles,)
-            Clock at the beginning and end of the cycle.
-
-        Returns
-        -------
-        Trace
-
-        Raises
-        ------
-        ScheduleError
-            If shapes disagree, or if a clock runs backwards.
-        """
-        entered, left = np.atleast_2d(np.asarray(begin, float)), np.atleast_2d(np.asarray(end, float))
-        first, last = np.atleast_1d(np.asarray(start, float)), np.atleast_1d(np.asarray(stop, float))
-        points = len(partners)
-        if not entered.shape == left.shape == (len(first), points) or len(kinds) != points or first.shape != last.shape:
-            raise ScheduleError(
-                f"expected times of {points} points in every cycle, found shapes {entered.shape} and {left.shape} for "
-                f"{len(first)} cycles"
-            )
-        computed = np.column_stack([entered, last]) - np.column_stack([first, left])
-        if not (np.isfinite(computed).all() and (computed >= 0).all() and (left >= entered).all()):
-            raise ScheduleError("expected clocks that rise along a cycle, found others; record them by one clock")
-        means = computed.mean(axis=0)
-        traced = (Point(float(s), tuple(p), k) for s, p, k in zip(means, partners, kinds, strict=False))
-        return cls(tuple(traced), float(means[-1]))
 
 
 def schedule_of_traces(

@@ -15,7 +15,6 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from precice_lb.schedule import Schedule
 from precice_lb.split.problem import Choice, Curve, costs_at, within
@@ -305,6 +304,9 @@ def _solved(
     right = np.concatenate((np.zeros(len(cuts)), capacity))
     cost = np.append(np.zeros(len(columns)), 1.0)
     whole = np.pad(owned.astype(np.float64), ((0, 0), (0, 1)))
+    # Of which loading takes a third of a second.
+    from scipy.optimize import linprog
+
     done = linprog(cost, lines, right, whole, np.ones(len(curves)), method="highs")
     if done.status != 0:
         return None

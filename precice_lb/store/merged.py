@@ -66,7 +66,8 @@ def _starts_of(table: Table) -> str:
 def read_merged(path: Path) -> list[RankFile]:
     """Read a merged store, but for the rows of its ranks, which are read when asked for."""
     with wrap_read_errors(path), opened(path) as file:
-        check_format(attribute(file, "format"), attribute(file, "format_version"), FORMAT, range(1, FORMAT_VERSION + 1))
+        name, version = (attribute(file.attrs, name) for name in ("format", "format_version"))
+        check_format(name, version, FORMAT, range(1, FORMAT_VERSION + 1))
         index: Rows = dataset(file, "ranks", RANK_DTYPE)[...]
         ranks, rows = len(index), int(index["rows"].max(initial=0))
         if (np.diff(index["rank"]) <= 0).any():
@@ -75,10 +76,8 @@ def read_merged(path: Path) -> list[RankFile]:
         if index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
         reader = _Reader(path, index)
-        common, names = (
-            metadata_of(file),
-            {names: table(file, names) for names in {of.names for of in TABLES.values()} - {""}},
-        )
+        common = metadata_of(file.attrs)
+        names = {names: table(file, names) for names in {of.names for of in TABLES.values()} - {""}}
         different = [json.loads(text) for text in texts(file, "metadata")]
         initialize, configurations = table(file, "initialize"), texts(file, "configurations")
         if not len(different) == len(initialize) == ranks:

@@ -28,6 +28,7 @@ from precice_lb.store.records import RankFile, check_type, in_order, table_rows,
 from precice_lb.store.schema import (
     FORMAT,
     FORMAT_VERSION,
+    MERGED_SUFFIX,
     METADATA,
     SPOOL_SUFFIX,
     SUFFIX,
@@ -98,13 +99,13 @@ def read_rank_file(path: Path) -> RankFile:
             vars(lazy)["interval_unix_ns"] = whole.interval_unix_ns
             return lazy
         with opened(place) as file:
-            check_format(attribute(file, "format"), attribute(file, "format_version"))
+            check_format(attribute(file.attrs, "format"), attribute(file.attrs, "format_version"))
             configuration = dataset(file, "configuration", None, 0).asstr(errors="surrogateescape")[()]
             dataset(file, "advances", ADVANCES.least)
-            dataset(file, "initialize", TABLES["initialize"].least)
-            tables = {"initialize": table(file, "initialize")}
+            initialize = table_rows("initialize", dataset(file, "initialize", TABLES["initialize"].least)[...])
+            metadata = validate(metadata_of(file.attrs), complete=True)
             # Ranks have the configuration in common.
-            return RankFile(path, validate(metadata_of(file), complete=True), sys.intern(configuration), tables, read)
+            return RankFile(path, metadata, sys.intern(configuration), {"initialize": initialize}, read)
 
 
 def _tables(path: Path, names: Iterable[str]) -> Tables:
@@ -179,9 +180,8 @@ def opened(path: Path) -> h5py.File:
     return h5py.File(path, "r", locking=False)
 
 
-def attribute(file: h5py.File, name: str) -> Any:
+def attribute(attributes: h5py.AttributeManager, name: str) -> Any:
     """Read a single value; None where there is none."""
-    attributes = file.attrs
     if name not in attributes:
         return None
     if attributes.get_id(name).shape != ():
@@ -190,9 +190,9 @@ def attribute(file: h5py.File, name: str) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def metadata_of(file: h5py.File) -> dict[str, Any]:
+def metadata_of(attributes: h5py.AttributeManager) -> dict[str, Any]:
     """Read the metadata that are attributes; keys that a later version added are passed over."""
-    return {name: decode(name, attribute(file, name)) for name in file.attrs if name in METADATA}
+    return {name: decode(name, attribute(attributes, name)) for name in attributes if name in METADATA}
 
 
 def item(parent: h5py.Group, name: str, kind: type[h5py.Group] | type[h5py.Dataset]) -> Any:
@@ -215,26 +215,27 @@ def dataset(parent: h5py.Group, name: str, dtype: np.dtype[Any] | None, dimensio
         raise StoreError(f"expected /{name}, found none")
     if source.external or source.is_virtual:
         raise StoreError(f"expected the values of /{name} in the file itself, found them said to be elsewhere")
-    if source.shape is None or len(source.shape) != dimensions:
-        raise StoreError(f"expected /{name} to have {dimensions} dimensions, found shape {source.shape}")
+    shape, stored_type = source.shape, source.dtype
+    if shape is None or len(shape) != dimensions:
+        raise StoreError(f"expected /{name} to have {dimensions} dimensions, found shape {shape}")
     if dtype is not None:
-        check_type(name, source.dtype, dtype)
-    elif h5py.check_string_dtype(source.dtype) is None:
-        raise StoreError(f"expected texts in /{name}, found {source.dtype}")
+        check_type(name, stored_type, dtype)
+    elif h5py.check_string_dtype(stored_type) is None:
+        raise StoreError(f"expected texts in /{name}, found {stored_type}")
     properties = source.id.get_create_plist()
     filters = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
     if len(set(filters)) < len(filters) or not _FILTERS.keys() >= set(filters):
         raise StoreError(f"expected /{name} to be packed as stores are, found the filters {filters}")
     stored = min(source.id.get_storage_size(), source.file.id.get_filesize())
     most = _FREE_BYTES + stored * math.prod(_FILTERS[number] for number in filters)
-    if max(math.prod(source.shape), math.prod(source.chunks or ())) * source.dtype.itemsize > most:
-        raise StoreError(f"expected as many values in /{name} as its {stored} bytes hold, found shape {source.shape}")
+    if max(math.prod(shape), math.prod(source.chunks or ())) * stored_type.itemsize > most:
+        raise StoreError(f"expected as many values in /{name} as its {stored} bytes hold, found shape {shape}")
     return source
 
 
 def table(file: h5py.File, name: str) -> Values:
     """Read one of `TABLES`; without rows where it is not there."""
-    if item(file, name, h5py.Dataset) is None:
+    if name not in file:
         return TABLES[name].empty()
     return table_rows(name, dataset(file, name, TABLES[name].least)[...])
 
@@ -283,7 +284,7 @@ class Tail:
     Parameters
     ----------
     source
-        Its file; where a spool becomes HDF5, that is read on. Or what is known of a rank whose file does not grow.
+        Its file, or what is known of that by now if it is no spool; where a spool becomes HDF5, that is read on.
     waits
         Makes the filler of a rank whose file does not tell how long it waited.
     filler
@@ -310,7 +311,7 @@ class Tail:
         # Whether the recorder has counted its iterations.
         self.is_recorded = filler is None
         self._left = self.head
-        self._is_fixed = self.head is not None
+        self._is_fixed = self.head is not None and (filler is not None or self.path.name.endswith(MERGED_SUFFIX))
         self._waits, self._filler, self._most = waits, filler or Filler(), most
         self._tables = {"initialize", *tables, *(TABLES[name].names for name in tables)}
         self._problem = ""
@@ -352,7 +353,7 @@ class Tail:
             self._filler, self._waits = self._waits(head), None
         rows = self._filler.fill(rows, is_last=not self.has_more and self.state != "running")
         if len(rows):
-            self.rows = np.concatenate([self.rows, rows])
+            self.rows = np.concatenate([self.rows, rows]) if len(self.rows) else rows
 
     def forget(self, window: int) -> None:
         """Drop the rows of all windows before this one."""
@@ -373,7 +374,8 @@ class Tail:
                 return ADVANCES.empty()
             with wrap_read_errors(self.path):
                 rows = self._of_spool() if self.path.suffix == SPOOL_SUFFIX else self._of_hdf5()
-                ordered = in_order(rows[rows["window"] > 0])
+                known = rows["window"] > 0
+                ordered = in_order(rows if known.all() else rows[known])
         except (StoreError, OSError) as error:
             self._problem = " ".join(str(error).split())
             return ADVANCES.empty()
@@ -393,7 +395,10 @@ class Tail:
         return new.tables["advances"]
 
     def _of_hdf5(self) -> Rows:
-        self.head = read_rank_file(self.path)
+        head = self.head
+        if head is None or head.path != self.path or "ended_unix_ns" not in head.metadata:
+            head = read_rank_file(self.path)
+        self.head = head.loaded(*self._tables)
         with opened(self.path) as file:
             source = dataset(file, "advances", ADVANCES.least)
             return table_rows("advances", source[self._count : self._count + self._most])

@@ -110,7 +110,7 @@ def read_runs(sources: Iterable[str | Path]) -> list[list[Sequence[RankFile]]]:
     StoreError
         As in `find_stores` and `read_store`.
     """
-    return group_runs(group_ranks(read_stores(sources)))
+    return group_runs(read_stores(sources))
 
 
 def read_stores(sources: Iterable[str | Path]) -> list[RankFile]:
@@ -190,7 +190,7 @@ _BY_TIME = (
 )
 
 
-def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
+def group_ranks(stores: Iterable[RankFile]) -> list[Group]:
     """Group ranks to participants of one launch, each sorted by rank, every rank at most once.
 
     Of one participant, size, case and name of the run, ranks with the same launch id belong together. One without an id
@@ -215,13 +215,13 @@ def group_ranks(stores: Iterable[RankFile]) -> list[list[RankFile]]:
     return [sorted(group, key=lambda store: store.metadata["rank"]) for group in groups]
 
 
-def group_runs(participants: Iterable[Group]) -> list[list[Group]]:
-    """Group participants to coupled runs, in the order they started; see `runs_with_doubts`."""
-    return [run for run, _ in runs_with_doubts(participants)]
+def group_runs(stores: Iterable[RankFile]) -> list[list[Group]]:
+    """Group ranks to coupled runs, in the order they started; see `runs_with_doubts`."""
+    return [run for run, _ in runs_with_doubts(stores)]
 
 
-def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], str]]:
-    """Group participants to coupled runs, each with why it is uncertain who belongs to it, in the order they started.
+def runs_with_doubts(stores: Iterable[RankFile]) -> list[tuple[list[Group], str]]:
+    """Group ranks to coupled runs, each with why it is uncertain who belongs to it, in the order they started.
 
     Of one case and name of the run, launches were coupled that name the same exchange directory and ran from
     ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible none is
@@ -230,7 +230,7 @@ def runs_with_doubts(participants: Iterable[Group]) -> list[tuple[list[Group], s
     """
     runs: list[tuple[list[Group], str]] = []
     rest: list[list[Group]] = []
-    for alike in _by(participants, lambda group: _values(group[0], "case", "run")):
+    for alike in _by(group_ranks(stores), lambda group: _values(group[0], "case", "run")):
         runs += _joined([group for group in alike if has_launch(group)])
         for cluster in _overlapping([group for group in alike if not has_launch(group)], group_interval):
             is_once = len({group[0].metadata["participant"] for group in cluster}) == len(cluster)

@@ -21,9 +21,9 @@ from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.store.rank_file import Tail
-from precice_lb.store.reader import distinct_ranks, group_interval, group_ranks, group_runs, read_file, stores_below
+from precice_lb.store.reader import distinct_ranks, group_interval, group_runs, read_file, stores_below
 from precice_lb.store.records import RankFile
-from precice_lb.store.schema import MERGED_SUFFIX
+from precice_lb.store.schema import SPOOL_SUFFIX
 
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
@@ -246,7 +246,7 @@ class RunFiles:
         case = next(iter(run.metadata.values()))["case"]
         stores = [store for store in self._stores() if store.metadata["case"] == case]
         found: dict[Path, None] = {}
-        for other in group_runs(group_ranks(stores)):
+        for other in group_runs(stores):
             paths = [store.path for group in other for store in group]
             whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
             if whole and run.key.isdisjoint(_key(paths)):
@@ -273,10 +273,9 @@ class RunFiles:
         return distinct_ranks(store for heads in self._heads.values() for store in heads)
 
     def _groups(self) -> list[list[Tail]]:
-        runs = group_runs(group_ranks(self._stores()))
+        runs = group_runs(self._stores())
         latest = [list(group) for group in runs[-1]] if runs else []
-        # A merged file does not grow.
-        sources = [[it if it.path.name.endswith(MERGED_SUFFIX) else it.path for it in group] for group in latest]
+        sources = [[it.path if it.path.suffix == SPOOL_SUFFIX else it for it in group] for group in latest]
         groups = [[Tail(source, WaitsFiller, tables=["guesses"]) for source in group] for group in sources]
         seen = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)

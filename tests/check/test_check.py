@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from coupled_runs import autocorrelated
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from store_helpers import START, row, write_store
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.series import drift_of, outliers_of, shared_slowness, spread_of, warmup_of
+from precice_lb.dataset.series import drift_of, outliers_of, shared_slowness, shift_of, spread_of, warmup_of
 
 Array = NDArray[np.float64]
 TRANSFER = 0.001
@@ -89,6 +90,24 @@ def test_planted_drift_is_found(change: float, windows: int) -> None:
     drift = drift_of(seconds)
     assert drift.significant
     assert drift.change == pytest.approx(change, abs=0.035)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 9])
+def test_drift_and_shift_are_as_unlikely_as_scipy_says(decimals: int) -> None:
+    for seed in range(25):
+        seconds = noisy(seed, 8 + seed, 0.1).round(decimals)
+        latest = noisy(seed + 100, 9, 0.1, 1.05).round(decimals)
+        windows = np.arange(len(seconds))
+        drift, shift = drift_of(seconds), shift_of(seconds, latest)
+        slope = scipy.stats.theilslopes(seconds).slope
+        assert drift.change == pytest.approx(slope * windows[-1] / np.median(seconds))
+        for move, test in (
+            (drift, scipy.stats.kendalltau(windows, seconds)),
+            (shift, scipy.stats.mannwhitneyu(seconds, latest, method="asymptotic")),
+        ):
+            assert abs(move.z_score) == pytest.approx(scipy.stats.norm.isf(test.pvalue / 2), abs=1e-9)
+        assert drift.z_score * slope >= 0
+        assert shift.z_score * (latest[:, None] > seconds).mean() >= shift.z_score * (latest[:, None] < seconds).mean()
 
 
 def test_noise_alone_gives_no_drift_outliers_or_warmup() -> None:

@@ -64,6 +64,15 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["recommendation.json"]
 
 
+def test_summary_of_stores_loads_no_more_than_it_needs(stores: Path) -> None:
+    code = (
+        "import sys; from precice_lb.cli import main; assert main(['summary', sys.argv[1]]) == 0;"
+        "heavy = {'scipy', 'sklearn', 'pandas', 'matplotlib', 'jinja2', 'mpi4py', 'psutil'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code, str(stores)], check=True)
+
+
 def test_a_decision_that_takes_long_says_what_is_going_on(
     table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,18 +76,6 @@ def test_without_a_meeting_at_the_end_the_steady_state_counts() -> None:
     assert {n: float(s) for n, s in own.items()} == pytest.approx({"A": 1, "B": 2})
 
 
-def test_traces_from_recorded_clocks() -> None:
-    begin = np.array([[11.0, 16.0], [21.5, 26.0]])
-    end = np.array([[12.0, 16.5], [22.0, 27.0]])
-    trace = Trace.from_events([("B",), ("B", "C")], ["exchange", "send"], begin, end, [10.0, 20.0], [18.0, 29.0])
-    assert trace == Trace((Point(1.25, ("B",)), Point(4.0, ("B", "C"), "send")), 1.75)
-    assert trace.seconds == 7.0
-    with pytest.raises(ScheduleError, match="2 points in every cycle"):
-        Trace.from_events([("B",), ("C",)], ["send", "send"], [[1.0]], [[2.0]], 0.0, 3.0)
-    with pytest.raises(ScheduleError, match="clocks that rise"):
-        Trace.from_events([("B",)], ["send"], [1.0], [0.5], 0.0, 3.0)
-
-
 def test_traces_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ScheduleError, match='found "Z"'):
         schedule_of_traces({"A": Trace((Point(1, ("Z",)),))})
