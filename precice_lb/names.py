@@ -94,7 +94,7 @@ def with_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str,
     -------
     dict
     """
-    return {key_of(name, versions.get(name, "")): each for name, each in of.items()}
+    return {key_of(name, versions.get(name, "")): value for name, value in of.items()}
 
 
 def without_versions(of: Mapping[str, T]) -> tuple[dict[str, T], dict[str, str]]:
@@ -112,8 +112,8 @@ def without_versions(of: Mapping[str, T]) -> tuple[dict[str, T], dict[str, str]]
     dict of str to str
         The versions of those that have one.
     """
-    parts = [(*key.partition(":")[::2], each) for key, each in of.items()]
-    return {name: each for name, _, each in parts}, {name: version for name, version, _ in parts if version}
+    parts = [(*key.partition(":")[::2], value) for key, value in of.items()]
+    return {name: value for name, _, value in parts}, {name: version for name, version, _ in parts if version}
 
 
 def for_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, T]:
@@ -131,6 +131,6 @@ def for_versions(of: Mapping[str, T], versions: Mapping[str, str]) -> dict[str, 
     dict
         By participant.
     """
-    others = {key: each for key, each in of.items() if key.partition(":")[0] not in versions}
+    others = {key: value for key, value in of.items() if key.partition(":")[0] not in versions}
     plain = {name: of[name] for name in versions if name in of}
     return others | plain | {name: of[key] for name, v in versions.items() if (key := f"{name}:{v}") in of}

@@ -81,6 +81,6 @@ def case_from(tables: Mapping[str, Any]) -> Case:
     except ValidationError as error:
         text = explain(error, whole, Case)
         text = re.sub(
-            r"^participants\[(\d+)\]", lambda at: f"participants.{participants[int(at[1]) - 1]['name']}", text
+            r"^participants\[(\d+)\]", lambda match: f"participants.{participants[int(match[1]) - 1]['name']}", text
         )
         raise StudyError(text) from None

@@ -364,8 +364,8 @@ def _participant(element: Element, meshes: Mapping[str, Mesh], participants: lis
             # One of them just in time.
             mixed = None in (mapping.source, other.source) and mapping.direction == other.direction == "write"
             if mapping.source == other.source or mixed:
-                found = f"a second to {mapping.target}"
-                mapping.element.fail("one mapping to a mesh from another", found, "remove one")
+                second = f"a second to {mapping.target}"
+                mapping.element.fail("one mapping to a mesh from another", second, "remove one")
     reads, writes = pairs("read-data"), pairs("write-data")
     return Participant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
 
@@ -475,8 +475,8 @@ def _members(element: Element, kind: str, participants: Mapping[str, Participant
             element.fail("two or more different participants", ", ".join(names) or "none", "correct them")
         controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
         if len(controllers) != 1:
-            found = ", ".join(controllers) or "none"
-            element.fail('one participant with control="true"', found, "choose the controller")
+            controls = ", ".join(controllers) or "none"
+            element.fail('one participant with control="true"', controls, "choose the controller")
         return names, controllers[0]
     (pair,) = element.named("participants")
     first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))

@@ -92,8 +92,12 @@ class Roles:
             return None
         schemes = self.schemes(participant)
         exchanges = [exchange for scheme in schemes for exchange in scheme.exchanges if exchange.target == participant]
-        told = any(scheme.is_implicit and participant != scheme.controller for scheme in schemes)
-        if told or self.gets_window_size(participant) or any(exchange.substeps for exchange in exchanges):
+        waits_for_controller = any(scheme.is_implicit and participant != scheme.controller for scheme in schemes)
+        if (
+            waits_for_controller
+            or self.gets_window_size(participant)
+            or any(exchange.substeps for exchange in exchanges)
+        ):
             return True
         parts = {self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges}
         return None if None in parts and True not in parts else True in parts
@@ -178,9 +182,9 @@ def period_of(configuration: Configuration) -> Period:
     return Period(float(period) if exact else math.nan, tuple(ends), steps)
 
 
-def _refuse(configuration: Configuration, participant: str, expected: str, found: str) -> NoReturn:
+def _refuse(configuration: Configuration, participant: str, expected: str, problem: str) -> NoReturn:
     place = f"{configuration.path}:{configuration.participants[participant].line}"
-    raise ScheduleError(f'{place}: expected {expected} participant "{participant}", found {found}')
+    raise ScheduleError(f'{place}: expected {expected} participant "{participant}", found {problem}')
 
 
 def _exact(sizes: list[float]) -> dict[float, Fraction]:

@@ -89,13 +89,13 @@ def accepted_ranks(configuration: Configuration) -> dict[str, AcceptedRanks]:
     dict of str to AcceptedRanks
         Of those participants that have a bound.
     """
-    found = {}
+    accepted = {}
     for name, participant in configuration.participants.items():
         least = next(_least(configuration), RankBound(1))
         most = next(_most(configuration, participant), UNBOUND)
         if (least, most) != (RankBound(1), UNBOUND):
-            found[name] = AcceptedRanks(least, most)
-    return found
+            accepted[name] = AcceptedRanks(least, most)
+    return accepted
 
 
 def _least(configuration: Configuration) -> Iterator[RankBound]:

@@ -86,11 +86,11 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     for key, value in settings.items():
         before = merged.get(key)
         if isinstance(value, dict) and isinstance(before, list):
-            given = {table["name"]: table for table in listed(value)}
+            changes = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
-            if unknown := [name for name in given if name not in names]:
+            if unknown := [name for name in changes if name not in names]:
                 raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
-            merged[key] = [overlaid(table, given.get(str(table.get("name")), {})) for table in before]
+            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {})) for table in before]
         else:
             merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
     return merged

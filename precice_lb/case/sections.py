@@ -307,7 +307,7 @@ class VersionSection(BoundsSection):
     @classmethod
     def _commands(cls, command: object) -> object:
         commands = command.values() if isinstance(command, dict) else [command]
-        if not all(isinstance(each, str) and each for each in commands):
+        if not all(isinstance(text, str) and text for text in commands):
             raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
         if isinstance(command, dict):
             for key in command:

@@ -143,9 +143,9 @@ def read_chain(directory: Path) -> ChainDocument | None:
         return None
     names, done, damaged = ", ".join(sorted(chain.participants)), 0, f"{path}: damaged {_CHAIN.what}"
 
-    def check(where: str, expected: object, found: object) -> None:
-        if found != expected:
-            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {found}")
+    def check(where: str, expected: object, actual: object) -> None:
+        if actual != expected:
+            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {actual}")
 
     for place, entry in enumerate(chain.segments):
         start = (entry.segment, entry.start_window)

@@ -353,6 +353,8 @@ def stated_parameters(
 ) -> dict[str, float | str | None]:
     """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
     known = {column for columns in measurements.parameters.values() for column in columns}
-    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
+    stated = {
+        key: value for document in metadata for key, value in (document.get("parameters") or {}).items() if key in known
+    }
     is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
     return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}

@@ -159,8 +159,8 @@ class Aitken(Acceleration):
 
 def triangle(matrix: Array, intra: IntraComm) -> Array:
     """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
-    own = _triangle(matrix)
-    return intra.reduce(own, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else own
+    local = _triangle(matrix)
+    return intra.reduce(local, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else local
 
 
 def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:

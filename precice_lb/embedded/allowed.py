@@ -208,8 +208,8 @@ def _check(element: Element, tag: Tag) -> None:
             known = ", ".join(other for other in rules if rules[other] is not None)
             _refuse(element, f"the attributes {known or 'none'}", name, True)
         elif not rule.fits(element, name):
-            found = f'{name}="{element.attributes[name]}"'
-            _refuse(element, f'{rule.what} as "{name}"', found, rule.only_libprecice)
+            attribute = f'{name}="{element.attributes[name]}"'
+            _refuse(element, f'{rule.what} as "{name}"', attribute, rule.only_libprecice)
     seen: set[tuple[str, ...]] = set()
     for child in element.children:
         if child.tag not in _KNOWN_TAGS or (element.tag, child.tag) in _NOT_INSIDE:
@@ -226,11 +226,11 @@ def _check(element: Element, tag: Tag) -> None:
         _check(child, tag.children[child.tag])
 
 
-def _refuse(element: Element, expected: str, found: str, only_libprecice: bool) -> NoReturn:
+def _refuse(element: Element, expected: str, actual: str, only_libprecice: bool) -> NoReturn:
     where = f"{element.path}, line {element.line}: "
     if only_libprecice:
         raise UnsupportedConfigurationError(
-            f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {found}; if it is no "
+            f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {actual}; if it is no "
             "mistake, libprecice does it: install libprecice and pyprecice, or change the configuration"
         )
-    raise ConfigurationError(f"{where}expected {expected} in <{element.tag}>, found {found}: correct it")
+    raise ConfigurationError(f"{where}expected {expected} in <{element.tag}>, found {actual}: correct it")

@@ -184,8 +184,8 @@ class Channel:
             for dimensions in shapes:
                 shape = tuple(itertools.islice(shapes, dimensions))
                 size = math.prod(shape)
-                found = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
-                arrays.append(found.reshape(shape))
+                values = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
+                arrays.append(values.reshape(shape))
                 position += 8 * size
             failure = bytes(message[position : position + length]).decode()
         except (OSError, ValueError, OverflowError, MemoryError, struct.error) as error:
@@ -370,13 +370,13 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
-    told: _Told = {"protocol": _PROTOCOL, "configuration": hashlib.sha256(configuration.encode()).hexdigest()}
+    handshake: _Told = {"protocol": _PROTOCOL, "configuration": hashlib.sha256(configuration.encode()).hexdigest()}
     sides: dict[str, _Side] = {}
     for m2n in m2ns:
         if me == m2n.acceptor:
-            sides[m2n.connector] = _accept(me, m2n.connector, m2n, told)
+            sides[m2n.connector] = _accept(me, m2n.connector, m2n, handshake)
         elif me == m2n.connector:
-            sides[m2n.acceptor] = _introduce(me, m2n.acceptor, m2n, told)
+            sides[m2n.acceptor] = _introduce(me, m2n.acceptor, m2n, handshake)
     channels: dict[str, Channel] = {}
     deadline = time.monotonic() + timeout
     try:
@@ -404,8 +404,8 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             side.close()
 
 
-def _greet(sock: socket.socket, token: str, told: _Told) -> None:
-    write_frame(sock, json.dumps({"token": token, **told}).encode())
+def _greet(sock: socket.socket, token: str, handshake: _Told) -> None:
+    write_frame(sock, json.dumps({"token": token, **handshake}).encode())
 
 
 def _head(token: str) -> bytes:
@@ -413,17 +413,17 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-def _compared(sock: socket.socket, content: bytes, names: str, told: _Told) -> socket.socket:
+def _compared(sock: socket.socket, content: bytes, names: str, handshake: _Told) -> socket.socket:
     """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
     greeting = json.loads(content)
     for key, problem in _DIFFERENCES.items():
-        if greeting.get(key) != told[key]:
+        if greeting.get(key) != handshake[key]:
             sock.close()
             raise CouplingError(f"{names} {problem}")
     return sock
 
 
-def _accept(me: str, partner: str, m2n: M2N, told: _Told) -> _Side:
+def _accept(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
     """Listen, publish where, and give the connection to the connector; others are strangers, or read an old file."""
     path, token = published_file(m2n), secrets.token_hex(16)
     # Over which interface and at which port; 0 is any free one.
@@ -446,8 +446,8 @@ def _accept(me: str, partner: str, m2n: M2N, told: _Told) -> _Side:
         while (greeted := door.poll()) is None:
             yield None
         with contextlib.suppress(OSError):
-            _greet(greeted[0], token, told)
-        yield _compared(*greeted, f'"{me}" and its partner "{partner}"', told)
+            _greet(greeted[0], token, handshake)
+        yield _compared(*greeted, f'"{me}" and its partner "{partner}"', handshake)
     finally:
         door.close()
         # If it is still ours.
@@ -457,7 +457,7 @@ def _accept(me: str, partner: str, m2n: M2N, told: _Told) -> _Side:
                 path.parent.rmdir()
 
 
-def _introduce(me: str, partner: str, m2n: M2N, told: _Told) -> _Side:
+def _introduce(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
     """Read the acceptor's file, introduce this side there, and give the connection once it has answered."""
     path = published_file(m2n)
     while True:
@@ -473,12 +473,12 @@ def _introduce(me: str, partner: str, m2n: M2N, told: _Told) -> _Side:
         content = None
         try:
             with contextlib.suppress(OSError):
-                _greet(answer.sock, token, told)
+                _greet(answer.sock, token, handshake)
                 # The file may change while an older listener keeps silent.
                 while (content := answer.read(_head(token))) is None and _published(path) in (None, published):
                     yield None
             if content:
-                yield _compared(answer.sock, content, f'"{me}" and its partner "{partner}"', told)
+                yield _compared(answer.sock, content, f'"{me}" and its partner "{partner}"', handshake)
                 return
         finally:
             if not content:

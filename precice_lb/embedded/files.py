@@ -30,9 +30,9 @@ class Profiler:
         self._started = time.perf_counter_ns()
         now = time.time_ns()
         elements = [child.attributes for child in configuration.root.children if child.tag == "profiling"]
-        said = elements[0] if elements else {}
-        mode = said.get("mode", "fundamental")
-        self._flush_every = int(said.get("flush-every", "50"))
+        settings = elements[0] if elements else {}
+        mode = settings.get("mode", "fundamental")
+        self._flush_every = int(settings.get("flush-every", "50"))
         self._records: list[str] = []
         self._names: dict[str, int] = {}
         self._file: TextIO | None = None
@@ -40,7 +40,7 @@ class Profiler:
         self.records_api = mode in ("api", "all")
         if mode == "off":
             return
-        path = Path(said.get("directory", "."), "precice-profiling", f"{participant}-{rank}-{size}.txt")
+        path = Path(settings.get("directory", "."), "precice-profiling", f"{participant}-{rank}-{size}.txt")
         seconds, milliseconds = divmod(now // 1_000_000, 1000)
         header = {
             "name": participant,

@@ -171,11 +171,11 @@ class Links:
                 [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
-            partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
-            wholes = iter(gather(self.intra, partitions, [sample for own in samples for sample in own]))
+            partitions = [one.field.mesh.partition for one, series in zip(data, samples, strict=True) for _ in series]
+            wholes = iter(gather(self.intra, partitions, [sample for series in samples for sample in series]))
             message: Arrays = []
-            for one, own in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(own) :]), *itertools.islice(wholes, len(own))]
+            for one, series in zip(data, samples, strict=True):
+                message += [np.array(one.field.waveform.times[-len(series) :]), *itertools.islice(wholes, len(series))]
             self.send(partner, message)
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:

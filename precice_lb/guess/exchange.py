@@ -71,10 +71,10 @@ def _refusing(cls: Any, participant: str, configuration: str) -> Any:
     def initialize(self: Any) -> NoReturn:
         cls.requires_initial_data(self)
         cls.initialize(self)
-        found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
+        value = os.environ.get("PRECICE_LB_GUESS") or "nothing"
         raise GuessError(
             f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has fields "
-            f"for a first guess, found {found}; set it for all participants, or use the configuration without them"
+            f"for a first guess, found {value}; set it for all participants, or use the configuration without them"
         )
 
     return _derived(cls, initialize=initialize)
@@ -115,7 +115,7 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
         # Conservative mappings may leave a rank without anything, so any rank's word counts, where all can be asked:
         # other participants may be in the same world.
         if ranks.Get_size() == size:
-            concerned, heard = (bool(ranks.allreduce(each, MPI.LOR)) for each in (concerned, heard))
+            concerned, heard = (bool(ranks.allreduce(flag, MPI.LOR)) for flag in (concerned, heard))
     return concerned and not heard
 
 
@@ -186,8 +186,8 @@ class ShiftedExchange:
         missing = None
         for field in self._channel.received:
             ids, shape = self._size(base, field)
-            said = base.read_data(field.mesh, field.guess, ids, 0.0)
-            if self._is_silent(len(ids) > 0, bool(np.any(said))):
+            values = base.read_data(field.mesh, field.guess, ids, 0.0)
+            if self._is_silent(len(ids) > 0, bool(np.any(values))):
                 missing = field.route.exchange.source
             if field.route.shifted:
                 # By vertex, of which there may be others in between.
@@ -210,8 +210,8 @@ class ShiftedExchange:
         result = write(mesh_name, data_name, vertex_ids, values)
         if self._initial is not None:
             self._initial.append((key, np.array(vertex_ids), np.array(values)))
-        elif (found := self._sent.get(key)) is not None:
-            found[1].write(vertex_ids, values)
+        elif (entry := self._sent.get(key)) is not None:
+            entry[1].write(vertex_ids, values)
         return result
 
     def read_data(
@@ -224,10 +224,10 @@ class ShiftedExchange:
         relative_read_time: Any,
     ) -> Any:
         """Read what the solver asks for."""
-        found = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
-        if found is None:
+        entry = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
+        if entry is None:
             return read(mesh_name, data_name, vertex_ids, relative_read_time)
-        field, delta = found
+        field, delta = entry
         shift = delta.at(self._position.after(relative_read_time))[np.asarray(vertex_ids, dtype=np.int32)]
         return read(mesh_name, field.shifted, vertex_ids, relative_read_time) + shift
 
@@ -313,7 +313,9 @@ class ShiftedExchange:
         guessers = [guesser for _, _, guesser in self._sent.values()]
         if recorder is not None and guessers:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
-            recorder.guessed(self._window, names, self._cost_ns, float(np.mean([each.error for each in guessers])))
+            recorder.guessed(
+                self._window, names, self._cost_ns, float(np.mean([guesser.error for guesser in guessers]))
+            )
         self._guessed = self._guesses_next
         self._guesses_next = self._guard.wants() or self.mode != "auto"
         self._window += 1

@@ -250,7 +250,9 @@ class Guesser:
             for name, predicted in self._predicted.items():
                 error = float(np.linalg.norm(value - predicted)) / scale if scale > 0.0 else 1.0
                 self._errors[name] = [*self._errors[name][1 - _RECENT :], error]
-            self._predicted = {name: each.predict(self._history, value) for name, each in self._predictors.items()}
+            self._predicted = {
+                name: predictor.predict(self._history, value) for name, predictor in self._predictors.items()
+            }
             means = {name: float(np.mean(errors)) for name, errors in self._errors.items() if errors}
             self._best = min(means, key=means.__getitem__, default="hold")
         self._history.add(value)

@@ -319,7 +319,7 @@ class Balance:
         ranks = len(self.partition.seconds)
         same = [load for load in self.loads if len(load.seconds) == ranks and self._has_the_cells(load)]
         if same:
-            load = max(same, key=lambda each: imbalance(self.busy(each)))
+            load = max(same, key=lambda load: imbalance(self.busy(load)))
             return self.busy(load), f"run {load.run}" if load.run else "the run"
         return self.partition.equal_seconds, "as many cells on each rank"
 

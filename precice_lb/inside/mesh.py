@@ -138,8 +138,8 @@ def _arrays(read: Any) -> dict[str, NDArray[Any]]:
     arrays = {}
     for name, blocks in read.cell_data.items():
         values = [np.asarray(blocks[place]) for place in _used_blocks(read)]
-        if all(each.size == len(each) for each in values):
-            arrays[str(name)] = np.concatenate([each.ravel() for each in values])
+        if all(block.size == len(block) for block in values):
+            arrays[str(name)] = np.concatenate([block.ravel() for block in values])
     return arrays
 
 
@@ -161,13 +161,13 @@ def _feature(mesh: Path, arrays: dict[str, NDArray[Any]], name: str, number: int
         return np.ones(number)
     array, _, value = name.partition("=")
     if array in arrays:
-        there = [f"{each:.15g}" for each in np.unique(arrays[array])]
+        there = [f"{number:.15g}" for number in np.unique(arrays[array])]
         if value in there:
             return np.asarray(arrays[array] == np.unique(arrays[array])[there.index(value)], dtype=np.float64)
-        found = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
-        raise DataError(f"{mesh}: expected a value of the array {array} ({found}), found {value or 'none'!r}")
-    found = ", ".join([CELLS, *arrays])
-    raise DataError(f"{mesh}: expected a feature of its cells ({found}; ARRAY=VALUE for materials), found {name!r}")
+        choices = ", ".join(there[:10]) + (", …" if len(there) > 10 else "")
+        raise DataError(f"{mesh}: expected a value of the array {array} ({choices}), found {value or 'none'!r}")
+    choices = ", ".join([CELLS, *arrays])
+    raise DataError(f"{mesh}: expected a feature of its cells ({choices}; ARRAY=VALUE for materials), found {name!r}")
 
 
 def _neighbours(kinds: Sequence[str], blocks: Sequence[Integers]) -> Integers:

@@ -97,7 +97,7 @@ def _cut(centres: Floats, weights: Floats, parts: int, least: int) -> tuple[Inte
     places = np.round((centres - centres.min(axis=0)) * (_SAME_PLACE / (float(extents.max()) or 1.0)))
     best: tuple[float, Any, Any] | None = None
     for axis in axes:
-        order = np.lexsort([places[:, each] for each in axes[::-1] if each != axis] + [places[:, axis]])
+        order = np.lexsort([places[:, other] for other in axes[::-1] if other != axis] + [places[:, axis]])
         ends = pieces(weights[order], parts, least)
         largest = float(np.add.reduceat(weights[order], np.append(0, ends[:-1])).max())
         if best is None:
@@ -134,13 +134,13 @@ def metis(cells: Cells, weights: Floats, ranks: int) -> Integers:
         raise DataError(
             f"{cells.source or 'cells'}: expected cells that share faces for METIS, found none; take bisection"
         )
-    _, found = library.part_graph(
+    _, parts = library.part_graph(
         ranks,
         library.CSRAdjacency(*cells.adjacency()),
         vweights=whole_weights(weights),
         options=library.Options(ufactor=_UNEVEN),
     )
-    rank_of = np.asarray(found, dtype=np.int64)
+    rank_of = np.asarray(parts, dtype=np.int64)
     if (empty := int((np.bincount(rank_of, minlength=ranks) == 0).sum())) > 0:
         raise DataError(f"expected METIS to give each of {ranks} ranks cells, found {empty} without; take bisection")
     return rank_of

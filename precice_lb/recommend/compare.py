@@ -88,8 +88,8 @@ def rank_intervals(problem: SplitProblem, split: Mapping[str, int], level: float
     # Of what is left others get more where they are slower than in the mean: as much where all go on at once and times
     # fall like 1/p, the root of it where times add up. Of a single other one it is all.
     power = 1.0 if schedule.is_maximum else 0.5
-    own = {name: least[name](np.array([float(count)])) for name, count in split.items()}
-    parts = {name: split[name] * (seconds / geometric_mean(seconds)) ** power for name, seconds in own.items()}
+    seconds_now = {name: least[name](np.array([float(count)])) for name, count in split.items()}
+    parts = {name: split[name] * (seconds / geometric_mean(seconds)) ** power for name, seconds in seconds_now.items()}
     intervals = {}
     for name in split:
         others = [other for other in split if other != name]
@@ -121,5 +121,5 @@ def _looked_at(counts: Integers, middle: int, most: int) -> Integers:
     if len(counts) <= most:
         return counts
     wide, near = np.geomspace((counts[0], middle / 2), (counts[-1], 2 * middle), most // 2).T
-    at = np.searchsorted(counts, np.concatenate((wide, near, [middle]))).clip(max=len(counts) - 1)
-    return np.asarray(counts[np.unique(at)])
+    indices = np.searchsorted(counts, np.concatenate((wide, near, [middle]))).clip(max=len(counts) - 1)
+    return np.asarray(counts[np.unique(indices)])

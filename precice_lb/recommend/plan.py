@@ -77,8 +77,8 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Give what is written of it."""
         near = [
-            {"split": each.split, "window_seconds": each.window_seconds, "longer": each.longer, "used": each.used}
-            for each in self.near
+            {"split": other.split, "window_seconds": other.window_seconds, "longer": other.longer, "used": other.used}
+            for other in self.near
         ]
         return {
             **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
@@ -116,32 +116,32 @@ def _near_splits(
     )
     cores = problem.limits.machine.with_budget(budget).cores_in_all if is_free else 1
     step = 1 << max(cores // PARTS, 1).bit_length() - 1
-    found = None
-    while found is None:
+    splits = None
+    while splits is None:
         stepped = dataclasses.replace(constraints, multiple=step) if step > 1 else constraints
         words = problem.words | {"constraints": stepped, "within": 2 * within + 0.02, "count": LOOKED_AT}
         try:
-            found = near_optimal_splits(problem.times, budget, **words)
+            splits = near_optimal_splits(problem.times, budget, **words)
         except InfeasibleError:
             if step == 1:
                 raise
             step //= 2
-    least, *seconds = problem.expected.expected([best, *(each.split for each in found)])
+    least, *seconds = problem.expected.expected([best, *(other.split for other in splits)])
     near = [
-        Alternative(dict(each.split), float(value), 1 - float(least / value), used=dict(each.used))
-        for value, each in zip(seconds, found, strict=True)
+        Alternative(dict(other.split), float(value), 1 - float(least / value), used=dict(other.used))
+        for value, other in zip(seconds, splits, strict=True)
         if value <= least * (1 + within)
     ]
-    return tuple(sorted(near, key=lambda each: each.window_seconds)[:LISTED]), step
+    return tuple(sorted(near, key=lambda alternative: alternative.window_seconds)[:LISTED]), step
 
 
 def tradeoff_of(problem: SplitProblem) -> TradeoffCurve:
     """Optimise for budgets up to the whole one, for the mean curves, and give means over the drawn ones."""
     curve = tradeoff_curve(problem.times, problem.limits.budget, **problem.words)
-    at = np.unique(np.geomspace(1, len(curve.points), min(POINTS, len(curve.points))).round().astype(int)) - 1
-    picked = [curve.points[index] for index in at]
-    seconds = problem.expected.expected([each.split for each in picked]).tolist()
-    return _front([_at(point, value) for point, value in zip(picked, seconds, strict=True)])
+    indices = np.unique(np.geomspace(1, len(curve.points), min(POINTS, len(curve.points))).round().astype(int)) - 1
+    picked = [curve.points[index] for index in indices]
+    seconds = problem.expected.expected([point.split for point in picked]).tolist()
+    return _front([_with_seconds(point, value) for point, value in zip(picked, seconds, strict=True)])
 
 
 def plan_of(
@@ -160,21 +160,21 @@ def plan_of(
     used = problem.used(split)
     cores = used.get("cores", used["ranks"])
     point = dataclasses.replace(chosen, split=dict(split), cores=cores, budget=used.get("nodes", cores))
-    point = _at(point, window)
-    front = _front([*(each for each in curve.points if each.split != split and each is not chosen), point])
+    point = _with_seconds(point, window)
+    front = _front([*(other for other in curve.points if other.split != split and other is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
-    point = next((each for each in front.points if each.split == split), point)
+    point = next((other for other in front.points if other.split == split), point)
     return Plan(near, share, step, front, point, prefer or "time")
 
 
-def _at(point: TradeoffPoint, seconds: float) -> TradeoffPoint:
+def _with_seconds(point: TradeoffPoint, seconds: float) -> TradeoffPoint:
     return dataclasses.replace(point, window_seconds=seconds, core_hours=seconds * point.cores / 3600.0)
 
 
 def _front(points: list[TradeoffPoint]) -> TradeoffCurve:
     """Keep the points that no other one beats in time and in core-hours; efficiency is over the cheapest."""
     kept: list[TradeoffPoint] = []
-    for point in sorted(points, key=lambda each: (each.window_seconds, each.core_hours)):
+    for point in sorted(points, key=lambda candidate: (candidate.window_seconds, candidate.core_hours)):
         if not kept or point.core_hours < kept[-1].core_hours:
             kept.append(point)
     cheapest = kept[-1].core_hours

@@ -61,7 +61,7 @@ def measured_under(measurements: Measurements, schedule: Schedule) -> Measuremen
         return measurements
     names = schedule.participants
     # Each participant in turn is the slowest, and none of them.
-    costs = {name: np.where(np.arange(len(names) + 1) == at, 3.0, 1.0) for at, name in enumerate(names)}
+    costs = {name: np.where(np.arange(len(names) + 1) == index, 3.0, 1.0) for index, name in enumerate(names)}
     try:
         configuration = parse_configuration(measurements.configuration)
         for acceleration in (measurements.overhead, None):
@@ -85,14 +85,14 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     return Measurements({name: Samples(*rows.T) for name, rows in check_samples(samples).items()})
 
 
-def measurements_given(given: Any) -> Measurements:
+def measurements_of(data: Any) -> Measurements:
     """Read what `recommend_split` was given."""
-    if isinstance(given, str | Path):
-        return _with_nodes(load_sources([given]))
-    if isinstance(given, Measurements):
-        return _with_nodes(given)
-    is_frame = hasattr(given, "columns") and hasattr(given, "itertuples")
-    return _with_nodes(read_frame(given) if is_frame else measurements_from_arrays(given))
+    if isinstance(data, str | Path):
+        return _with_nodes(load_sources([data]))
+    if isinstance(data, Measurements):
+        return _with_nodes(data)
+    is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
+    return _with_nodes(read_frame(data) if is_frame else measurements_from_arrays(data))
 
 
 def _with_nodes(measurements: Measurements) -> Measurements:
@@ -156,7 +156,7 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
             (seconds, seconds > 0, "seconds per time window above 0"),
         ):
             if len(bad := np.flatnonzero(~(np.isfinite(column) & good))):
-                found = f"found {column[bad[0]]:g}"
-                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {found}')
+                actual = f"found {column[bad[0]]:g}"
+                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {actual}')
         checked[str(name)] = values
     return checked

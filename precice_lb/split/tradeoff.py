@@ -91,8 +91,8 @@ class TradeoffCurve:
             return None
         share = (cores - cores[0]) / (cores[-1] - cores[0])
         below = seconds[0] + share * (seconds[-1] - seconds[0]) - seconds
-        at = int(np.argmax(below))
-        return points[at] if below[at] > _KNEE else None
+        bend = int(np.argmax(below))
+        return points[bend] if below[bend] > _KNEE else None
 
     def choose(self, prefer: Literal["time", "cost"] | float) -> TradeoffPoint:
         """Choose the point of least seconds ^ w times core-hours ^ (1 - w).

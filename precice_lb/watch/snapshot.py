@@ -203,7 +203,9 @@ def rebalance(
 
     if measurements is None:
         ran = {name: (layouts or {}).get(name, Layout(count)) for name, count in cores.items()}
-        frames = {name: Samples([at.ranks], [compute_seconds[name]], at.threads) for name, at in ran.items()}
+        frames = {
+            name: Samples([layout.ranks], [compute_seconds[name]], layout.threads) for name, layout in ran.items()
+        }
         result = recommended(Measurements(frames, configuration, iterations=dict(iterations)))
         basis = "this run alone, at one split"
     else:

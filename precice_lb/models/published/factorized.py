@@ -150,7 +150,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
         communication, surface = (
-            _given(values, len(points), name)
+            _checked(values, len(points), name)
             for values, name in zip(self._known, ("communication", "surface"), strict=True)
         )
         if (bad := (communication < 0) | (communication >= seconds)).any():
@@ -271,7 +271,7 @@ def power_law(x: Array, y: Array, exponent: float) -> Array:
     return np.array([y.mean() - slope * x.mean(), slope])
 
 
-def _given(values: ArrayLike | None, rows: int, name: str) -> Array:
+def _checked(values: ArrayLike | None, rows: int, name: str) -> Array:
     """Read one value for each row; NaN where nothing is given."""
     return np.full(rows, np.nan) if values is None else column_of(values, name, rows)
 
