@@ -10,13 +10,13 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from precice_lb.case.machine import Constraints, Demands, MachineSection
 from precice_lb.case.sections import BoundsSection, CaseSection, ChainSection, ParticipantSection, RunsSection, listed
-from precice_lb.case.tables import Section, explain
+from precice_lb.case.tables import StudySection, explain
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layouts
 from precice_lb.names import key_of
 
 
-class Case(Section):
+class Case(StudySection):
     """All that is known of a coupled simulation but what starts it: the tables of a study, each of them optional."""
 
     case: CaseSection = CaseSection()

@@ -196,7 +196,7 @@ def _exact(sizes: list[float]) -> dict[float, Fraction]:
     return exact
 
 
-class Channel(NamedTuple):
+class Direction(NamedTuple):
     """One direction of one coupling scheme; its messages arrive in the order in which they are sent."""
 
     scheme: int
@@ -208,18 +208,18 @@ class Operation(NamedTuple):
     """One step of a program; sends never wait, receives wait for the message."""
 
     kind: Literal["work", "send", "receive"]
-    channel: Channel | None = None
+    channel: Direction | None = None
     share: float = 1.0
 
 
 def sends(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     """Send to some others."""
-    return [Operation("send", Channel(scheme, name, other)) for other in others]
+    return [Operation("send", Direction(scheme, name, other)) for other in others]
 
 
 def receives(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     """Receive from some others."""
-    return [Operation("receive", Channel(scheme, other, name)) for other in others]
+    return [Operation("receive", Direction(scheme, other, name)) for other in others]
 
 
 class Program(NamedTuple):

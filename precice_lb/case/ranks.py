@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from precice_lb.case.config import Configuration, Participant
+from precice_lb.case.config import Configuration, ConfiguredParticipant
 from precice_lb.plural import plural
 
 _SERIAL_KINDS = ("axial-geometric-multiscale", "radial-geometric-multiscale")
@@ -107,7 +107,7 @@ def _least(configuration: Configuration) -> Iterator[RankBound]:
             yield RankBound(2, why, "switch use-two-level-initialization off there")
 
 
-def _most(configuration: Configuration, participant: Participant) -> Iterator[RankBound]:
+def _most(configuration: Configuration, participant: ConfiguredParticipant) -> Iterator[RankBound]:
     for other in configuration.participants.values():
         for mapping in other.mappings:
             place = f"{configuration.path}:{mapping.element.line}"

@@ -32,7 +32,7 @@ Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Fiel
 """Words of a command line."""
 
 
-class Section(BaseModel):
+class StudySection(BaseModel):
     """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -137,7 +137,7 @@ def _fields(model: type) -> dict[str, Any]:
 
 
 def _models(annotation: object) -> list[type]:
-    """Return the tables in a type such as ``Section | None`` or ``tuple[Section, ...]``."""
+    """Return the tables in a type such as ``StudySection | None`` or ``tuple[StudySection, ...]``."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]

@@ -23,7 +23,7 @@ spent most on it, and what it was wrong by over what the last value would have b
 
 
 @dataclass(frozen=True)
-class Predictor:
+class GuessedWindows:
     """What the windows have in common that began with a guess of one predictor; NaN for what is not known."""
 
     name: str
@@ -77,7 +77,7 @@ class Guesses:
         return rows
 
 
-def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
+def predictors_of(participants: Sequence[Columns]) -> tuple[GuessedWindows, ...]:
     """Sum up the windows of a run by predictor, those with the most windows first.
 
     Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
@@ -96,7 +96,7 @@ def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
         errors = guesses["error"][:, mine]
         known = errors[np.isfinite(errors)]
         predictors.append(
-            Predictor(
+            GuessedWindows(
                 name,
                 windows=int(mine.sum()),
                 iterations=float(iterations[:, mine].max(axis=0).mean()),
@@ -415,7 +415,7 @@ class CoupledRun:
         return mode_of(part.metadata for part in self.participants.values())
 
     @property
-    def predictors(self) -> tuple[Predictor, ...]:
+    def predictors(self) -> tuple[GuessedWindows, ...]:
         """What the windows after warm-up have in common by the predictor of their first guess; none without one."""
         parts = [(part, self.steady(name)) for name, part in self.participants.items() if len(part.guesses)]
         return predictors_of(

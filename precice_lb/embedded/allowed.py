@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from precice_lb.case.config import Configuration, CouplingScheme, Participant
+from precice_lb.case.config import Configuration, ConfiguredParticipant, CouplingScheme
 from precice_lb.case.coupling import Roles
 from precice_lb.case.elements import Element, Tag, schema
 from precice_lb.embedded.assemble import mapped_data, providers_of, watch_points_of, watched_place
@@ -149,7 +149,7 @@ def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
             child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")
 
 
-def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+def _in_schemes(configuration: Configuration, me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     schemes = Roles(configuration).schemes(me.name)
     implicit = [scheme for scheme in schemes if scheme.is_implicit]
     if len(implicit) > 1:
@@ -169,7 +169,7 @@ def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: Coupli
     return together and (implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes))
 
 
-def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+def _in_exchanges(configuration: Configuration, me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     provider_of = providers_of(me)
     mapped = (
         (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
@@ -188,7 +188,7 @@ def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tup
             filled.add((exchange.mesh, exchange.data))
 
 
-def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
+def _in_parallel(me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     for mapping in me.mappings:
         if (mapping.direction == "write") != (mapping.constraint == "conservative"):
             what = "writes with a consistent" if mapping.direction == "write" else "reads with a conservative"

@@ -129,7 +129,7 @@ class _Door:
             sock.close()
 
 
-class Channel:
+class Connection:
     """The connection to one partner's primary rank, or to another rank of this participant.
 
     What the operating system does not take at once is left to a thread, up to what one ``advance`` sends; then `send`
@@ -266,7 +266,7 @@ class IntraComm:
         self.is_primary = rank == 0
         self.is_parallel = size > 1
         #: By rank: all other ranks at the primary rank, the primary rank elsewhere.
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, Connection] = {}
         if size == 1 and communicator is None:
             return
         from mpi4py import MPI
@@ -303,14 +303,14 @@ class IntraComm:
             address, token = published
             sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
             write_frame(sock, token + self.rank.to_bytes(8, "big"))
-            self.channels[0] = Channel(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
+            self.channels[0] = Connection(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
             return
         deadline = time.monotonic() + _CONNECT_SECONDS
         with contextlib.closing(door):
             while len(self.channels) < self.size - 1:
                 if (greeted := door.poll()) is not None:
                     rank = int.from_bytes(greeted[1][len(token) :], "big")
-                    self.channels[rank] = Channel(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
+                    self.channels[rank] = Connection(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come")
                 else:
@@ -365,7 +365,7 @@ def published_file(m2n: M2N) -> Path:
     return Path(m2n.exchange_directory) / _DIRECTORY / names
 
 
-def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) -> dict[str, Channel]:
+def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) -> dict[str, Connection]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
@@ -377,13 +377,13 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             sides[m2n.connector] = _accept(me, m2n.connector, m2n, handshake)
         elif me == m2n.connector:
             sides[m2n.acceptor] = _introduce(me, m2n.acceptor, m2n, handshake)
-    channels: dict[str, Channel] = {}
+    channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:
         while True:
             for partner, side in sides.items():
                 if partner not in channels and (sock := next(side)) is not None:
-                    channels[partner] = Channel(sock, me, partner)
+                    channels[partner] = Connection(sock, me, partner)
             missing = [f'"{partner}"' for partner in sides if partner not in channels]
             if not missing:
                 return channels

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case.config import MeshMapping
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.mesh import Field, Mesh
+from precice_lb.embedded.mesh import Field, LocalMesh
 from precice_lb.embedded.timeline import TOLERANCE, Array
 
 Indices = NDArray[np.int64]
@@ -78,7 +78,7 @@ class Mapping(ABC):
     target finds where its value comes from, a conservative mapping's source where its value goes to.
     """
 
-    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
+    def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         self.source = source
         self.target = target
         self.conservative = described.constraint == "conservative"
@@ -122,7 +122,7 @@ class RadialBasis(Mapping):
     as long as one cluster holds all vertices.
     """
 
-    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
+    def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         super().__init__(described, source, target)
         (function,) = described.element.children
         self._function = KERNELS[function.kind]

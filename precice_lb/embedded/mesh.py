@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration
-from precice_lb.embedded.communication import Arrays, Channel, IntraComm
+from precice_lb.embedded.communication import Arrays, Connection, IntraComm
 from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.timeline import Array, Waveform
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from precice_lb.embedded.mapping import Mapping
 
 
-class Partition:
+class VertexPartition:
     """Which of a mesh's vertices each rank holds.
 
     At the provider, whose vertices are numbered rank after rank, `size` are this rank's; elsewhere `size` are all and
@@ -56,7 +56,7 @@ class Partition:
         whole[rows] = whole[rows] + part if self._is_shared else part
 
 
-def gather(intra: IntraComm, partitions: Sequence[Partition], local: Sequence[Array]) -> list[Array]:
+def gather(intra: IntraComm, partitions: Sequence[VertexPartition], local: Sequence[Array]) -> list[Array]:
     """Bring samples of all ranks to the primary rank; other ranks get arrays without a meaning.
 
     As preCICE's ``m2n/GatherScatterCommunication.cpp`` does.
@@ -73,7 +73,7 @@ def gather(intra: IntraComm, partitions: Sequence[Partition], local: Sequence[Ar
 class Field:
     """One data on one mesh: its values in time, and what the solver has written since the last ``advance``."""
 
-    def __init__(self, mesh: Mesh, data: str, components: int, degree: int) -> None:
+    def __init__(self, mesh: LocalMesh, data: str, components: int, degree: int) -> None:
         self.mesh = mesh
         self.data = data
         self.components = components
@@ -117,7 +117,7 @@ class CouplingData:
         self.previous = copy.copy(self.field.waveform)
 
 
-class Mesh:
+class LocalMesh:
     """One mesh that this participant provides or receives; of the latter a rank has the vertices that it needs."""
 
     def __init__(self, name: str, dimensions: int, provider: str, provided: bool) -> None:
@@ -126,7 +126,7 @@ class Mesh:
         self.provider = provider
         self.provided = provided
         self.fields: dict[str, Field] = {}
-        self.partition: Partition
+        self.partition: VertexPartition
         self.size = 0
         # Pieces, joined when they are needed: solvers may set thousands of vertices one by one.
         self._pieces = [np.zeros((0, dimensions))]
@@ -149,7 +149,7 @@ class Mesh:
 class Links:
     """The links of one participant to all its partners, and what they have in common."""
 
-    def __init__(self, intra: IntraComm, channels: dict[str, Channel], profiler: Profiler) -> None:
+    def __init__(self, intra: IntraComm, channels: dict[str, Connection], profiler: Profiler) -> None:
         self.intra = intra
         self.profiler = profiler
         self._channels = channels
@@ -201,7 +201,11 @@ def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
 
 
 def exchange_meshes(
-    configuration: Configuration, participant: str, links: Links, meshes: Sequence[Mesh], mappings: Sequence[Mapping]
+    configuration: Configuration,
+    participant: str,
+    links: Links,
+    meshes: Sequence[LocalMesh],
+    mappings: Sequence[Mapping],
 ) -> None:
     """Send provided meshes to whoever receives them, receive the others and divide them among the ranks."""
     intra = links.intra
@@ -213,7 +217,7 @@ def exchange_meshes(
             (whole,) = links.receive(mesh.provider)
             _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
             continue
-        mesh.partition = Partition(intra, mesh.size)
+        mesh.partition = VertexPartition(intra, mesh.size)
         (whole,) = gather(intra, [mesh.partition], [mesh.coordinates])
         receivers = [
             other.name
@@ -228,11 +232,13 @@ def exchange_meshes(
             links.send(receiver, [whole])
 
 
-def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm) -> None:
+def _keep(
+    mesh: LocalMesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm
+) -> None:
     size = len(whole)
     if not intra.is_parallel:
         mesh.add_vertices(whole)
-        mesh.partition = Partition(intra, size, np.arange(size))
+        mesh.partition = VertexPartition(intra, size, np.arange(size))
         return
     candidates = np.arange(size)
     origins = [mapping.origins.coordinates for mapping in mappings if mapping.origins.size]
@@ -247,7 +253,7 @@ def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[
     needed = [candidates[mapping.needed(whole[candidates])] for mapping in mappings]
     mine = np.unique(np.concatenate([candidates[:0], *needed]))
     mesh.add_vertices(whole[mine])
-    mesh.partition = Partition(intra, size, mine)
+    mesh.partition = VertexPartition(intra, size, mine)
 
 
 def expanded_box(coordinates: Array, safety_factor: float) -> Array:

@@ -16,7 +16,7 @@ from precice_lb.case.config import CouplingScheme
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
 from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.files import Table
+from precice_lb.embedded.files import LogFile
 from precice_lb.embedded.mesh import CouplingData, Field, Links
 from precice_lb.embedded.timeline import TOLERANCE, Clock
 
@@ -73,8 +73,8 @@ class Scheme:
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         self._links: Links
-        self._iterations_log: Table | None = None
-        self._convergence_log: Table | None = None
+        self._iterations_log: LogFile | None = None
+        self._convergence_log: LogFile | None = None
 
     @property
     def is_ongoing(self) -> bool:
@@ -109,10 +109,10 @@ class Scheme:
             if links.intra.is_primary:
                 more = [] if self._acceleration is None else self._acceleration.log_entries()
                 columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
-                self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
+                self._iterations_log = LogFile(f"precice-{self._participant}-iterations.log", columns)
                 if not self.first:
                     columns = ["TimeWindow", "Iteration", *(measure.header for measure, _ in self._measures)]
-                    self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
+                    self._convergence_log = LogFile(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
 
     def first_exchange(self) -> None:

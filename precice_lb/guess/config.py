@@ -116,7 +116,7 @@ def _ends(configuration: Configuration, exchange: Exchange, direction: str) -> l
 
 
 @dataclass(frozen=True)
-class Field:
+class GuessField:
     """A field at one of its ends.
 
     Attributes
@@ -179,30 +179,30 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Channel:
+class GuessFields:
     """The fields of a participant that have predictions beside them, or the mere word that it takes part.
 
     Attributes
     ----------
-    sent, received : tuple of Field
+    sent, received : tuple of GuessField
         By who writes.
     initializes : bool
         Whether the solver itself has initial data to write.
     """
 
-    sent: tuple[Field, ...]
-    received: tuple[Field, ...]
+    sent: tuple[GuessField, ...]
+    received: tuple[GuessField, ...]
     initializes: bool
 
     @classmethod
-    def of(cls, configuration: Configuration, participant: str) -> Channel | None:
-        """Find a participant's channel; None where the configuration has no predictions for it."""
+    def of(cls, configuration: Configuration, participant: str) -> GuessFields | None:
+        """Find a participant's fields; None where the configuration has no predictions for it."""
         if not is_patched(configuration):
             return None
         exchanges = [exchange for scheme in configuration.coupling_schemes for exchange in scheme.exchanges]
         carried = {(exchange.data, exchange.mesh, exchange.source, exchange.target) for exchange in exchanges}
-        sent: list[Field] = []
-        received: list[Field] = []
+        sent: list[GuessField] = []
+        received: list[GuessField] = []
         for route in routes(configuration):
             exchange = route.exchange
             if (guess_name(exchange.data), exchange.mesh, exchange.source, exchange.target) in carried:
@@ -213,7 +213,7 @@ class Channel:
                 ):
                     if name == participant:
                         direct = mesh not in configuration.participants[name].provides
-                        fields.append(Field(mesh, exchange.data, route, degree, direct))
+                        fields.append(GuessField(mesh, exchange.data, route, degree, direct))
         initialized = [
             exchange.data for exchange in exchanges if exchange.initialize and exchange.source == participant
         ]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
-from precice_lb.guess.config import Channel, Field
+from precice_lb.guess.config import GuessField, GuessFields
 from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
 from precice_lb.guess.shift import Delta, Position, Sent
 from precice_lb.record.device import on_host
@@ -44,18 +44,18 @@ def participant_class(cls: Any, recording: Any, asked: str | None, arguments: Ma
         raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
     mode = asked or setting("PRECICE_LB_GUESS", "", *MODES)
     try:
-        channel = Channel.of(read_configuration(configuration), participant)
+        fields = GuessFields.of(read_configuration(configuration), participant)
     except ConfigurationError as error:
         # preCICE says better what it does not understand.
         warn_once(f"{participant} runs without a first guess: {error}")
         return cls
-    if channel is not None:
+    if fields is not None:
         if not mode:
             return _refusing(cls, participant, configuration)
         _install(recording)
         # Each participant has a class of its own.
         is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
-        guess = ShiftedExchange(participant, channel, mode, is_silent)
+        guess = ShiftedExchange(participant, fields, mode, is_silent)
         return _derived(cls, _precice_lb_guess=guess)
     if mode:
         warn_once(
@@ -132,10 +132,12 @@ class ShiftedExchange:
     ``base`` is always the participant as the backend has it, followed by the call without a guess.
     """
 
-    def __init__(self, participant: str, channel: Channel, mode: str, is_silent: Callable[[bool, bool], bool]) -> None:
-        self._participant, self._channel, self.mode, self._is_silent = participant, channel, mode, is_silent
-        self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
-        self._received: dict[_Key, tuple[Field, Delta]] = {}
+    def __init__(
+        self, participant: str, fields: GuessFields, mode: str, is_silent: Callable[[bool, bool], bool]
+    ) -> None:
+        self._participant, self._fields, self.mode, self._is_silent = participant, fields, mode, is_silent
+        self._sent: dict[_Key, tuple[GuessField, Sent, Guesser]] = {}
+        self._received: dict[_Key, tuple[GuessField, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
         # What the solver writes before `initialize`; None after it.
         self._initial: list[tuple[_Key, Any, Any]] | None = []
@@ -153,7 +155,7 @@ class ShiftedExchange:
 
     def requires_initial_data(self, base: Any, ask: Callable[[], bool]) -> bool:
         """Tell the solver whether it has initial data of its own to write."""
-        return ask() and self._channel.initializes
+        return ask() and self._fields.initializes
 
     def initialize(self, base: Any, initialize: Callable[[], Any]) -> Any:
         """Start the coupling, if all partners take part."""
@@ -164,11 +166,11 @@ class ShiftedExchange:
 
     def _before_initialize(self, base: Any) -> None:
         """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
-        if not self._channel.initializes:
+        if not self._fields.initializes:
             # Else the solver has to ask.
             base.requires_initial_data()
         written, self._initial = self._initial or [], None
-        for field in self._channel.sent:
+        for field in self._fields.sent:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
@@ -184,7 +186,7 @@ class ShiftedExchange:
     def _after_initialize(self, base: Any) -> None:
         """Refuse to go on where a partner does not take part, which the ranks find out together."""
         missing = None
-        for field in self._channel.received:
+        for field in self._fields.received:
             ids, shape = self._size(base, field)
             values = base.read_data(field.mesh, field.guess, ids, 0.0)
             if self._is_silent(len(ids) > 0, bool(np.any(values))):
@@ -274,7 +276,7 @@ class ShiftedExchange:
         if complete:
             self._begin_ns, self._cost_ns = now, 0
 
-    def _size(self, base: Any, field: Field) -> tuple[NDArray[np.int32], tuple[int, ...]]:
+    def _size(self, base: Any, field: GuessField) -> tuple[NDArray[np.int32], tuple[int, ...]]:
         """Return this rank's vertices of a field's mesh, and the shape of its values."""
         if field.direct:
             ids = np.asarray(base.get_mesh_vertex_ids_and_coordinates(field.mesh)[0], dtype=np.int32)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.case.coupling import Channel, Program
+from precice_lb.case.coupling import Direction, Program
 from precice_lb.exceptions import ScheduleError
 
 Floats = NDArray[np.float64]
@@ -70,9 +70,9 @@ class EventGraph:
 
     def _add_nodes(self, programs: Mapping[str, Program]) -> list[_Edge]:
         edges: list[_Edge] = []
-        sends: dict[Channel, list[int]] = defaultdict(list)
-        receives: dict[Channel, list[int]] = defaultdict(list)
-        offset: dict[Channel, int] = defaultdict(int)
+        sends: dict[Direction, list[int]] = defaultdict(list)
+        receives: dict[Direction, list[int]] = defaultdict(list)
+        offset: dict[Direction, int] = defaultdict(int)
         for column, program in enumerate(programs.values()):
             for step in program.initial:
                 if step.channel is not None:

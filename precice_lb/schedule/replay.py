@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precice_lb.case.coupling import Channel, Program
+from precice_lb.case.coupling import Direction, Program
 from precice_lb.exceptions import ScheduleError
 
 if TYPE_CHECKING:
@@ -135,18 +135,18 @@ def replay(
     programs: Mapping[str, Program], costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]
 ) -> Floats:
     """Completion time of the wanted windows when every window has costs of its own."""
-    total: Counter[Channel] = Counter()
+    total: Counter[Direction] = Counter()
     for program in programs.values():
         for steps, times in ((program.initial, 1), (program.window, windows)):
             for step in steps:
                 if step.kind == "send" and step.channel:
                     total[step.channel] += times
-    noted, messages = set(wanted), defaultdict[Channel, deque[Floats]](deque)
+    noted, messages = set(wanted), defaultdict[Direction, deque[Floats]](deque)
     completed: dict[int, list[Floats]] = {window: [] for window in noted}
 
-    def run(program: Program, cost: Callable[[int], Floats]) -> Iterator[Channel]:
+    def run(program: Program, cost: Callable[[int], Floats]) -> Iterator[Direction]:
         """Go through all windows, and stop where a message is missing."""
-        clock, received = np.zeros(()), Counter[Channel]()
+        clock, received = np.zeros(()), Counter[Direction]()
         last_work = max(place for place, step in enumerate(program.window) if step.kind == "work")
         for window in range(-1, windows):
             for place, step in enumerate(program.initial if window < 0 else program.window):

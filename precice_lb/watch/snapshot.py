@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.records import Predictor
+from precice_lb.dataset.records import GuessedWindows
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
@@ -122,7 +122,7 @@ class Snapshot:
         How the implicit couplings converge, in the order of the configuration; none of an explicit one.
     guess : str
         The first guess that was asked for; empty where none was.
-    predictors : tuple of Predictor
+    predictors : tuple of GuessedWindows
         What came of it over the run, by predictor.
     latest : int
         How many windows the latest ones are, at most.
@@ -141,7 +141,7 @@ class Snapshot:
     waiting: float
     convergence: tuple[Convergence, ...]
     guess: str
-    predictors: tuple[Predictor, ...]
+    predictors: tuple[GuessedWindows, ...]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = ()
