@@ -32,7 +32,7 @@ ROOT = HERE.parent
 # Between which `configs/README.md` has the keys of a study.
 MARKS = ("<!-- keys: made by `python docs/generated.py` from the docstrings of the tables -->", "<!-- end of keys -->")
 # Modules below a package that users meet too.
-_MORE_MODULES = ("ingest.profiling", "store.reader")
+_MORE_MODULES = ("exceptions", "ingest.profiling", "layout", "plugins")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",

@@ -27,8 +27,7 @@ from precice_lb.dataset.series import (
 )
 from precice_lb.layout import Layout
 from precice_lb.models.posterior import BayesRegressor
-from precice_lb.plain import plain
-from precice_lb.plural import plural
+from precice_lb.text import plural, to_jsonable
 
 DRIFT = 0.03
 """A drift of a larger share is worth a word."""
@@ -179,8 +178,8 @@ class CheckResult:
             "format": "precice-lb-check",
             "format_version": 2,
             "warmup": self.warmup,
-            "participants": plain(self.healths),
-            "findings": plain(self.findings),
+            "participants": to_jsonable(self.healths),
+            "findings": to_jsonable(self.findings),
         }
 
 

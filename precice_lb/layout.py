@@ -10,17 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.plural import plural
-
-__all__ = [
-    "Layout",
-    "Layouts",
-    "count_text",
-    "counted_text",
-    "layout_from",
-    "layouts_of",
-    "split_text",
-]
+from precice_lb.text import plural
 
 Integers = NDArray[np.int64]
 

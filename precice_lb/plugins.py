@@ -16,8 +16,6 @@ from typing import Any
 
 from precice_lb.exceptions import PluginError
 
-__all__ = ["DEFAULT_LEARNER", "LAUNCHERS", "LEARNERS", "READERS", "Registry", "choices", "close_match"]
-
 
 class Registry(Mapping[str, Any]):
     """Objects by name, imported when they are asked for.
@@ -26,7 +24,7 @@ class Registry(Mapping[str, Any]):
     ----------
     group : str
         Of the entry points by which other distributions add theirs.
-    own : mapping of str to str
+    builtin : mapping of str to str
         Where ours are, as ``module:name``.
     """
 

@@ -23,8 +23,7 @@ from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, 
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
-from precice_lb.names import say, with_versions
-from precice_lb.plural import plural, span
+from precice_lb.text import plural, say, span, with_versions
 
 LOG_FILE = "campaign.log"
 

@@ -15,7 +15,6 @@ from precice_lb.campaign.worth import STABLE_REGRET, TARGET_REGRET, PosteriorSpl
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
-from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.recommend.posterior import node_ranks
@@ -24,6 +23,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import plural
 
 Split = dict[str, int]
 

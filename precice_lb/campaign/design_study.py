@@ -22,9 +22,9 @@ from precice_lb.campaign.study import Study
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
-from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine
+from precice_lb.text import plural
 
 Array = NDArray[np.float64]
 # Runs of each combination of versions, before any of them is left out.

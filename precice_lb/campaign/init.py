@@ -19,8 +19,7 @@ from precice_lb.campaign.starts import Start, find_starts
 from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.case.sections import RunsSection
 from precice_lb.exceptions import DataError, StudyError
-from precice_lb.names import visible
-from precice_lb.plural import plural
+from precice_lb.text import plural, visible
 
 _STUDY, _CONFIGURATION = "study.toml", "precice-config.xml"
 _MARK = "# please check: "

@@ -20,7 +20,7 @@ from precice_lb.campaign.study import Study
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (

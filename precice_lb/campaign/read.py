@@ -21,8 +21,8 @@ from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, Participant
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
-from precice_lb.plural import plural
 from precice_lb.retired import STUDY_KEYS, drop_retired
+from precice_lb.text import plural
 
 
 def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:

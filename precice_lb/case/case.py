@@ -13,7 +13,7 @@ from precice_lb.case.sections import BoundsSection, CaseSection, ChainSection, P
 from precice_lb.case.tables import StudySection, explain
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layouts
-from precice_lb.names import key_of
+from precice_lb.text import key_of
 
 
 class Case(StudySection):

@@ -10,8 +10,8 @@ from typing import Any
 
 from precice_lb.case.sections import BoundsSection, listed
 from precice_lb.exceptions import StudyError
-from precice_lb.names import say
 from precice_lb.plugins import choices
+from precice_lb.text import say
 
 # Tables, and keys of tables.
 _MOVED = {

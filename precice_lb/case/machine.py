@@ -13,7 +13,7 @@ from precice_lb.case import AcceptedRanks
 from precice_lb.case.tables import Amount, Count, Options, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
-from precice_lb.names import checked_name, for_versions, key_of
+from precice_lb.text import checked_name, for_versions, key_of
 
 if TYPE_CHECKING:
     # What a type checker knows.

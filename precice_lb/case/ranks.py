@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from precice_lb.case.config import Configuration, ConfiguredParticipant
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 _SERIAL_KINDS = ("axial-geometric-multiscale", "radial-geometric-multiscale")
 # Of a parallel participant, by direction.

@@ -12,7 +12,7 @@ from precice_lb.case.machine import Demands
 from precice_lb.case.tables import Options, StudySection, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
-from precice_lb.names import checked_name
+from precice_lb.text import checked_name
 
 _List = Field(strict=False)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]

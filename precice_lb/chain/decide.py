@@ -31,12 +31,12 @@ from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
-from precice_lb.plural import plural
 from precice_lb.recommend import recommend
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import plural
 
 Array = NDArray[np.float64]
 Split = dict[str, int]

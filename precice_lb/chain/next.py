@@ -25,7 +25,7 @@ from precice_lb.chain.document import CHAIN_FILE, Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.plural import first_of, plural
+from precice_lb.text import first_of, plural
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:

@@ -10,8 +10,8 @@ from typing import Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from precice_lb.exceptions import PreciceLBError, TooFewRunsError
-from precice_lb.names import say
 from precice_lb.retired import refuse_retired
+from precice_lb.text import say
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 something was found (check, guess check, inside), or too few runs ended well "

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.options import Settings, Warmup, refuse_unknown, required, split_values
 from precice_lb.exceptions import DataError
-from precice_lb.names import key_of, say
+from precice_lb.text import key_of, say
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CampaignResult

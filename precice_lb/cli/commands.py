@@ -15,7 +15,7 @@ from precice_lb.cli.app import app
 from precice_lb.cli.flow import Verbose, name_files, run_and_recommend
 from precice_lb.cli.options import Settings
 from precice_lb.exceptions import StudyError
-from precice_lb.names import say
+from precice_lb.text import say
 
 _DEMO_STUDY = Path("configs", "pulse.toml")
 

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import layout_from
-from precice_lb.names import checked_name, without_versions
 from precice_lb.plugins import close_match
+from precice_lb.text import checked_name, without_versions
 
 Stores = Annotated[Path, Parameter(help="Directories of stores, searched with everything below them.")]
 """Where recorded runs are."""

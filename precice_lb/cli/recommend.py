@@ -21,8 +21,7 @@ from precice_lb.cli.flow import (
     remembered,
 )
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.names import say
-from precice_lb.plural import plural
+from precice_lb.text import plural, say
 
 if TYPE_CHECKING:
     from precice_lb.report.page import Evidence

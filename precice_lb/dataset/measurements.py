@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
-from precice_lb.names import key_of
 from precice_lb.store.columns import Array, Values
+from precice_lb.text import key_of
 
 Column: TypeAlias = Any
 """An array of shape (n,), made of anything that numpy makes one of."""

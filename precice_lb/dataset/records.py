@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from precice_lb.layout import Layout
-from precice_lb.plural import numbered, plural
 from precice_lb.store.columns import Array, Integers, Mask, Rows
 from precice_lb.store.records import RankFile
+from precice_lb.text import numbered, plural
 
 GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
 """One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that

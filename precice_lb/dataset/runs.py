@@ -16,9 +16,9 @@ from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, Particip
 from precice_lb.dataset.series import warmup_of
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.plural import plural
 from precice_lb.store.reader import group_ranks, read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
+from precice_lb.text import plural
 
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out at least where neither the caller nor the run says how many."""

@@ -15,9 +15,9 @@ from precice_lb.dataset.records import CoupledRun, ParticipantRun, mean_known
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
-from precice_lb.plural import plural
 from precice_lb.store.columns import Array, Mask, Values
 from precice_lb.store.records import Complete
+from precice_lb.text import plural
 
 
 def load_measurements(

@@ -24,7 +24,7 @@ from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.schemes import Action
 from precice_lb.embedded.timeline import TOLERANCE, Array
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.names import say
+from precice_lb.text import say
 
 
 class State(enum.Enum):

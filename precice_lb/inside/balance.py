@@ -19,7 +19,7 @@ from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
 from precice_lb.inside.weighted import PARTITIONERS, cost_weights
-from precice_lb.plural import first_of
+from precice_lb.text import first_of
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.exceptions import DataError
-from precice_lb.names import say
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun

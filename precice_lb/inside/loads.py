@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
-from precice_lb.plural import numbered, plural
+from precice_lb.text import numbered, plural
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

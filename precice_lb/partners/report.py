@@ -24,7 +24,7 @@ from precice_lb.partners.meshes import (
     repartition,
     scaled_boxes,
 )
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000

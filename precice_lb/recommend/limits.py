@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from precice_lb.case import accepted_ranks, parse_configuration
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts
-from precice_lb.plural import counts_text, plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import counts_text, plural
 
 Integers = NDArray[np.int64]
 

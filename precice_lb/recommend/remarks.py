@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from precice_lb.layout import Layouts, count_text, split_text
-from precice_lb.plural import plural
 from precice_lb.recommend.posterior import node_ranks
 from precice_lb.recommend.result import Recommendation
 from precice_lb.split.admissible import grid_text
+from precice_lb.text import plural
 
 # Windows that are so much of another one are worth saying.
 WORTH_IT = 0.98

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.layout import Layouts
 from precice_lb.models.published.formula import formula_of
-from precice_lb.plain import plain
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
 from precice_lb.recommend.selection import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
+from precice_lb.text import to_jsonable
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 2
@@ -193,7 +193,7 @@ class Recommendation:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (times in seconds; null where something is not known)."""
         measured = self.measurements
-        document: dict[str, Any] = plain(
+        document: dict[str, Any] = to_jsonable(
             {
                 "format": "precice-lb-recommendation",
                 "format_version": FORMAT_VERSION,

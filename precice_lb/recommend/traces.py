@@ -14,8 +14,8 @@ from precice_lb.dataset.runs import missing
 from precice_lb.dataset.samples import measurements_from_runs
 from precice_lb.dataset.series import mean_of
 from precice_lb.exceptions import DataError
-from precice_lb.plural import plural
 from precice_lb.schedule import AutomaticPredictor, Schedule, cycle_windows, recorded_traces, schedule_of_traces
+from precice_lb.text import plural
 
 Floats = NDArray[np.float64]
 # For those who asked for more than stores tell.

@@ -11,12 +11,12 @@ import numpy as np
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
-from precice_lb.names import for_versions, key_of
 from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.remarks import outside
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
 from precice_lb.split.tradeoff import weight_of_time
+from precice_lb.text import for_versions, key_of
 
 # Beyond what was measured a combination wins if it is faster with this probability.
 SURE = 0.9

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.layout import Layouts, count_text
-from precice_lb.names import visible
+from precice_lb.text import visible
 
 
 def file_stem(text: str) -> str:

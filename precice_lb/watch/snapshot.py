@@ -17,7 +17,7 @@ from precice_lb.dataset.records import GuessedWindows
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
-from precice_lb.plain import plain
+from precice_lb.text import to_jsonable
 from precice_lb.watch.convergence import Convergence
 
 #: Version of what `Snapshot.to_dict` gives.
@@ -162,13 +162,13 @@ class Snapshot:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types: seconds, shares of 1, null where something is not known."""
-        values = plain(self)
+        values = to_jsonable(self)
         for entry, part in zip(values["participants"], self.participants, strict=True):
             entry["is_drifting"] = part.is_drifting
         if (better := self.rebalance) is not None:
             layouts = {name: choices.of(better.split[name]) for name, choices in better.layouts.items()}
-            values["rebalance"]["layouts"] = plain(layouts)
-        measures = plain(self.measures)
+            values["rebalance"]["layouts"] = to_jsonable(layouts)
+        measures = to_jsonable(self.measures)
         return {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **values, "measures": measures}
 
 
