@@ -119,7 +119,7 @@ LEARNERS = Registry(
         "bayes": "precice_lb.models.posterior:BayesRegressor",
         "pmnf": "precice_lb.models.published.normal_form:PMNFRegressor",
         "epmnf": "precice_lb.models.published.normal_form:EPMNFRegressor",
-        "neural": "precice_lb.models.published.neural:NeuralRegressor",
+        "neural": "precice_lb.models.published.factorized:NeuralRegressor",
         "factorized": "precice_lb.models.published.factorized:FactorizedRegressor",
     },
 )

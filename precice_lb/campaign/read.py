@@ -15,8 +15,7 @@ from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeho
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.case.earlier import at_present, tables_in
-from precice_lb.case.read import overlaid, read_toml, tables_from
+from precice_lb.case.read import at_present, overlaid, read_toml, tables_from, tables_in
 from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from precice_lb.case.case import Case
-from precice_lb.case.earlier import at_present
+from precice_lb.case.read import at_present
 from precice_lb.case.tables import explain
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError, TooFewRunsError

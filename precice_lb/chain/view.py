@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Story, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    DefinitionList,
+    Paragraph,
+    Story,
+    Table,
+    percent,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
-from precice_lb.report.text import percent, seconds_unit, short_names
 from precice_lb.text import plural, to_jsonable
 
 if TYPE_CHECKING:

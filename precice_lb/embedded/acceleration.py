@@ -22,9 +22,8 @@ import numpy as np
 
 from precice_lb.case.elements import Element
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.timeline import TOLERANCE, Array
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError
 
 
 def _inside(element: Element, *tags: str) -> Element:

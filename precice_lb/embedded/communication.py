@@ -34,8 +34,7 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.case.config import M2N
-from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Array
+from precice_lb.embedded.timeline import Array, CouplingError
 
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0

@@ -18,9 +18,9 @@ import numpy as np
 
 from precice_lb.case import Configuration
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mapping import nearest_neighbours
 from precice_lb.embedded.mesh import LocalMesh
+from precice_lb.embedded.timeline import CouplingError
 
 
 class Profiler:

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case.config import MeshMapping
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import Field, LocalMesh
-from precice_lb.embedded.timeline import TOLERANCE, Array
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError
 
 Indices = NDArray[np.int64]
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case import Configuration
 from precice_lb.embedded.communication import Arrays, Connection, IntraComm
-from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Array, Waveform
+from precice_lb.embedded.timeline import Array, CouplingError, Waveform
 
 if TYPE_CHECKING:
     from precice_lb.embedded.files import Profiler

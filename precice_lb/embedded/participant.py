@@ -18,11 +18,10 @@ from precice_lb.case import read_configuration
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import Parts
 from precice_lb.embedded.communication import Connection, IntraComm, connect, timeout_seconds
-from precice_lb.embedded.errors import CouplingError, ShapeError, refused
 from precice_lb.embedded.files import Profiler
 from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.schemes import Action
-from precice_lb.embedded.timeline import TOLERANCE, Array
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, ShapeError, refused
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.text import say
 

@@ -15,10 +15,9 @@ import numpy as np
 from precice_lb.case.config import CouplingScheme
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.files import LogFile
 from precice_lb.embedded.mesh import CouplingData, Field, Links
-from precice_lb.embedded.timeline import TOLERANCE, Clock
+from precice_lb.embedded.timeline import TOLERANCE, Clock, CouplingError
 
 
 class Action(enum.Enum):

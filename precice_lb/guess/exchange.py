@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
 from precice_lb.guess.config import GuessField, GuessFields
-from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
-from precice_lb.guess.shift import Delta, Position, Sent
-from precice_lb.record.device import on_host
+from precice_lb.guess.predictors import LENGTH, MODES, Array, Delta, Guard, Guesser, Position, Sent
 from precice_lb.record.recorder import setting, warn_once
+from precice_lb.record.solver import on_host
 from precice_lb.store.spool import raised_elsewhere
 
 if TYPE_CHECKING:

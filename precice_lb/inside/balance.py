@@ -18,7 +18,7 @@ import scipy
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
-from precice_lb.inside.weighted import PARTITIONERS, cost_weights
+from precice_lb.inside.mesh import PARTITIONERS, cost_weights
 from precice_lb.text import first_of
 
 _NOISE = 0.035

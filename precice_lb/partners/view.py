@@ -14,10 +14,21 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.partners.report import partners_report, reason, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Paragraph, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    DefinitionList,
+    Missing,
+    Paragraph,
+    Table,
+    file_stem,
+    percent,
+    ranks_text,
+    seconds_text,
+    short_names,
+)
 from precice_lb.report.render import attempted, write_files
 from precice_lb.report.style import Panel, one_panel, whole_ticks
-from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import stores_below
 from precice_lb.text import json_text, visible
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.measured import Correction, compared_with_measured
-from precice_lb.recommend.selection import Selection, fit_model, rows_at
+from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
+from precice_lb.schedule.graph import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
 from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of

@@ -16,7 +16,7 @@ from precice_lb.models.published.formula import formula_of
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.selection import measured_rows, rows_at
+from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 from precice_lb.text import to_jsonable
 

@@ -15,7 +15,7 @@ from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.remarks import outside
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
-from precice_lb.split.tradeoff import weight_of_time
+from precice_lb.split.optimize import weight_of_time
 from precice_lb.text import for_versions, key_of
 
 # Beyond what was measured a combination wins if it is faster with this probability.

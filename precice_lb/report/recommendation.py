@@ -11,8 +11,17 @@ import numpy as np
 from precice_lb.layout import Layouts
 from precice_lb.models.published.formula import formula_of
 from precice_lb.recommend.result import versions_text
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit
+from precice_lb.report.blocks import (
+    Block,
+    DefinitionList,
+    Paragraph,
+    SecondsUnit,
+    Table,
+    listed,
+    percent,
+    ranks_text,
+    seconds_unit,
+)
 from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:

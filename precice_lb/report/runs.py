@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from precice_lb.case.coupling import roles_of
 from precice_lb.check import check_runs
-from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    Missing,
+    Paragraph,
+    Table,
+    or_dash,
+    percent,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.report.style import (
     COLOURS,
     GREY,
@@ -27,7 +37,6 @@ from precice_lb.report.style import (
 )
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary
 from precice_lb.report.summary_view import run_blocks
-from precice_lb.report.text import or_dash, percent, seconds_unit, short_names
 from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import AcceptedRanks
+from precice_lb.case.coupling import UNBOUND
 from precice_lb.case.machine import Constraints
-from precice_lb.case.ranks import UNBOUND
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
 from precice_lb.split.resources import Resources

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
+from precice_lb.ingest.profiling.tables import is_database, read_database
 from precice_lb.store.records import RankFile
 from precice_lb.text import plural
 
