@@ -417,8 +417,8 @@ def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
             )
             remedy = "look for other programs on it; ask for nodes of your own, and pin ranks to cores of their own"
             yield "other load", text, remedy, correlation
-    if run.crowding:
-        text = f"{run.crowding}: times are not those of cores of their own"
+    if run.oversubscription:
+        text = f"{run.oversubscription}: times are not those of cores of their own"
         yield "shared cores", text, "run on as many cores as ranks, or with fewer ranks", 0.0
 
 

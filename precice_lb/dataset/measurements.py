@@ -129,7 +129,7 @@ class MeasuredRun:
         By participant, its sample: compute seconds per window, from the median per iteration.
     parameters : dict of str to dict
         Of the case, by participant.
-    crowding : str
+    oversubscription : str
         Where more ranks ran than there were cores for them, in words.
     versions : dict of str to str
         By participant, the version that ran; of those that said which.
@@ -141,7 +141,7 @@ class MeasuredRun:
     standard_errors: dict[str, float]
     compute_seconds: dict[str, float]
     parameters: dict[str, dict[str, Any]]
-    crowding: str = ""
+    oversubscription: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
 

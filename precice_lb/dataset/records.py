@@ -423,7 +423,7 @@ class CoupledRun:
         )
 
     @property
-    def crowding(self) -> str:
+    def oversubscription(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
         what = "threads" if any(part.threads > 1 for part in self.participants.values()) else "ranks"
         if not all(part.places for part in self.participants.values()):

@@ -108,7 +108,9 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if seconds.keys() == run.participants.keys():
             split = {name: part.cores for name, part in run.participants.items()}
             means, errors = ({name: float(values[k]) for name, values in windows.items()} for k in (0, 1))
-            measured.append(MeasuredRun(run.name, split, means, errors, seconds, stated, run.crowding, run.versions))
+            measured.append(
+                MeasuredRun(run.name, split, means, errors, seconds, stated, run.oversubscription, run.versions)
+            )
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "

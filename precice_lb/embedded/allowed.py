@@ -138,12 +138,12 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
 
 def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
     """Refuse measures and accelerations of data that whoever judges does not exchange, or, in series, send."""
-    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller in (one.source, one.target)}
+    measured = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller in (one.source, one.target)}
     sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller == one.source}
     accelerated = [data for acceleration in element.named("acceleration:") for data in acceleration.named("data")]
     for child in (*element.children, *accelerated):
         place = child.attributes.get("mesh"), child.attributes.get("name", child.attributes.get("data"))
-        known = sent if scheme.is_serial and child.tag == "data" else judged
+        known = sent if scheme.is_serial and child.tag == "data" else measured
         if (child.tag == "data" or child.tag.endswith("-convergence-measure")) and place not in known:
             what = f'data that "{scheme.controller}" {"sends" if known is sent else "exchanges"}'
             child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")

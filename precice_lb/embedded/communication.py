@@ -40,7 +40,7 @@ _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
-#: Connections that may wait at a door without having greeted; the oldest go first.
+#: Connections that may wait at an endpoint without having greeted; the oldest go first.
 _STRANGERS = 64
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
@@ -93,7 +93,7 @@ class _Greeting:
         return bytes(self._came[8:])
 
 
-class _Door:
+class _Endpoint:
     """A listening socket. Greetings are read side by side, each until its own deadline: strangers delay nobody."""
 
     def __init__(self, address: str, port: int, head: bytes, expected: int = 1) -> None:
@@ -289,31 +289,31 @@ class IntraComm:
 
     def _connect(self, name: str, communicator: Any, host: str) -> None:
         hosts = communicator.allgather(host)
-        token, door, published = secrets.token_bytes(16), None, None
+        token, endpoint, published = secrets.token_bytes(16), None, None
         try:
             if self.is_primary:
-                door = _Door("127.0.0.1" if len(set(hosts)) == 1 else host, 0, token, self.size)
-                published = (door.listener.getsockname(), token)
+                endpoint = _Endpoint("127.0.0.1" if len(set(hosts)) == 1 else host, 0, token, self.size)
+                published = (endpoint.listener.getsockname(), token)
         finally:
             published = communicator.bcast(published)
         if published is None:
             raise ConnectionError("the primary rank cannot listen")
-        if door is None:
+        if endpoint is None:
             address, token = published
             sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
             write_frame(sock, token + self.rank.to_bytes(8, "big"))
             self.channels[0] = Connection(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
             return
         deadline = time.monotonic() + _CONNECT_SECONDS
-        with contextlib.closing(door):
+        with contextlib.closing(endpoint):
             while len(self.channels) < self.size - 1:
-                if (greeted := door.poll()) is not None:
+                if (greeted := endpoint.poll()) is not None:
                     rank = int.from_bytes(greeted[1][len(token) :], "big")
                     self.channels[rank] = Connection(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come")
                 else:
-                    select.select([door.listener], [], [], _POLL_SECONDS)
+                    select.select([endpoint.listener], [], [], _POLL_SECONDS)
 
     def gather(self, local: Arrays) -> list[Arrays]:
         """Return every rank's arrays at the primary rank, which alone waits; nothing elsewhere."""
@@ -354,7 +354,7 @@ _DIFFERENCES = {
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
 }
 # What both sides of an m2n tell each other, and a side of one: None until the partner has come.
-_Told = dict[str, int | str]
+_Handshake = dict[str, int | str]
 _Side = Generator[socket.socket | None, None, None]
 
 
@@ -369,7 +369,7 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
-    handshake: _Told = {"protocol": _PROTOCOL, "configuration": hashlib.sha256(configuration.encode()).hexdigest()}
+    handshake: _Handshake = {"protocol": _PROTOCOL, "configuration": hashlib.sha256(configuration.encode()).hexdigest()}
     sides: dict[str, _Side] = {}
     for m2n in m2ns:
         if me == m2n.acceptor:
@@ -403,7 +403,7 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             side.close()
 
 
-def _greet(sock: socket.socket, token: str, handshake: _Told) -> None:
+def _greet(sock: socket.socket, token: str, handshake: _Handshake) -> None:
     write_frame(sock, json.dumps({"token": token, **handshake}).encode())
 
 
@@ -412,7 +412,7 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-def _compared(sock: socket.socket, content: bytes, names: str, handshake: _Told) -> socket.socket:
+def _compared(sock: socket.socket, content: bytes, names: str, handshake: _Handshake) -> socket.socket:
     """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
     greeting = json.loads(content)
     for key, problem in _DIFFERENCES.items():
@@ -422,14 +422,14 @@ def _compared(sock: socket.socket, content: bytes, names: str, handshake: _Told)
     return sock
 
 
-def _accept(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
+def _accept(me: str, partner: str, m2n: M2N, handshake: _Handshake) -> _Side:
     """Listen, publish where, and give the connection to the connector; others are strangers, or read an old file."""
     path, token = published_file(m2n), secrets.token_hex(16)
     # Over which interface and at which port; 0 is any free one.
     address = _interface_address(m2n.element.text("network", "lo"))
     try:
-        door = _Door(address, m2n.element.integer("port", "0"), _head(token))
-        published = json.dumps({"address": address, "port": door.listener.getsockname()[1], "token": token})
+        endpoint = _Endpoint(address, m2n.element.integer("port", "0"), _head(token))
+        published = json.dumps({"address": address, "port": endpoint.listener.getsockname()[1], "token": token})
         path.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
         aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -442,13 +442,13 @@ def _accept(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
             "make the m2n's exchange-directory writable and its port free"
         ) from error
     try:
-        while (greeted := door.poll()) is None:
+        while (greeted := endpoint.poll()) is None:
             yield None
         with contextlib.suppress(OSError):
             _greet(greeted[0], token, handshake)
         yield _compared(*greeted, f'"{me}" and its partner "{partner}"', handshake)
     finally:
-        door.close()
+        endpoint.close()
         # If it is still ours.
         with contextlib.suppress(OSError, ValueError):
             if path.read_text() == published:
@@ -456,7 +456,7 @@ def _accept(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
                 path.parent.rmdir()
 
 
-def _introduce(me: str, partner: str, m2n: M2N, handshake: _Told) -> _Side:
+def _introduce(me: str, partner: str, m2n: M2N, handshake: _Handshake) -> _Side:
     """Read the acceptor's file, introduce this side there, and give the connection once it has answered."""
     path = published_file(m2n)
     while True:

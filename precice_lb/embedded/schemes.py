@@ -199,8 +199,8 @@ class Scheme:
         """Judge an iteration, accelerate or take note (``doImplicitStep``), and tell all."""
         if not self.is_implicit:
             return
-        residuals, judged = self._measure()
-        self._has_converged = (bool(judged) and all(judged)) or self._iteration == self._max_iterations
+        residuals, converged = self._measure()
+        self._has_converged = (bool(converged) and all(converged)) or self._iteration == self._max_iterations
         if self._convergence_log is not None:
             self._convergence_log.write([self._window - 1, self._iteration, *residuals])
         if self._acceleration is not None:
@@ -221,12 +221,12 @@ class Scheme:
             change = now - data.previous.last
             squares += [np.vdot(change, change), np.vdot(now, now)]
         norms = np.sqrt(self._links.intra.total(np.array(squares))).tolist() if squares else []
-        residuals, judged = [], []
+        residuals, converged = [], []
         for (measure, _), difference, norm in zip(self._measures, norms[::2], norms[1::2], strict=True):
             scale = norm if measure.kind == "relative" else 1.0
             residuals.append(float("inf") if scale <= TOLERANCE else difference / scale)
-            judged.append(difference <= scale * measure.limit)
-        return residuals, judged
+            converged.append(difference <= scale * measure.limit)
+        return residuals, converged
 
 
 def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:

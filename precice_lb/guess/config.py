@@ -460,8 +460,8 @@ def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequen
             shifted = {**child.attributes, "data": shifted_name(exchange.data)}
             both = [shifted, guess] if sent[exchange] else [guess]
             yield insert_behind(text, child, *(written("exchange", values) for values in both))
-    judged = [child for child in element.children if child.tag.endswith("-convergence-measure")]
-    named = [(measure, "data") for measure in judged if scheme.acceleration in RELAXATIONS]
+    measures = [child for child in element.children if child.tag.endswith("-convergence-measure")]
+    named = [(measure, "data") for measure in measures if scheme.acceleration in RELAXATIONS]
     named += [
         (child, "name") for acceleration in element.named("acceleration:") for child in acceleration.named("data")
     ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
 from precice_lb.guess.config import GuessField, GuessFields
-from precice_lb.guess.predictors import LENGTH, MODES, Array, Delta, Guard, Guesser, Position, Sent
+from precice_lb.guess.predictors import LENGTH, MODES, Array, Delta, Guesser, Position, PredictionController, Sent
 from precice_lb.record.recorder import setting, warn_once
 from precice_lb.record.solver import on_host
 from precice_lb.store.spool import raised_elsewhere
@@ -140,7 +140,7 @@ class ShiftedExchange:
         self._ids: dict[str, NDArray[np.int32]] = {}
         # What the solver writes before `initialize`; None after it.
         self._initial: list[tuple[_Key, Any, Any]] | None = []
-        self._guard = Guard()
+        self._controller = PredictionController()
         self._position = Position(1.0)
         self._window = self._iterations = 1
         # Whether this window started from predictions, and whether the next one is to.
@@ -297,7 +297,7 @@ class ShiftedExchange:
 
     def _complete(self, recorder: Recorder | None) -> None:
         """Take a time window that has converged, and decide how the next one but one starts."""
-        self._guard.count(self._guessed, self._iterations)
+        self._controller.count(self._guessed, self._iterations)
         learns, begin = self._window % self._every == 0, time.perf_counter_ns()
         for _, sent, guesser in self._sent.values():
             sent.converged()
@@ -318,7 +318,7 @@ class ShiftedExchange:
                 self._window, names, self._cost_ns, float(np.mean([guesser.error for guesser in guessers]))
             )
         self._guessed = self._guesses_next
-        self._guesses_next = self._guard.wants() or self.mode != "auto"
+        self._guesses_next = self._controller.wants() or self.mode != "auto"
         self._window += 1
         self._iterations = 1
 

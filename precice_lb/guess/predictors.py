@@ -199,8 +199,8 @@ _CANDIDATES = ("linear", "quadratic", "periodic", "reduced")
 # Windows over which errors of predictions are compared.
 _RECENT = 8
 
-# Of `Guard`, in windows: to hold at first, of these not counted, to predict before the first verdict, to hold after a
-# bad one, and to predict before a probe. Then which share of hold's iterations predictions may take at most.
+# Of `PredictionController`, in windows: to hold at first, of these not counted, to predict before the first verdict, to
+# hold after a bad one, to predict before a probe. Then which share of hold's iterations predictions may take at most.
 _START, _SETTLED, _TRIAL, _PAUSE, _PROBE = 7, 3, 4, 8, 48
 _GAIN = 0.93
 # After fewer windows predictions are not wanted any more if they have cost so much of a window more than hold does.
@@ -273,7 +273,7 @@ class Guesser:
         self._best, self._proposed = "hold", ("hold", None)
 
 
-class Guard:
+class PredictionController:
     """Decides, by counting coupling iterations alone, whether a time window starts from a prediction.
 
     Every rank of every participant counts the same, so all decide alike without a word. It holds at first, which tells

@@ -165,7 +165,7 @@ class RunSummary:
             "uncertain grouping": self.run.grouping,
             "missing": "; ".join(filter(None, missing(self.run))),
             "cut short": cut_short(self.run),
-            "shared cores": self.run.crowding,
+            "shared cores": self.run.oversubscription,
         }
         return {key: text for key, text in texts.items() if text}
 

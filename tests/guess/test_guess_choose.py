@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.guess import predictors
-from precice_lb.guess.predictors import MODES, PREDICTORS, Guard, Guesser, History, Predictor
+from precice_lb.guess.predictors import MODES, PREDICTORS, Guesser, History, PredictionController, Predictor
 
 # --- Guesser -------------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ def test_a_proposal_of_before_the_failure_is_not_taken_for_the_one_that_was_sent
     assert guesser.name == "hold"
 
 
-# --- Guard ---------------------------------------------------------------------------------------------------------
+# --- PredictionController ------------------------------------------------------------------------------------------
 
 World = Callable[[int], tuple[int, int]]
 WINDOWS = 300
@@ -160,7 +160,7 @@ def _simulate(world: World, windows: int = WINDOWS) -> tuple[int, int, int, list
 
     As in a run: what a window starts from was decided when the last but one ended.
     """
-    guard, other = Guard(), Guard()
+    controller, other = PredictionController(), PredictionController()
     guessed = following = False
     total = held = predicted = 0
     decisions = []
@@ -169,9 +169,9 @@ def _simulate(world: World, windows: int = WINDOWS) -> tuple[int, int, int, list
         taken = pair[guessed]
         total, held, predicted = total + taken, held + pair[0], predicted + pair[1]
         decisions.append(guessed)
-        guard.count(guessed, taken)
+        controller.count(guessed, taken)
         other.count(guessed, taken)
-        guessed, following = following, guard.wants()
+        guessed, following = following, controller.wants()
         assert following == other.wants()
     return total, held, predicted, decisions
 
