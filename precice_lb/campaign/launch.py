@@ -131,7 +131,8 @@ def _without_network(study: Study) -> str | None:
         if element.tag == "m2n:sockets" and "network" not in element.attributes:
             return (
                 f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
-                'such as network="ib0", found none: on preCICE\'s default lo, ranks of different nodes never meet; '
+                f'such as network="{study.case.network or "ib0"}", found none: on preCICE\'s default lo, ranks of '
+                "different nodes never meet; "
                 'write network="lo" where all ranks fit on one node'
             )
     return None

@@ -149,9 +149,9 @@ def read_chain(directory: Path) -> ChainDocument | None:
 
     for place, entry in enumerate(chain.segments):
         start = (entry.segment, entry.start_window)
-        check(f"segments.{place}: its number and first window", (place + 1, done), start)
+        check(f"segments[{place + 1}]: its number and first window", (place + 1, done), start)
         for key in ("split", "seconds", "wait_share"):
-            check(f"segments.{place}.{key}", names, ", ".join(sorted(getattr(entry, key))) or "none")
+            check(f"segments[{place + 1}].{key}", names, ", ".join(sorted(getattr(entry, key))) or "none")
         done += entry.windows
     if chain.next is not None:
         check("next.split", names, ", ".join(sorted(chain.next.split)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -44,9 +45,8 @@ _OPTIONS = {
 
 def as_typed(text: str, tokens: Sequence[str]) -> str:
     """Write an error's text with the options of the command that was typed."""
-    for word, option in _OPTIONS.get("".join(tokens[:1]), {}).items():
-        text = text.replace(word, option)
-    return text
+    options = _OPTIONS.get("".join(tokens[:1]), {})
+    return re.sub("|".join(map(re.escape, options)), lambda match: options[match[0]], text) if options else text
 
 
 def _version() -> str:
@@ -239,13 +239,13 @@ def split_values(
     values = named_values(texts, option, expected, read, participants=names if versions is None else None)
     if versions is None:
         return values
-    counts, of_versions = without_versions(values)
+    counts, _ = without_versions(values)
     if len(counts) < len(values):
         raise DataError(f"{option}: expected each participant once, found a participant twice")
     refuse_unknown(option, counts, names)
-    for name, version in of_versions.items():
+    for name, colon, version in (key.partition(":") for key in values):
         try:
-            versions[name] = checked_name(version, "version")
+            versions |= {name: checked_name(version, "version")} if colon else {}
         except ValueError as error:
             raise DataError(f"{option}: {name}: {error}") from None
     return counts

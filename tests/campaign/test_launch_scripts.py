@@ -179,9 +179,9 @@ def test_the_command_takes_the_campaign_s_recommendation_or_a_split(
     ("split", "message"),
     [
         ("Left=2,Right=4", "expected at most the 4 ranks of the budget, found 6; change the split, or machine.ranks"),
-        ("Left=3,Right=1", "expected 1 to 2 ranks for 'Left', found 3; change the split, or the bounds of 'Left' "),
-        ("Left=1,Right=3", "expected ranks for 'Right' that the study allows (2, 4), found 3; change the split, or "),
-        ("Left=1,Right=5", "expected 1 to 4 ranks for 'Right', found 5; change the split, or "),
+        ("Left=3,Right=1", "expected 1 to 2 ranks for 'Left', found 3; change the split, or the bounds of 'Left', or"),
+        ("Left=1,Right=3", "expected 2 to 4 ranks (2, 4) for 'Right', found 3; change the split, or the bounds of"),
+        ("Left=1,Right=5", "expected 2 to 4 ranks (2, 4) for 'Right', found 5; change the split, or the bounds of"),
         ("Left=1", "no ranks for participant 'Right'; name each once"),
         ("Left=1,Wrong=1", "expected one of the participants Left, Right, found 'Wrong'"),
         ("Left=1,Right=1.5", "expected participant=a whole number above 0"),

@@ -222,7 +222,7 @@ def test_a_study_becomes_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "../solver.py decompose 48",
         "../solver.py fluid -parallel 48",
         "env MESH=fine",
-        "network=ib0",
+        'network="ib0"',
     ):
         assert part in job
     for split, reason in {"Fluid=72,Solid=8": "64", "Fluid=48,Solid=1": "2", "Fluid=50,Solid=8": "4"}.items():
