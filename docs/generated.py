@@ -3,13 +3,15 @@
 A line ``<!-- generated: NAME -->`` in a page becomes the text of the function of that name here, and
 ``<!-- file: PATH -->`` the Markdown of another place of this repository. Links that lead out of ``docs/`` follow it
 where that file is a page here, and are plain text otherwise; so pages may be read beside the sources as well. One page
-per package of the Python API and per tutorial is written before a build (`write_pages`).
+per package of the Python API and per tutorial is written before a build (`write_pages`). As a program it brings up to
+date what the sources keep: the keys of a study in ``configs/README.md``, and the picture of the rooms (`house`).
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import os
 import pkgutil
 import pydoc
@@ -25,12 +27,25 @@ import docstring_parser
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["fill", "launcher_keys", "packages", "relinked", "study_keys", "unlinked", "write_keys", "write_pages"]
+__all__ = [
+    "fill",
+    "house",
+    "launcher_keys",
+    "packages",
+    "relinked",
+    "study_keys",
+    "unlinked",
+    "write_keys",
+    "write_pages",
+]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Between which `configs/README.md` has the keys of a study.
 MARKS = ("<!-- keys: made by `python docs/generated.py` from the docstrings of the tables -->", "<!-- end of keys -->")
+HOUSE = HERE / "images" / "house.svg"
+# How far rooms are apart in it, from middle to middle.
+_ROOM = (120, 70)
 # Modules below a package that users meet too.
 _MORE_MODULES = ("exceptions", "ingest.profiling", "layout", "plugins")
 # Files outside that are pages here.
@@ -265,6 +280,112 @@ def launcher_keys() -> list[tuple[str, str, str, str, str]]:
     return [(key, kind, default, ", ".join(names), meaning) for (key, kind, default, meaning), names in found.items()]
 
 
+def house() -> str:
+    """Draw the rooms in their layers and which of them import which, as the sources do.
+
+    Returns
+    -------
+    str
+        An SVG picture; ``docs/images/house.svg`` has it. Layers are those of ``pyproject.toml``. An arrow that others
+        imply is left out, and so are those to the lowest layers, which all may import.
+    """
+    layers, imports = _rooms()
+    # Those above the command line are doors, and those from `plugins` on down are everybody's.
+    first, last = layers.index(["cli"]) - 1, layers.index(["plugins"])
+    rows = layers[first:last]
+    drawn = {room: row for row, rooms in enumerate(rows) for room in rooms}
+    below: dict[str, set[str]] = {room: imports[room] & drawn.keys() - {room} for room in drawn}
+    reached: dict[str, set[str]] = {}
+    for room in reversed(drawn):
+        reached[room] = below[room].union(*(reached[other] for other in below[room]))
+    arrows = sorted(
+        (room, other)
+        for room in drawn
+        for other in below[room]
+        if not any(other in reached[between] for between in below[room] - {other})
+    )
+
+    # An arrow past a layer has a place of its own there, named by both ends.
+    places = [list(rooms) for rooms in rows]
+    paths = {}
+    for room, other in arrows:
+        passed = range(drawn[room] + 1, drawn[other])
+        for row in passed:
+            places[row].append(f"{room}>{other}>{row}")
+        paths[room, other] = [room, *(f"{room}>{other}>{row}" for row in passed), other]
+    steps = [step for path in paths.values() for step in itertools.pairwise(path)]
+    middles: dict[str, float] = {}
+    for sweep in range(8):
+        for row in range(len(places)) if sweep % 2 == 0 else reversed(range(len(places))):
+            ends = {
+                place: [middles[end] for step in steps if place in step for end in step if end in middles]
+                for place in places[row]
+            }
+            places[row].sort(key=lambda place: sum(ends[place]) / len(ends[place]) if ends[place] else 0)
+            widths = [_ROOM[0] if place in drawn else 40 for place in places[row]]
+            left = -sum(widths) / 2
+            for place, width in zip(places[row], widths, strict=True):
+                middles[place] = left + width / 2
+                left += width
+
+    width = max(len(rooms) for rooms in rows) * _ROOM[0] + 40
+    height = (len(rows) + 1) * _ROOM[1]
+    heights = {place: 10 + row * _ROOM[1] for row, there in enumerate(places) for place in there}
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        ' font-family="sans-serif" font-size="14">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+    ]
+    for path in paths.values():
+        points = [(width / 2 + middles[place], heights[place]) for place in path]
+        line = f"M{points[0][0]:.0f} {points[0][1] + 30}"
+        for (x, y), (to_x, to_y) in itertools.pairwise(points):
+            through = f"V{to_y + 30}" if (to_x, to_y) != points[-1] else ""
+            line += f"C{x:.0f} {y + 50} {to_x:.0f} {to_y - 20} {to_x:.0f} {to_y}{through}"
+        parts.append(f'<path d="{line}" fill="none" stroke="#555" marker-end="url(#tip)"/>')
+    for room in drawn:
+        x, y = width / 2 + middles[room], heights[room]
+        colour = "#fdf0d5" if room in rows[0] else "#dbe9f6"
+        parts += [
+            f'<rect x="{x - 50:.0f}" y="{y}" width="100" height="30" rx="4" fill="{colour}" stroke="#555"/>',
+            f'<text x="{x:.0f}" y="{y + 20}" text-anchor="middle">{room}</text>',
+        ]
+    shared = ", ".join(room for rooms in layers[last:] for room in rooms)
+    parts += [
+        f'<rect x="20" y="{height - 45}" width="{width - 40}" height="30" rx="4" fill="#eee" stroke="#555"/>',
+        f'<text x="{width / 2:.0f}" y="{height - 25}" text-anchor="middle">for everyone: {shared}</text>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _rooms() -> tuple[list[list[str]], dict[str, set[str]]]:
+    """Read the layers of rooms from ``pyproject.toml``, and from the sources which rooms each one imports."""
+    import grimp
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (c for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    layers = [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
+    graph = grimp.build_graph("precice_lb", cache_dir=None)
+    imports: dict[str, set[str]] = {room: set() for rooms in layers for room in rooms}
+    for module in graph.modules - {"precice_lb"}:
+        names = (name.split(".") for name in graph.find_modules_directly_imported_by(module))
+        imports[module.split(".")[1]] |= {name[1] for name in names if len(name) > 1}
+    return layers, imports
+
+
+def write_house() -> None:
+    """Bring the picture of the rooms up to date."""
+    HOUSE.write_text(house(), encoding="utf-8")
+
+
 def _default(value: Any) -> str:
     return (
         "–"
@@ -350,3 +471,4 @@ _GENERATORS: dict[str, Callable[[], str]] = {
 
 if __name__ == "__main__":
     write_keys()
+    write_house()

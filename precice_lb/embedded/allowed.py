@@ -70,7 +70,7 @@ _SHARE = _real(1e-14, 1.0)
 #: Attributes that may be whatever preCICE takes, where no rule stands for them.
 _FREE = (
     "acceptor connector control coordinate data dimensions direction directory enabled enforce-gather-scatter "
-    "exchange-directory experimental filter first format from geometric-filter initialize limit mesh mode name "
+    "exchange-directory experimental filter first format from geometric-filter initialize limit mesh method mode name "
     "network output port second substeps synchronize to type value"
 )
 #: By attribute, or by tag (without what stands behind its colon) and attribute.
@@ -91,7 +91,6 @@ _RULES = {
     "support-radius": _real(1e-14),
     "max-time/value": _FINITE,
     "time-window-size/value": _FINITE,
-    "method": _one_of("fixed"),
     "suffices": _OFF,
     "strict": _OFF,
     "scaling": _real(0.0),
@@ -160,10 +159,11 @@ def _in_schemes(configuration: Configuration, me: ConfiguredParticipant) -> Iter
 
 
 def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: CouplingScheme | None) -> bool:
-    """Whether schemes have one end, explicit windows being multiples of implicit ones."""
+    """Whether schemes have fixed windows and one end, explicit windows being multiples of implicit ones."""
     sizes = [scheme.time_window_size for scheme in (first, other)]
     ends = [(scheme.max_time_windows or math.inf) * scheme.time_window_size for scheme in (first, other)]
-    together = first.max_time == other.max_time and math.isclose(*ends, rel_tol=1e-12)
+    # A window size of the first participant is NaN: of several schemes none may have it.
+    together = first.max_time == other.max_time and math.isclose(*ends, rel_tol=1e-12) and not math.isnan(sum(sizes))
     # As in CompositionalCouplingScheme.cpp.
     step = math.inf if implicit is None else implicit.time_window_size
     return together and (implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes))
@@ -193,8 +193,8 @@ def _in_parallel(me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
         if (mapping.direction == "write") != (mapping.constraint == "conservative"):
             what = "writes with a consistent" if mapping.direction == "write" else "reads with a conservative"
             yield mapping.element.line, f"{what} mapping on several ranks"
-        if mapping.kind.startswith("rbf"):
-            yield mapping.element.line, f"runs on several ranks with <mapping:{mapping.kind} …>"
+        if mapping.kind == "rbf":
+            yield mapping.element.line, "runs on several ranks with <mapping:rbf …>"
 
 
 def _check(element: Element, tag: Tag) -> None:

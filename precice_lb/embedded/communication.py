@@ -26,7 +26,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -150,11 +150,11 @@ class Connection:
         self._sender = threading.Thread(target=self._work, name=f"send-to-{partner}", daemon=True)
         self._sender.start()
 
-    def send(self, arrays: Sequence[Array], failure: str = "") -> None:
+    def send(self, arrays: Sequence[Array], failure: str | None = None) -> None:
         """Send arrays, or let the other side's `receive` raise a failure; wait only for room for it."""
         if self._broken is not None:
             raise self._lost(self._broken)
-        text = failure.encode()
+        text = (failure or "").encode()
         numbers = [len(text)]
         for array in arrays:
             numbers += (array.ndim, *array.shape)
@@ -211,11 +211,8 @@ class Connection:
             self._sender.join(0 if dropped else _POLL_SECONDS)
         self._close(socket.SHUT_WR)
 
-    def abort(self, failure: str = "") -> None:
-        """Drop the connection, so that the partner notices at once; one that waits raises the failure."""
-        if failure and not self._outbox.unfinished_tasks:
-            with contextlib.suppress(CouplingError):
-                self.send([], failure)
+    def abort(self) -> None:
+        """Drop the connection, so that the partner notices at once."""
         self._close(socket.SHUT_RDWR)
         self._outbox.put(memoryview(b""))
 
@@ -271,10 +268,9 @@ class IntraComm:
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD if communicator is None else communicator
-        place = world.Get_rank(), world.Get_size()
-        if place != (rank, size):
+        if (world.Get_rank(), world.Get_size()) != (rank, size):
             raise CouplingError(
-                f"expected the MPI communicator's rank {place[0]} of {place[1]}, found process index "
+                f"expected the MPI communicator's rank {world.Get_rank()} of {world.Get_size()}, found process index "
                 f"{rank} of size {size}: start the solver with this environment's mpiexec and pass its rank and size"
             )
         if size > 1:
@@ -322,18 +318,34 @@ class IntraComm:
         self.channels[0].send(local)
         return []
 
-    def scatter(self, part: Callable[[int], Arrays]) -> Arrays:
-        """Return on every rank what `part` gives for it at the primary rank."""
+    def scatter(self, part: Callable[[int], Arrays], failure: str | None = None) -> Arrays:
+        """Return what `part` gives for this rank at the primary rank, or raise its failure, on all ranks."""
         if not self.is_primary:
             return self.channels[0].receive()
         for rank, channel in self.channels.items():
-            channel.send(part(rank))
+            channel.send([] if failure else part(rank), failure)
+        if failure:
+            raise CouplingError(failure)
         return part(0)
 
-    def fail(self, failure: str) -> None:
-        """Leave the other ranks, of which those that wait for this one raise the failure."""
-        for channel in self.channels.values():
-            channel.abort(failure)
+    def broadcast(self, arrays: Arrays) -> Arrays:
+        """Return the primary rank's arrays on every rank."""
+        return self.scatter(lambda rank: arrays)
+
+    def agree(self, failure: str | None) -> None:
+        """Raise the primary rank's failure on every rank, or return on every rank; others' are not looked at."""
+        self.scatter(lambda rank: [], failure)
+
+    def agree_all(self, failure: str | None) -> None:
+        """Raise the first rank's failure on every rank, or return on every rank."""
+        if not self.is_primary:
+            self.channels[0].send([], failure)
+        for channel in self.channels.values() if self.is_primary else ():
+            try:
+                channel.receive()
+            except CouplingError as error:
+                failure = failure or str(error)
+        self.agree(failure)
 
     def total(self, local: Array) -> Array:
         """Sum of an array over all ranks, on all ranks (preCICE's ``IntraComm::allreduceSum``)."""
@@ -342,8 +354,7 @@ class IntraComm:
     def reduce(self, local: Array, combine: Callable[[Arrays], Array]) -> Array:
         """Return on every rank what the primary rank makes of an array of each."""
         parts = [part for (part,) in self.gather([local])]
-        result = [combine(parts)] if parts else []
-        return self.scatter(lambda rank: result)[0]
+        return self.broadcast([combine(parts)] if parts else [])[0]
 
 
 _DEFAULT_TIMEOUT = 60.0
@@ -353,9 +364,6 @@ _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",
 }
-# What both sides of an m2n tell each other, and a side of one: None until the partner has come.
-_Handshake = dict[str, int | str]
-_Side = Generator[socket.socket | None, None, None]
 
 
 def published_file(m2n: M2N) -> Path:
@@ -369,30 +377,33 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
-    handshake: _Handshake = {"protocol": _PROTOCOL, "configuration": hashlib.sha256(configuration.encode()).hexdigest()}
-    sides: dict[str, _Side] = {}
-    for m2n in m2ns:
-        if me == m2n.acceptor:
-            sides[m2n.connector] = _accept(me, m2n.connector, m2n, handshake)
-        elif me == m2n.connector:
-            sides[m2n.acceptor] = _introduce(me, m2n.acceptor, m2n, handshake)
+    digest = hashlib.sha256(configuration.encode()).hexdigest()
+    handshake: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
+    sides: dict[str, _Acceptor | _Connector] = {}
     channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:
+        for m2n in m2ns:
+            if me == m2n.acceptor:
+                sides[m2n.connector] = _Acceptor(me, m2n.connector, m2n, handshake)
+            elif me == m2n.connector:
+                sides[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, handshake)
         while True:
             for partner, side in sides.items():
-                if partner not in channels and (sock := next(side)) is not None:
+                if partner not in channels and (sock := side.attempt()) is not None:
                     channels[partner] = Connection(sock, me, partner)
-            missing = [f'"{partner}"' for partner in sides if partner not in channels]
-            if not missing:
+            if len(channels) == len(sides):
                 return channels
             if time.monotonic() > deadline:
-                places = ", ".join(sorted({str(Path(m2n.exchange_directory).resolve()) for m2n in m2ns}))
-                raise CouplingError(
-                    f'"{me}" waited {timeout:g} s for its partner {" and ".join(missing)}, which never came to the '
-                    f"exchange directory {places}: start it with the same configuration, so that its "
-                    "exchange-directory means this directory too, or raise PRECICE_LB_TIMEOUT (seconds)."
-                )
+                never_came = [
+                    f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to '
+                    f"the exchange directory {side.path.parent.parent.resolve()}: start it with the same "
+                    "configuration, so that its exchange-directory means this directory too, or raise "
+                    "PRECICE_LB_TIMEOUT (seconds)."
+                    for partner, side in sides.items()
+                    if partner not in channels
+                ]
+                raise CouplingError(" ".join(never_came))
             time.sleep(_POLL_SECONDS)
     except BaseException:
         for channel in channels.values():
@@ -403,8 +414,25 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             side.close()
 
 
-def _greet(sock: socket.socket, token: str, handshake: _Handshake) -> None:
-    write_frame(sock, json.dumps({"token": token, **handshake}).encode())
+class _Side:
+    """One side of an m2n."""
+
+    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
+        self.path = published_file(m2n)
+        self._names = f'"{me}" and its partner "{partner}"'
+        self._handshake = handshake
+
+    def _greet(self, sock: socket.socket, token: str) -> None:
+        write_frame(sock, json.dumps({"token": token, **self._handshake}).encode())
+
+    def _compare(self, sock: socket.socket, content: bytes) -> socket.socket:
+        """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
+        greeting = json.loads(content)
+        for key, problem in _DIFFERENCES.items():
+            if greeting.get(key) != self._handshake[key]:
+                sock.close()
+                raise CouplingError(f"{self._names} {problem}")
+        return sock
 
 
 def _head(token: str) -> bytes:
@@ -412,86 +440,83 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-def _compared(sock: socket.socket, content: bytes, names: str, handshake: _Handshake) -> socket.socket:
-    """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
-    greeting = json.loads(content)
-    for key, problem in _DIFFERENCES.items():
-        if greeting.get(key) != handshake[key]:
-            sock.close()
-            raise CouplingError(f"{names} {problem}")
-    return sock
+class _Acceptor(_Side):
+    """Listens, and publishes where."""
 
+    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
+        super().__init__(me, partner, m2n, handshake)
+        self._token = secrets.token_hex(16)
+        # Over which interface and at which port; 0 is any free one.
+        address = _interface_address(m2n.element.text("network", "lo"))
+        try:
+            self._endpoint = _Endpoint(address, m2n.element.integer("port", "0"), _head(self._token))
+            port = self._endpoint.listener.getsockname()[1]
+            self._published = json.dumps({"address": address, "port": port, "token": self._token})
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
+            aside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
+            aside.touch(0o600, exist_ok=False)
+            aside.write_text(self._published)
+            os.replace(aside, self.path)
+        except OSError as error:
+            raise CouplingError(
+                f'"{me}" cannot publish its address for partner "{partner}" in {self.path}: {error}; '
+                "make the m2n's exchange-directory writable and its port free"
+            ) from error
 
-def _accept(me: str, partner: str, m2n: M2N, handshake: _Handshake) -> _Side:
-    """Listen, publish where, and give the connection to the connector; others are strangers, or read an old file."""
-    path, token = published_file(m2n), secrets.token_hex(16)
-    # Over which interface and at which port; 0 is any free one.
-    address = _interface_address(m2n.element.text("network", "lo"))
-    try:
-        endpoint = _Endpoint(address, m2n.element.integer("port", "0"), _head(token))
-        published = json.dumps({"address": address, "port": endpoint.listener.getsockname()[1], "token": token})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
-        aside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        aside.touch(0o600, exist_ok=False)
-        aside.write_text(published)
-        os.replace(aside, path)
-    except OSError as error:
-        raise CouplingError(
-            f'"{me}" cannot publish its address for partner "{partner}" in {path}: {error}; '
-            "make the m2n's exchange-directory writable and its port free"
-        ) from error
-    try:
-        while (greeted := endpoint.poll()) is None:
-            yield None
+    def attempt(self) -> socket.socket | None:
+        """One look whether the connector has come; others are strangers, or connectors that read an old file."""
+        if (greeted := self._endpoint.poll()) is None:
+            return None
         with contextlib.suppress(OSError):
-            _greet(greeted[0], token, handshake)
-        yield _compared(*greeted, f'"{me}" and its partner "{partner}"', handshake)
-    finally:
-        endpoint.close()
-        # If it is still ours.
+            self._greet(greeted[0], self._token)
+        return self._compare(*greeted)
+
+    def close(self) -> None:
+        """Stop listening and remove the file, if it is still ours."""
+        self._endpoint.close()
         with contextlib.suppress(OSError, ValueError):
-            if path.read_text() == published:
-                path.unlink()
-                path.parent.rmdir()
+            if self.path.read_text() == self._published:
+                self.path.unlink()
+                self.path.parent.rmdir()
 
 
-def _introduce(me: str, partner: str, m2n: M2N, handshake: _Handshake) -> _Side:
-    """Read the acceptor's file, introduce this side there, and give the connection once it has answered."""
-    path = published_file(m2n)
-    while True:
-        answer = None
-        if (published := _published(path)) is not None:
-            token, address = published
+class _Connector(_Side):
+    """Reads the acceptor's file and introduces itself there."""
+
+    _answer: _Greeting | None = None
+    _token = ""
+
+    def attempt(self) -> socket.socket | None:
+        """One look whether the acceptor has published its address, or has answered."""
+        token, address = self._token, None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            published = json.loads(self.path.read_text())
+            token, address = str(published["token"]), (published["address"], published["port"])
+        if self._answer is None:
             # Whoever does not listen left a file of an earlier run.
             with contextlib.suppress(OSError, OverflowError, TypeError, ValueError):
-                answer = _Greeting(socket.create_connection(address, timeout=1.0), math.inf)
-        if answer is None:
-            yield None
-            continue
-        content = None
-        try:
-            with contextlib.suppress(OSError):
-                _greet(answer.sock, token, handshake)
-                # The file may change while an older listener keeps silent.
-                while (content := answer.read(_head(token))) is None and _published(path) in (None, published):
-                    yield None
-            if content:
-                yield _compared(answer.sock, content, f'"{me}" and its partner "{partner}"', handshake)
-                return
-        finally:
-            if not content:
-                answer.sock.close()
-        yield None
-
-
-def _published(path: Path) -> tuple[str, tuple[Any, Any]] | None:
-    """Read the token and the address that an acceptor has published; None where it has not."""
-    try:
-        content = json.loads(path.read_text())
-        return str(content["token"]), (content["address"], content["port"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                if address is not None:
+                    sock, self._token = socket.create_connection(address, timeout=1.0), token
+                    self._answer = _Greeting(sock, math.inf)
+                    self._greet(sock, token)
+            return None
+        content: bytes | None = b""
+        with contextlib.suppress(OSError):
+            content = self._answer.read(_head(self._token))
+        # The file may change while an older listener keeps silent.
+        if content is None and token == self._token:
+            return None
+        answer, self._answer = self._answer, None
+        if content:
+            return self._compare(answer.sock, content)
+        answer.sock.close()
         return None
+
+    def close(self) -> None:
+        """Drop an unfinished introduction."""
+        if self._answer is not None:
+            self._answer.sock.close()
 
 
 def _interface_address(name: str) -> str:

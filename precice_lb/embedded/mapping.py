@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case.config import MeshMapping
-from precice_lb.embedded.mesh import Field, LocalMesh
-from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError
+from precice_lb.embedded.communication import IntraComm
+from precice_lb.embedded.mesh import Field, LocalMesh, gather
+from precice_lb.embedded.timeline import TOLERANCE, Array
 
 Indices = NDArray[np.int64]
 
@@ -77,6 +78,9 @@ class Mapping(ABC):
     target finds where its value comes from, a conservative mapping's source where its value goes to.
     """
 
+    #: Whether the geometric filter of a received mesh counts with it.
+    filters = True
+
     def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         self.source = source
         self.target = target
@@ -84,13 +88,13 @@ class Mapping(ABC):
         #: The mesh whose vertices look for others, and the one in which they look.
         self.origins, self.searched = (source, target) if self.conservative else (target, source)
 
+    @abstractmethod
     def needed(self, vertices: Array) -> Indices:
-        """Return indices of what one of several ranks needs of (a part of) the searched mesh: the nearest vertices."""
-        return nearest_neighbours(self.origins.coordinates, vertices)
+        """Return indices of what this rank needs of (a part of) the searched mesh, where that is a received one."""
 
     @abstractmethod
-    def compute(self) -> None:
-        """Prepare, once both meshes are known; a `CouplingError` if it is not possible."""
+    def compute(self, intra: IntraComm) -> None:
+        """Prepare, once both meshes are known on this rank; a `CouplingError` on all ranks if it is not possible."""
 
     @abstractmethod
     def apply(self, values: Array) -> Array:
@@ -100,9 +104,13 @@ class Mapping(ABC):
 class NearestNeighbour(Mapping):
     """Each origin takes from, or adds to, its nearest vertex."""
 
-    def compute(self) -> None:
+    def needed(self, vertices: Array) -> Indices:
+        """Return the nearest vertices."""
+        return nearest_neighbours(self.origins.coordinates, vertices)
+
+    def compute(self, intra: IntraComm) -> None:
         """Find the neighbours."""
-        self._nearest = self.needed(self.searched.coordinates)
+        self._nearest = nearest_neighbours(self.origins.coordinates, self.searched.coordinates)
 
     def apply(self, values: Array) -> Array:
         """Pick, or add up."""
@@ -121,6 +129,8 @@ class RadialBasis(Mapping):
     as long as one cluster holds all vertices.
     """
 
+    filters = False
+
     def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         super().__init__(described, source, target)
         (function,) = described.element.children
@@ -128,15 +138,24 @@ class RadialBasis(Mapping):
         self._radius = function.number("support-radius", "0")
         self._one_cluster = described.kind == "rbf"
 
-    def compute(self) -> None:
-        """Assemble and factorise the system."""
-        points, centres = self.origins.coordinates, self.searched.coordinates
+    def needed(self, vertices: Array) -> NDArray[np.int64]:
+        """Return all vertices, or none on a rank without origins."""
+        return np.arange(len(vertices) if self.origins.size else 0)
+
+    def compute(self, intra: IntraComm) -> None:
+        """Assemble and factorise the system at the primary rank."""
+        self._intra = intra
+        points, centres = (self._gather(mesh.coordinates, mesh) for mesh in (self.origins, self.searched))
+        intra.agree(self._assemble(centres, points) if intra.is_primary else None)
+
+    def _assemble(self, centres: Array, points: Array) -> str | None:
+        """Factorise; returns what is wrong."""
         between = f'the mapping from mesh "{self.source.name}" to mesh "{self.target.name}"'
         if self._one_cluster and (problem := _beyond_one_cluster(centres, points)):
-            raise CouplingError(f"{between} {problem}; libprecice does it, or take <mapping:rbf-global-direct>")
+            return f"{between} {problem}; libprecice does it, or take <mapping:rbf-global-direct>"
         weights = self._solve(self._kernel(centres, centres), self._kernel(centres, points))
         if weights is None:
-            raise CouplingError(
+            return (
                 f"the interpolation matrix of {between} is not invertible: are vertices duplicated? Otherwise choose "
                 "another basis function or a smaller support-radius"
             )
@@ -148,13 +167,12 @@ class RadialBasis(Mapping):
                 break
             axes.remove(min(axes, key=lambda axis: float(np.ptp(centres[:, axis]))))
         if len(centres) < polynomial.shape[1]:
-            raise CouplingError(
-                f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
-            )
+            return f"{between} has a polynomial of more terms than there are vertices, which only libprecice does"
         # The functions interpolate what the polynomial leaves.
         left = _polynomial(points, axes) - weights.T @ polynomial
         matrix = weights.T + left @ np.linalg.pinv(polynomial)
         self._matrix: Array = matrix.T if self.conservative else matrix
+        return None
 
     def _solve(self, matrix: Array, right: Array) -> Array | None:
         """Solve with a symmetric matrix as preCICE does; None if it is singular for it."""
@@ -183,8 +201,17 @@ class RadialBasis(Mapping):
         return values
 
     def apply(self, values: Array) -> Array:
-        """Multiply with the matrix."""
-        return self._matrix @ values
+        """Map all ranks' values together: every rank has to call it."""
+        whole = self._gather(values, self.source)
+        if self._intra.is_primary:
+            whole = self._matrix @ whole
+        # Of a received mesh's vertices one rank gets the values: sending adds up those of all ranks.
+        part = self.target.partition.part_of_owner if self.conservative else self.target.partition.part
+        (local,) = self._intra.scatter(lambda rank: [part(whole, rank)])
+        return local
+
+    def _gather(self, local: Array, mesh: LocalMesh) -> Array:
+        return gather(self._intra, [mesh.partition], [local], add=False)[0]
 
 
 def _beyond_one_cluster(centres: Array, points: Array) -> str | None:

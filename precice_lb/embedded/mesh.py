@@ -7,10 +7,11 @@ mappings need (``partition/ProvidedPartition.cpp`` and ``ReceivedPartition.cpp``
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,23 +50,30 @@ class VertexPartition:
         rows: Array = whole[self._rows[rank]]
         return rows
 
-    def put(self, whole: Array, part: Array, rank: int) -> None:
-        """Put a rank's rows into an array of all vertices; those that ranks share of a received mesh are added up."""
+    def part_of_owner(self, whole: Array, rank: int) -> Array:
+        """Return the rank's rows of a received mesh if it is the first rank that has any, else zeros."""
+        rows = self.part(whole, rank)
+        return rows if not any(map(len, self._rows[:rank])) else np.zeros_like(rows)
+
+    def put(self, whole: Array, part: Array, rank: int, *, add: bool) -> None:
+        """Put a rank's rows into an array of all vertices; of a received mesh several ranks may have the same one."""
         rows = self._rows[rank]
-        whole[rows] = whole[rows] + part if self._is_shared else part
+        whole[rows] = whole[rows] + part if add and self._is_shared else part
 
 
-def gather(intra: IntraComm, partitions: Sequence[VertexPartition], local: Sequence[Array]) -> list[Array]:
-    """Bring samples of all ranks to the primary rank; other ranks get arrays without a meaning.
+def gather(
+    intra: IntraComm, partitions: Sequence[VertexPartition], local: Sequence[Array], *, add: bool = True
+) -> list[Array]:
+    """Bring samples of all ranks to the primary rank; those of shared vertices are added up, or all the same.
 
-    As preCICE's ``m2n/GatherScatterCommunication.cpp`` does.
+    As preCICE's ``m2n/GatherScatterCommunication.cpp`` does; other ranks get arrays without a meaning.
     """
     if not intra.is_parallel:
         return list(local)
     wholes = [np.zeros((p.whole_size, s.shape[1])) for p, s in zip(partitions, local, strict=True)]
     for rank, parts in enumerate(intra.gather(list(local))):
         for partition, whole, part in zip(partitions, wholes, parts, strict=True):
-            partition.put(whole, part, rank)
+            partition.put(whole, part, rank, add=add)
     return wholes
 
 
@@ -152,16 +160,40 @@ class Links:
         self.intra = intra
         self.profiler = profiler
         self._channels = channels
+        self._failure: str | None = None
+        self._agreed = False
+
+    def end_phase(self) -> None:
+        """Raise the primary rank's failure on all ranks, if no receiving has done so since the phase before."""
+        agreed, self._agreed = self._agreed, False
+        if not agreed:
+            self.intra.agree(self._failure)
+
+    @contextlib.contextmanager
+    def failure_kept(self) -> Iterator[None]:
+        """Keep a failure at the primary rank for all ranks: their next agreement raises it."""
+        try:
+            yield
+        except CouplingError as error:
+            self._failure = str(error)
 
     def send(self, partner: str, arrays: Sequence[Array]) -> None:
-        """Send from the primary rank to a partner's."""
-        if self.intra.is_primary:
-            self._channels[partner].send(arrays)
+        """Send from the primary rank to a partner's; a failure is kept for all ranks."""
+        if self.intra.is_primary and self._failure is None:
+            with self.failure_kept():
+                self._channels[partner].send(arrays)
 
     def receive(self, partner: str, part: Callable[[Arrays, int], Arrays] = lambda message, rank: message) -> Arrays:
-        """Wait for a partner's message at the primary rank, and return this rank's part of it, by default all."""
-        message = self._channels[partner].receive() if self.intra.is_primary else []
-        return self.intra.scatter(lambda rank: part(message, rank))
+        """Wait for a partner's message at the primary rank, and return this rank's part of it, by default all.
+
+        A `CouplingError` on all ranks if the partner is gone.
+        """
+        message: Arrays = []
+        if self.intra.is_primary and self._failure is None:
+            with self.failure_kept():
+                message = self._channels[partner].receive()
+        self._agreed = True
+        return self.intra.scatter(lambda rank: part(message, rank), self._failure)
 
     def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
         """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
@@ -188,6 +220,10 @@ class Links:
                 for moment in times:
                     one.field.waveform.put(moment, next(message))
 
+    def receive_number(self, partner: str) -> float:
+        """Wait for one number, on all ranks."""
+        return float(self.receive(partner)[0][0])
+
 
 def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
     """Return what a rank gets of the times and samples of data."""
@@ -206,7 +242,10 @@ def exchange_meshes(
     meshes: Sequence[LocalMesh],
     mappings: Sequence[Mapping],
 ) -> None:
-    """Send provided meshes to whoever receives them, receive the others and divide them among the ranks."""
+    """Send provided meshes to whoever receives them, receive the others and divide them among the ranks.
+
+    A `CouplingError` on all ranks: if a mesh is empty, if a rank's part of it is filtered out, if a partner is gone.
+    """
     intra = links.intra
     # All participants go by the names, as in preCICE: two that provide meshes to each other would else both wait.
     for mesh in sorted(meshes, key=lambda mesh: mesh.name):
@@ -223,10 +262,8 @@ def exchange_meshes(
             for other in configuration.participants.values()
             if any((r.name, r.provider) == (mesh.name, participant) for r in other.receives)
         ]
-        if intra.is_primary and receivers and len(whole) == 0:
-            raise CouplingError(
-                f'the provided mesh "{mesh.name}" is empty: set its vertices on some rank before initialize()'
-            )
+        empty = f'the provided mesh "{mesh.name}" is empty: set its vertices on some rank before initialize()'
+        intra.agree(empty if receivers and len(whole) == 0 else None)
         for receiver in receivers:
             links.send(receiver, [whole])
 
@@ -241,14 +278,14 @@ def _keep(
         return
     candidates = np.arange(size)
     origins = [mapping.origins.coordinates for mapping in mappings if mapping.origins.size]
-    if safety_factor is not None:
+    if safety_factor is not None and all(mapping.filters for mapping in mappings):
         boxes = [expanded_box(vertices, safety_factor) for vertices in origins]
         candidates = np.flatnonzero(inside(whole, boxes))
-    if origins and len(candidates) == 0:
-        raise CouplingError(
-            f'the geometric filter left nothing of the received mesh "{mesh.name}" on rank {intra.rank}: do the '
-            'coupling interfaces match? If so, raise its safety-factor or set geometric-filter="no-filter"'
-        )
+    problem = (
+        f'the geometric filter left nothing of the received mesh "{mesh.name}" on rank {intra.rank}: do the coupling '
+        'interfaces match? If so, raise its safety-factor or set geometric-filter="no-filter"'
+    )
+    intra.agree_all(problem if origins and len(candidates) == 0 else None)
     needed = [candidates[mapping.needed(whole[candidates])] for mapping in mappings]
     mine = np.unique(np.concatenate([candidates[:0], *needed]))
     mesh.add_vertices(whole[mine])

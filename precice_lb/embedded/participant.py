@@ -57,7 +57,7 @@ def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) ->
     array = as_array(values, name, call)
     if len(array) == 0:
         return np.zeros((0, columns))
-    if array.shape[1:] != (columns,):
+    if array.ndim != 2 or array.shape[1] != columns:
         raise ShapeError(
             f'expected {name} of shape (n, {columns}) for mesh "{mesh.name}" in {call}(), found {array.shape}'
         )
@@ -362,8 +362,8 @@ class Participant(Access):
 
     Notes
     -----
-    It is for trying, testing and teaching, not for production, and says so once. What is wrong on one rank is raised
-    on the others as soon as they wait for it.
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
     """
 
     # Status.
@@ -424,8 +424,10 @@ class Participant(Access):
                 if mesh.provided:
                     self._profiler.add_data("initialize", f"meshSize{mesh.name}", mesh.size)
             if self._intra.is_primary:
-                described = self._configuration
-                self._channels.update(connect(self._name, described.m2ns, described.text, self._timeout))
+                with self._links.failure_kept():
+                    described = self._configuration
+                    self._channels.update(connect(self._name, described.m2ns, described.text, self._timeout))
+            self._links.end_phase()
             meshes = list(self._parts.meshes.values())
             exchange_meshes(self._configuration, self._name, self._links, meshes, self._parts.mappings)
             for watch_point in self._parts.watch_points:
@@ -433,12 +435,13 @@ class Participant(Access):
             for field in self._parts.writes.values():
                 field.take_written(0.0)
             # preCICE computes read mappings later; here partners would wait for the import of scipy then.
-            self._map([mapping.compute for mapping in self._parts.mappings])
+            self._map([partial(mapping.compute, self._intra) for mapping in self._parts.mappings])
             self._map([field.run for field in self._parts.write_maps])
             with self._profiler.event("initalizeCouplingScheme"):
                 self._coupling.initialize(self._links)
             self._map([field.run for field in self._parts.read_maps])
             self._write_watch_points()
+            self._links.end_phase()
         self._state = State.INITIALIZED
 
     @contextlib.contextmanager
@@ -448,14 +451,8 @@ class Participant(Access):
         try:
             with self._profiler.event(call):
                 yield
-        except BaseException as error:
-            # The partners and the other ranks notice at once, whatever this process does next.
-            self._state = State.FAILED
-            self._close.detach()
-            self._profiler.close()
-            for channel in self._channels.values():
-                channel.abort()
-            self._intra.fail(str(error) or type(error).__name__)
+        except BaseException:
+            self._fail()
             raise
         self._profiler.enter_solver("solver.advance")
 
@@ -497,6 +494,7 @@ class Participant(Access):
                 self._map([field.run for field in self._parts.read_maps])
                 if self._coupling.window_complete:
                     self._write_watch_points()
+                self._links.end_phase()
 
     def _map(self, work: Sequence[Callable[[], None]]) -> None:
         if work:
@@ -537,6 +535,14 @@ class Participant(Access):
             raise CouplingError("finalize() may only be called once")
         self._close()
         self._state = State.FINALIZED
+
+    def _fail(self) -> None:
+        """Let the partners notice at once, whatever this process does next."""
+        self._state = State.FAILED
+        self._close.detach()
+        self._profiler.close()
+        for channel in self._channels.values():
+            channel.abort()
 
 
 _LIVE: weakref.WeakSet[Access] = weakref.WeakSet()

@@ -7,7 +7,6 @@ preCICE's ``cplscheme/BaseCouplingScheme.cpp`` with the measures in ``cplscheme/
 from __future__ import annotations
 
 import enum
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -56,7 +55,9 @@ class Scheme:
         #: Whether received data keeps its sample at a time window's start: the next time window's has come by then.
         self.keeps_window_start = described.is_serial and not self.first
         self._partners = sorted(partners)
-        self.clock = Clock(described.time_window_size, described.max_time)
+        self._window_from_first = described.window_size_from_first
+        self._next_window_seconds = None if self._window_from_first else described.time_window_size
+        self.clock = Clock(self._next_window_seconds, described.max_time)
         self._max_windows = np.inf if described.max_time_windows is None else described.max_time_windows
         self._window = 1
         self._data = list(data.values())
@@ -87,6 +88,11 @@ class Scheme:
 
     def add_step(self, seconds: float) -> bool:
         """Step forward by what the solver computed; True at the end of the time window, which it may not leave."""
+        if self.clock.window_seconds is None and seconds >= float(np.finfo(np.float64).max):
+            raise CouplingError(
+                "advance() cannot be called with the largest number there is: this participant prescribes the time "
+                'window size (method="first-participant"), so it has to choose its own time step'
+            )
         if self.max_step - seconds < -TOLERANCE:
             raise CouplingError(
                 f"expected a time step of at most {self.max_step:g} in advance(), found {seconds:g}, which exceeds "
@@ -98,8 +104,9 @@ class Scheme:
     def initialize(self, links: Links) -> None:
         """Exchange what ``initialize`` exchanges; the primary rank starts the logs of implicit schemes."""
         self._links = links
-        for data in itertools.chain(*self.receives.values()):
-            data.field.waveform.put(self.clock.time, np.zeros((data.field.mesh.size, data.field.components)))
+        for group in self.receives.values():
+            for data in group:
+                data.field.waveform.put(self.clock.time, np.zeros((data.field.mesh.size, data.field.components)))
         if self.is_implicit:
             for data in self._data:
                 data.store_iteration()
@@ -145,6 +152,7 @@ class Scheme:
             self.clock.complete_window()
         else:
             self.clock.repeat_window()
+        self.clock.window_seconds = self._next_window_seconds
         return action
 
     def _exchange_initial(self) -> None:
@@ -192,7 +200,7 @@ class Scheme:
         """Wait for what the one that judges sends after an iteration."""
         if self.is_implicit:
             with self._links.profiler.event("receiveConvergence"):
-                self._has_converged = bool(self._links.receive(self._controller)[0])
+                self._has_converged = bool(self._links.receive_number(self._controller))
         self._receive(self.clock.time)
 
     def _judge(self) -> None:
@@ -238,7 +246,8 @@ class SerialScheme(Scheme):
     """The second participant computes a time window after the first, with the first one's data at its end.
 
     The second participant therefore has the data at both ends of its time window, and reads between them what the
-    waveform makes of it. It judges the iteration, and accelerates what it sends.
+    waveform makes of it. It judges the iteration, and accelerates what it sends. The steps of the first participant may
+    be the time windows (``method="first-participant"``).
     """
 
     def _accelerated_data(self) -> Sequence[CouplingData]:
@@ -247,10 +256,17 @@ class SerialScheme(Scheme):
     def _exchange_initial(self) -> None:
         super()._exchange_initial()
         if not self.first:
-            self._receive(self.clock.ahead)
+            self._receive_window_size()
+            self.clock.window_seconds = self._next_window_seconds
+            self._receive_ahead()
 
     def _exchange_first(self) -> None:
-        if not self.first:
+        if self.first:
+            if self._window_from_first:
+                self.clock.window_seconds = self.clock.progress
+                self._next_window_seconds = None
+                self._links.send(self._partners[0], [np.array([self.clock.progress])])
+        else:
             self._judge()
         self._send()
 
@@ -258,10 +274,32 @@ class SerialScheme(Scheme):
         if self.first:
             self._hear()
         self._finish_iteration()
-        if not self.first and self.is_implicit and not self._has_converged:
+        if self.first:
+            return
+        if self.is_implicit and not self._has_converged:
+            self._receive_window_size()
             self._receive(self.clock.time)
-        elif not self.first and self.is_ongoing:
-            self._receive(self.clock.ahead)
+        elif self.is_ongoing:
+            self._receive_window_size()
+            self._receive_ahead()
+
+    def _receive_ahead(self) -> None:
+        # The size of a whole window even where max-time cuts the next one short: so does preCICE.
+        assert self._next_window_seconds is not None
+        self._receive(self.clock.ahead(self._next_window_seconds))
+
+    def _receive_window_size(self) -> None:
+        if not self._window_from_first:
+            return
+        # preCICE has no profiling event for that.
+        size = self._links.receive_number(self._partners[0])
+        known = self.clock.window_seconds
+        if known is not None and self.is_implicit and not self._has_converged and size != known:
+            raise CouplingError(
+                f"expected the time window size {known:g} of the first iteration again, found {size:g}: the first "
+                "participant has to repeat its time step in every iteration"
+            )
+        self._next_window_seconds = size
 
 
 class Composition:
@@ -278,12 +316,12 @@ class Composition:
         self._schemes = [*self._explicit, *([self._implicit] if self._implicit else [])]
         self._leading = self._implicit or self._explicit[0]
         self._on_hold = False
-        sent = [data for scheme in schemes for data in itertools.chain(*scheme.sends.values())]
+        sent = [data for scheme in schemes for group in scheme.sends.values() for data in group]
         #: Whether any data is sent with all its samples of a time window.
         self.sends_substeps = any(data.substeps for data in sent)
         received = self._implicit.receives.values() if self._implicit else ()
         #: Fields that come anew in every iteration.
-        self.repeated: set[Field] = {data.field for data in itertools.chain(*received)}
+        self.repeated: set[Field] = {data.field for group in received for data in group}
         self.keeps_window_start = self._leading.keeps_window_start
         self._require(Action.INITIALIZE_DATA if any(data.initialize for data in sent) else None)
 

@@ -36,7 +36,7 @@ def load_sources(sources: Sequence[str | Path], *, warmup: int | None = None) ->
     Returns
     -------
     Measurements
-        The rows of all sources, what several say once (`precice_lb.dataset.measurements.distinct`); configuration and
+        The rows of all sources, what several say once; configuration and
         degrees of freedom from the stores.
 
     Raises

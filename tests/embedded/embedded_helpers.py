@@ -23,7 +23,7 @@ import numpy as np
 from precice_lb.case.config import M2N
 from precice_lb.case.elements import Element
 
-SECONDS = 100
+SECONDS = 400
 STARTED: list[subprocess.Popen[str]] = []
 
 
@@ -36,7 +36,7 @@ def write_configuration(
     vector: Sequence[str] = (),
     degrees: Mapping[str, int] | None = None,
     end: str = '<max-time-windows value="3" />',
-    window: float | Sequence[float] = 0.1,
+    window: float | str | Sequence[float] = 0.1,
     write_direction: bool | Sequence[str] = False,
     conservative: Sequence[str] = (),
     mapping: str = "nearest-neighbor",
@@ -102,8 +102,10 @@ def write_configuration(
                 iteration = iteration.replace(f"data:{name} ", f'data="{name}" mesh="{home}" ')
                 iteration = iteration.replace(f"name:{name} ", f'name="{name}" mesh="{home}" ')
             lines.append(iteration)
-        number = window if isinstance(window, float) else window[len(schemes)]
-        size = f'<time-window-size value="{number}" />'
+        size = window
+        if not isinstance(window, str):
+            number = window if isinstance(window, float) else window[len(schemes)]
+            size = f'<time-window-size value="{number}" />'
         schemes.append(
             f"<coupling-scheme:{kind}>\n{members}\n{size}\n{end}\n" + "\n".join(lines) + f"\n</coupling-scheme:{kind}>"
         )

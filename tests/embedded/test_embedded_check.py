@@ -111,21 +111,13 @@ def test_parallel_participants_do_not_write_consistently(tmp_path: Path) -> None
         check(path.read_text(), size=2)
 
 
-@pytest.mark.parametrize("kind", ["rbf", "rbf-global-direct"])
-def test_radial_basis_functions_are_for_one_rank(kind: str, text: str) -> None:
+def test_one_cluster_is_for_one_rank(text: str) -> None:
     head, tail = text.split("<mapping:nearest-neighbor", 1)
     attributes, rest = tail.split("/>", 1)
-    changed = f"{head}<mapping:{kind}{attributes}><basis-function:volume-splines /></mapping:{kind}>{rest}"
+    changed = f"{head}<mapping:rbf{attributes}><basis-function:volume-splines /></mapping:rbf>{rest}"
     check(changed)
-    with pytest.raises(UnsupportedConfigurationError, match=f"several ranks with <mapping:{kind} "):
+    with pytest.raises(UnsupportedConfigurationError, match="several ranks with <mapping:rbf"):
         check(changed, size=2)
-
-
-def test_windows_of_the_first_participant_are_refused(text: str) -> None:
-    serial = text.replace("parallel-explicit", "serial-explicit")
-    check(serial)
-    with pytest.raises(UnsupportedConfigurationError, match=r'only "fixed" as "method".*found method="first-part'):
-        check(serial.replace('<time-window-size value="0.1"', '<time-window-size method="first-participant"'))
 
 
 def test_data_comes_from_one_place(text: str) -> None:

@@ -45,7 +45,7 @@ from precice_lb.embedded.communication import Connection  # noqa: E402
 send, receive = Connection.send, Connection.receive
 
 
-def send_with_time(self: Connection, arrays: Sequence[Any], failure: str = "") -> None:
+def send_with_time(self: Connection, arrays: Sequence[Any], failure: str | None = None) -> None:
     send(self, [*arrays, np.array([float(now)])], failure)
 
 

@@ -143,6 +143,13 @@ def test_the_keys_in_the_page_on_studies_are_those_of_the_tables() -> None:
     assert all(meaning.strip() for _, meaning in rows)
 
 
+def test_the_picture_of_the_rooms_is_made_of_their_imports() -> None:
+    pytest.importorskip("grimp", reason="it comes with import-linter")
+    made = generated()
+    assert made.HOUSE.read_text(encoding="utf-8") == made.house(), "run python docs/generated.py"
+    assert made.house().count("marker-end") > 20
+
+
 def _studies() -> str:
     return (ROOT / "configs" / "README.md").read_text(encoding="utf-8")
 
