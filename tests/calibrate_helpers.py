@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from store_helpers import write_store
 
 from precice_lb.campaign import Event, RunPlan, Task, read_study
 from precice_lb.campaign.launchers import launcher_from
@@ -125,14 +128,14 @@ def changed(path: Path, *changes: tuple[str, str]) -> Path:
 
 
 def refusals(name: str) -> list[str]:
-    """What is changed in a study, and the line that it is refused with, of a file of such pairs."""
+    """What is changed in a study, a line each, and the line that it is refused with, of a file of such blocks."""
     return (Path(__file__).parent / "data" / name).read_text(encoding="utf-8").strip().split("\n\n")
 
 
-def check_refused(path: Path, pair: str) -> None:
-    """A study with that change is refused with that line, whichever keys are known."""
-    change, expected = pair.split("\n")
-    changed(path, tuple(change.replace(r"\n", "\n").split(" -> ")))  # type: ignore[arg-type]
+def check_refused(path: Path, block: str) -> None:
+    """A study with those changes is refused with that line, whichever keys are known."""
+    *changes, expected = block.split("\n")
+    changed(path, *(tuple(change.replace(r"\n", "\n").split(" -> ")) for change in changes))  # type: ignore[misc]
     with pytest.raises(StudyError) as refusal:
         read_study(path)
     message = re.sub(r" \(known: [^)]*\)", "", str(refusal.value)).removeprefix(f"{path}: ")
@@ -182,6 +185,76 @@ def alive(directory: Path) -> list[str]:
     return found
 
 
+# Sleeps for a cost that falls with the number of ranks, and restarts: twelve points of a field, and how many windows
+# they have lived for, are read by all ranks and written by one.
+COUPLED = """\
+import os, sys, time
+import numpy as np
+import precice
+from mpi4py import MPI
+
+name, work = sys.argv[1], float(sys.argv[2]) * float(os.environ.get("CELLS", "1"))
+comm = MPI.COMM_WORLD
+file = f"state-{name}.npy"
+lived, u = 0.0, np.linspace(0.0, 1.0, 12)
+if os.path.exists(file):
+    lived, *u = np.load(file)
+mine = slice(comm.rank, 12, comm.size)
+u = np.array(u)[mine]
+mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
+participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
+y = np.linspace(0.0, 1.0, 12)[mine]
+ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
+participant.initialize()
+while participant.is_coupling_ongoing():
+    dt = participant.get_max_time_step_size()
+    participant.read_data(mesh, reads, ids, 0.0)
+    time.sleep(work / comm.size)
+    lived += 1
+    u = 0.9 * u + 0.1 * np.sin(lived)
+    participant.write_data(mesh, writes, ids, u)
+    participant.advance(dt)
+participant.finalize()
+every = comm.gather(u)
+if comm.rank == 0:
+    whole = np.empty(12)
+    for rank, part in enumerate(every):
+        whole[rank :: comm.size] = part
+    np.save(f"{file}.new.npy", [lived, *whole])
+    os.replace(f"{file}.new.npy", file)
+"""
+
+# Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring; its state
+# is a line for each segment of a chain.
+COPIES = """\
+import os, shutil, sys
+name, made, *line = sys.argv[1:]
+rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
+store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
+os.makedirs(store, exist_ok=True)
+file = f"{name}-{rank}-{size}.h5"
+shutil.copy(os.path.join(made, file), os.path.join(store, file + ".part"))
+os.rename(os.path.join(store, file + ".part"), os.path.join(store, file))
+if rank == "0" and line:
+    state = f"state-{name}.npy"
+    before = open(state).read() if os.path.exists(state) else ""
+    with open(state + ".new", "w") as file:
+        file.write(before + " ".join(line) + "\\n")
+    os.rename(state + ".new", state)
+"""
+
+
+def make_stores(directory: Path, ranks: int, rows_of: Callable[[str, int], list[Any]]) -> None:
+    """Stores of a run of each participant on 1, 2, … ranks, for solvers that copy them."""
+    directory.mkdir()
+    for name in ("Left", "Right"):
+        for size in range(1, ranks + 1):
+            table = rows_of(name, size)
+            for rank in range(size):
+                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
+                shutil.move(path, directory / path.name)
+
+
 # Right hashes with as many threads as it is told, without MPI, and says how many it really had and on which cores.
 THREADED = """\
 import hashlib, os, sys, threading, time
@@ -221,53 +294,20 @@ if name == "Right":
 
 
 def write_threads(
-    directory: Path,
-    *,
-    launcher: str = "oversubscribe = true",
-    blocks: int = 4,
-    windows: int = 6,
-    more: str = "",
-    right: str = "",
+    directory: Path, *, launcher: str = "oversubscribe = true", network: str = "", right: str = ""
 ) -> Path:
     """Write a study of Left on one rank and Right on one or two threads."""
     write_case(directory, THREADED)
-    study = directory / "study.toml"
-    study.write_text(
-        f"""\
-[case]
-directory = "case"
-{more}
-
-[runs]
-windows = {windows}
-warmup_windows = 1
-time_limit_seconds = 300
-splits = [{{ Left = 1, Right = "1x1" }}, {{ Left = 1, Right = "1x2" }}]
-directory = "campaign"
-
-[machine]
-cores = 3
-
-[launcher]
-{launcher}
-
-[case.environment]
-PRECICE_LB_BACKEND = "embedded"
-
-[[participants]]
-name = "Left"
-command = "python -m precice_lb run solver.py Left {blocks}"
-maximum_ranks = 1
-
-[[participants]]
-name = "Right"
-command = "python -m precice_lb run solver.py Right {blocks}"
-threads = "free"
-maximum_cores = 2
-{right}
-"""
+    study = write_study(
+        directory,
+        case=network,
+        runs='splits = [{ Left = 1, Right = "1x1" }, { Left = 1, Right = "1x2" }]\ndirectory = "campaign"',
+        launcher=launcher,
+        extra='[case.environment]\nPRECICE_LB_BACKEND = "embedded"',
+        left="maximum_ranks = 1",
+        right=f'threads = "free"\nmaximum_cores = 2\n{right}',
     )
-    return study
+    return recording(changed(study, ("ranks = 4", "cores = 3")), Left=4, Right=4)
 
 
 def threads_used(run: Path) -> int:

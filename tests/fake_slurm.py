@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from slurm_helpers import wait_until
 
 PROGRAM = r"""#!{python}
 import contextlib, fcntl, os, re, signal, subprocess, sys, time
@@ -177,16 +176,8 @@ class FakeSlurm:
         """End a job as `scancel` does, or a time limit, and wait until it is gone."""
         self.set("ends", ends)
         os.system(f"scancel {job}")
-        self.wait_for(lambda: self.states()[int(job) - 1] == ends)
+        wait_until(lambda: self.states()[int(job) - 1] == ends)
 
     def forget(self, job: str) -> None:
         """Let a job be one that ended long ago."""
         (self.root / "jobs" / job / "forgotten").touch()
-
-    @staticmethod
-    def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
-        """Wait until something holds."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.05)

@@ -17,12 +17,10 @@ def before(part: str, *new: str) -> tuple[str, str]:
 CASE = (Path(__file__).parent / "data" / "configurations" / "implicit-pair.xml").read_text(encoding="utf-8")
 
 READ_AT_A = '<mapping:nearest-neighbor direction="read" from="B-Mesh" to="A-Mesh" constraint="consistent" />'
-READ_AT_B = '<mapping:nearest-neighbor direction="read" from="A-Mesh" to="B-Mesh" constraint="consistent" />'
 MEASURE = '<absolute-convergence-measure data="Heat" mesh="B-Mesh" limit="1e-6" />'
 WRITE, READ = '<write-data name="Heat"', '<read-data name="Heat"'
 PARALLEL = [("serial-implicit", "parallel-implicit"), ("</coupling-scheme:serial", "</coupling-scheme:parallel")]
 AITKEN = [("<acceleration:IQN-ILS>", "<acceleration:aitken>"), ("</acceleration:IQN-ILS>", "</acceleration:aitken>")]
-EXPERIMENTAL = ("<precice-configuration>", '<precice-configuration experimental="true">')
 # A third solver, with an explicit scheme for data of B.
 THIRD = [
     (
@@ -67,12 +65,6 @@ def edited(edits: list[tuple[str, str]], text: str = CASE) -> str:
         assert old in text, old
         text = text.replace(old, new, 1)
     return text
-
-
-def line_of(text: str, part: str) -> int:
-    """Number of the line where a part begins, which is there once."""
-    assert text.count(part) == 1, (part, text.count(part))
-    return text[: text.index(part)].count("\n") + 1
 
 
 def refused_by_libprecice(path: Path) -> str:

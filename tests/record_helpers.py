@@ -100,6 +100,24 @@ def python(directory: Path | None, *arguments: str, **variables: str) -> subproc
     )
 
 
+def start(
+    directory: Path, commands: Mapping[str, Sequence[str]], variables: Mapping[str, Mapping[str, str]]
+) -> dict[str, subprocess.Popen[str]]:
+    """Start each participant's command in a session of its own, with the environment that its variables make."""
+    return {
+        name: subprocess.Popen(
+            command,
+            cwd=directory,
+            env=variables[name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for name, command in commands.items()
+    }
+
+
 def finish(started: Mapping[str, subprocess.Popen[str]]) -> dict[str, subprocess.CompletedProcess[str]]:
     """Wait for processes, which have a session of their own; kill them with their ranks if they do not end."""
     results, limit = {}, time.monotonic() + 300
@@ -192,16 +210,6 @@ def run_pair(
     (directory / "precice-config.xml").write_text(configuration(kind, windows).replace("<log ", f"{head}<log "))
     (directory / "solver.py").write_text(solver)
     command = [*launch, sys.executable, *(["-m", "precice_lb", "run"] if recorded else []), "solver.py"]
-    started = {
-        name: subprocess.Popen(
-            [*command, *names, *arguments],
-            cwd=directory,
-            env=emulated_clock(environment(**variables)) if emulated else environment(**variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        for name, names in (("A", ["A", "B"]), ("B", ["B", "A"]))
-    }
-    return finish(started)
+    own = emulated_clock(environment(**variables)) if emulated else environment(**variables)
+    commands = {names[0]: [*command, *names, *arguments] for names in ("AB", "BA")}
+    return finish(start(directory, commands, dict.fromkeys("AB", own)))

@@ -88,7 +88,7 @@ def ask(*tokens: str) -> str:
     return subprocess.run(tokens, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
-def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 300.0, what: str = "a condition") -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited in vain: {what}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,17 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
-from calibrate_helpers import CONFIGURATION, SOLVER, changed, quiet, run_of, write_case, write_study
-from conftest import FULL_COUNTS
+from calibrate_helpers import CONFIGURATION, SOLVER, alive, changed, quiet, run_of, write_case, write_study
+from slurm_helpers import wait_until
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.campaign import print_event, run_finished
 from precice_lb.campaign.processes import TOKEN_VARIABLE, log_tail, stop_token
 from precice_lb.campaign.state import CampaignResult
 from precice_lb.case import read_configuration
@@ -31,40 +30,17 @@ TWO_SPLITS = "splits = [{Left=1, Right=3}, {Left=2, Right=1}]"
 ONE_SPLIT = "splits = [{Left=1, Right=2}]"
 
 
-def processes_of(marker: str) -> list[int]:
-    """Processes that are alive and have ``marker`` in their command line, this test's own aside."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                text = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if marker.encode() in text:
-                found.append(int(entry.name))
-    return found
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def marker(tmp_path: Path) -> Iterator[str]:
-    """An argument that the solvers of this test alone carry; none of them may be left at its end."""
-    text = f"marker-{tmp_path.name}-{os.getpid()}"
-    yield text
-    left = processes_of(text)
+@pytest.fixture(autouse=True)
+def _none_is_left_running(tmp_path: Path) -> Iterator[None]:
+    """Of the runs of a test's campaign; none of them may be left at its end."""
+    yield
+    left: list[str] = []
+    # The state of one test is damaged.
+    with contextlib.suppress(CalibrationError):
+        left = alive(tmp_path / "campaign")
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(int(pid), signal.SIGKILL)
     assert not left
-
-
-def with_marker(path: Path, marker: str) -> Path:
-    return changed(path, *((f"solver.py {name}", f"solver.py {name} {marker}") for name in ("Left", "Right")))
 
 
 def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,21 +94,6 @@ def test_each_split_runs_in_a_patched_copy_of_its_own(tmp_path: Path, monkeypatc
     assert not (first / "case" / "__pycache__").exists()
 
 
-def test_finished_runs_are_not_repeated_and_further_splits_are_added(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    directory = tmp_path / "campaign"
-    first = run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), directory, report=quiet)
-    more = ONE_SPLIT.replace("]", ", {Left=2, Right=2}]")
-    events: list[Event] = []
-    second = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=events.append)
-    assert [run.name for run in second.runs] == ["001-Left1-Right2", "002-Left2-Right2"]
-    assert second.runs[0] == first.runs[0]
-    started = events[0]
-    assert (started.kind, started.total, started.number) == ("started", 2, 1)
-    third = run_campaign(read_study(write_study(tmp_path, runs=more)), directory, report=quiet)
-    assert third.runs == second.runs
-
-
 def test_more_ranks_than_cores_are_refused_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,10 +127,10 @@ if name == "Right":
 )
 
 
-def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(tmp_path: Path, marker: str) -> None:
+def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(tmp_path: Path) -> None:
     write_case(tmp_path, CRASHES_ON_TWO)
     events: list[Event] = []
-    study = read_study(with_marker(write_study(tmp_path, runs=TWO_SPLITS), marker))
+    study = read_study(write_study(tmp_path, runs=TWO_SPLITS))
     result = run_campaign(study, tmp_path / "campaign", report=events.append)
     # Left's end ended the run: it neither took Right's 600 seconds nor came to its time limit.
     failed, finished = result.runs
@@ -185,14 +146,6 @@ def test_a_failed_run_is_recorded_its_partner_stopped_and_the_campaign_goes_on(t
     again = run_campaign(study, tmp_path / "campaign", report=quiet)
     assert [run.outcome for run in again.runs] == ["failed", "finished", "failed"]
     assert again.runs[2].name == "003-Left1-Right3"
-
-
-def test_when_every_run_fails_the_solvers_last_words_are_quoted(tmp_path: Path) -> None:
-    write_case(tmp_path, "import os\nos.write(1, b'the mesh is inside out\\n')\nos.abort()\n")
-    expected = r"^every run failed; the first, 001-Left1-Right2: .*the mesh is inside out[^\n]*$"
-    with pytest.raises(CalibrationError, match=expected) as refusal:
-        run_campaign(read_study(write_study(tmp_path, runs=ONE_SPLIT)), tmp_path / "campaign", report=quiet)
-    assert "TERMINATED" not in str(refusal.value)
 
 
 def test_a_solver_that_records_nothing_is_told_how_to(tmp_path: Path) -> None:
@@ -213,12 +166,12 @@ time.sleep(600)
 
 @pytest.mark.parametrize("program", ["mpiexec", pytest.param("mpiexec.openmpi", marks=pytest.mark.openmpi)])
 def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
-    tmp_path: Path, marker: str, program: str, mpiexec: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, program: str, mpiexec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = mpiexec if program == "mpiexec" else shutil.which(program) or pytest.skip(f"no {program} on this machine")
     write_case(tmp_path, STUBBORN)
     launcher = f'oversubscribe = true\nprogram = "{program}"'
-    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT, launcher=launcher), marker)
+    path = write_study(tmp_path, runs=ONE_SPLIT, launcher=launcher)
 
     def monotonic() -> float:
         """The time limit is over when all ranks wait, however long they took to start."""
@@ -229,7 +182,7 @@ def test_a_run_over_its_time_limit_is_stopped_to_the_last_rank(
     monkeypatch.setattr("precice_lb.campaign.processes.time", clock)
     with pytest.raises(CalibrationError, match=r"Left and Right still ran at the time limit of 300 s"):
         run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    assert processes_of(marker) == []
+    assert alive(tmp_path / "campaign") == []
     state = json.loads((tmp_path / "campaign" / "campaign.json").read_text())
     assert state["runs"][0]["outcome"] == "timeout"
     assert state["runs"][0]["log_tail"] == ["Left: waiting for ever"] + ["Right: waiting for ever"] * 2
@@ -259,63 +212,25 @@ def start_campaign(path: Path, directory: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, marker: str, number: signal.Signals) -> None:
+def test_an_interrupted_campaign_resumes_with_a_new_run(tmp_path: Path, number: signal.Signals) -> None:
     write_case(tmp_path, WAITS_ONCE)
-    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT), marker)
+    path = write_study(tmp_path, runs=ONE_SPLIT)
     directory = tmp_path / "campaign"
     campaign = start_campaign(path, directory)
     first = directory / "runs" / "001-Left1-Right2"
-    wait_for(lambda: len(list(first.glob("stores/00/*.h5"))) == 2)
+    wait_until(lambda: len(list(first.glob("stores/00/*.h5"))) == 2, 300, "two stores")
     campaign.send_signal(number)
     code = campaign.wait(timeout=300)
     if number is signal.SIGKILL:
-        assert processes_of(marker), "a killed campaign cannot stop its run"
+        assert alive(directory), "a killed campaign cannot stop its run"
     else:
         assert code == 77
-        assert processes_of(marker) == []
+        assert alive(tmp_path / "campaign") == []
     result = run_campaign(read_study(path), directory, report=quiet)
-    assert processes_of(marker) == []
+    assert alive(tmp_path / "campaign") == []
     assert [run.outcome for run in result.runs] == ["interrupted", "finished"]
     assert result.runs[1].directory == "runs/002-Left1-Right2"
     assert list(first.glob("**/*.h5")) == []
-
-
-def test_campaigns_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path, marker: str) -> None:
-    write_case(tmp_path)
-    splits = [{"Left": 1, "Right": 1}, {"Left": 1, "Right": 2}, {"Left": 2, "Right": 1}]
-    listed = ", ".join(f"{{Left={split['Left']}, Right={split['Right']}}}" for split in splits)
-    path = with_marker(write_study(tmp_path, runs=f"splits = [{listed}]"), marker)
-    random = Random(0)
-    for number in range(20 if FULL_COUNTS else 2):
-        directory = tmp_path / f"campaign-{number}"
-        campaign = start_campaign(path, directory)
-        time.sleep(random.uniform(0.1, 0.9))
-        campaign.kill()
-        campaign.wait(timeout=300)
-        before = CampaignResult.load(directory)
-        done = before.finished if before is not None else ()
-        result = run_campaign(read_study(path), directory, report=quiet)
-        assert sorted((run.split for run in result.finished), key=str) == splits
-        assert all(run in result.runs for run in done)
-        assert len(result.runs) <= len(splits) + 1
-        assert len({run.directory for run in result.runs}) == len(result.runs)
-        stores = {path.parents[2].name for path in directory.glob("runs/**/*.h5")}
-        assert stores == {run.name for run in result.finished}
-        assert processes_of(marker) == []
-
-
-def test_two_campaigns_in_one_directory_refuse_each_other(tmp_path: Path, marker: str) -> None:
-    write_case(tmp_path, WAITS_ONCE)
-    path = with_marker(write_study(tmp_path, runs=ONE_SPLIT), marker)
-    directory = tmp_path / "campaign"
-    other = start_campaign(path, directory)
-    try:
-        wait_for((directory / "runs" / "001-Left1-Right2" / "Left.log").exists)
-        with pytest.raises(CalibrationError, match=rf"another campaign runs here \(process {other.pid} on "):
-            run_campaign(read_study(path), directory, report=quiet)
-    finally:
-        other.terminate()
-        other.wait(timeout=300)
 
 
 def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
@@ -380,18 +295,9 @@ def test_a_token_finds_a_process_whose_parents_are_gone(tmp_path: Path) -> None:
     assert stop_token("another" + token) == []
     assert Path(f"/proc/{pid}/environ").read_bytes()
     assert stop_token(token) == []
-    wait_for(lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z")
-
-
-def test_events_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    print_event(run_finished(3, 5, run_of(3, {"A": 1}, "failed", seconds=1.25, error="A ended with exit code 1")))
-    print_event(run_finished(4, 5, run_of(4, {"A": 1}, seconds=1.25), "1 left"))
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "run 3 of 5: failed after 1.2 s: A ended with exit code 1",
-        "run 4 of 5: finished after 1.2 s (1 left)",
-    ]
+    wait_until(
+        lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", 300
+    )
 
 
 def test_the_tail_of_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import changed, quiet, recording, write_case, write_study
+from calibrate_helpers import COUPLED, changed, quiet, recording, write_case, write_study
 from clock_helpers import study_environment
 from conftest import FULL_COUNTS
 
@@ -17,34 +17,11 @@ from precice_lb.campaign import read_study, run_campaign
 from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.ingest.profiling import enrich
 
-# Knows nothing of us; a rank sleeps for a cost that falls with the number of ranks.
-SOLVER = """\
-import os, sys, time
-import numpy as np
-import precice
-from mpi4py import MPI
-
-name, work = sys.argv[1], float(sys.argv[2]) * float(os.environ.get("CELLS", "1"))
-comm = MPI.COMM_WORLD
-mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
-participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
-y = np.linspace(0.0, 1.0, 12)[comm.rank :: comm.size]
-ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
-participant.initialize()
-while participant.is_coupling_ongoing():
-    dt = participant.get_max_time_step_size()
-    participant.read_data(mesh, reads, ids, 0.0)
-    time.sleep(work / comm.size)
-    participant.write_data(mesh, writes, ids, np.ones_like(y))
-    participant.advance(dt)
-participant.finalize()
-"""
-
 
 @pytest.mark.mpi
 @pytest.mark.usefixtures("mpiexec")
 def test_a_campaign_measures_the_costs_that_were_planted(tmp_path: Path) -> None:
-    write_case(tmp_path, SOLVER)
+    write_case(tmp_path, COUPLED)
     backend = f"{study_environment()}[case.parameter]\nmesh_width = 0.25"
     path = write_study(tmp_path, runs="splits = [{Left=1, Right=3}, {Left=3, Right=1}]", extra=backend)
     result = run_campaign(read_study(recording(path, Left=0.6, Right=0.3)), tmp_path / "campaign", report=quiet)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import precice_lb
 from precice_lb.campaign import CalibrationDesign
-from precice_lb.campaign.worth import next_runs
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, PreciceLBError, ScheduleError
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine, optimize_split
@@ -80,15 +79,6 @@ def test_the_pulse_with_more_participants_too_is_within_two_percent_after_five_r
     assert all(list(split) == list(names) for split in splits)
 
 
-def test_the_even_split_comes_first_and_then_new_counts_for_every_participant() -> None:
-    for names, budget in ((("Inner", "Outer"), 64), (("Inner", "Outer", "Third", "Fourth"), 64)):
-        design, splits, _ = campaign(names, budget, 3)
-        assert splits[0] == dict.fromkeys(names, budget // len(names))
-        for name in names:
-            assert len({split[name] for split in splits}) == 3
-        assert "expected regret" in design.reason
-
-
 def test_the_first_split_is_on_whole_nodes_and_then_what_a_run_tells_decides() -> None:
     node = Machine(cores_per_node=32)
     assert CalibrationDesign(("Inner", "Outer"), 192, machine=node).ask() == {"Inner": 96, "Outer": 96}
@@ -105,19 +95,6 @@ def test_what_is_recommended_is_what_recommend_split_says_of_the_same_runs() -> 
     # Nothing but the printed interval depends on its level.
     for level in (0.5, 0.99):
         assert precice_lb.recommend_split(design.measurements(), 64, level=level).split == again.split
-
-
-def test_no_run_is_advised_where_the_design_stops_as_the_answer_is_stable() -> None:
-    stopped = 0
-    for seed in range(20 if FULL_COUNTS else 4):
-        design, _, _ = campaign(("Inner", "Outer"), 32, 12, target_regret=0.0, maximum_runs=12, seed=seed)
-        if "the answer is stable" in design.reason:
-            prospects = next_runs(design.recommendation(), 0.0)
-            assert not prospects.is_worth_it
-            assert not prospects.runs
-            assert prospects.regret == design.expected_regret
-            stopped += 1
-    assert stopped
 
 
 def test_it_ends_when_another_run_is_not_worth_it() -> None:
@@ -149,43 +126,6 @@ def test_an_answer_stands_until_something_is_told() -> None:
     assert math.isnan(design.expected_regret)
 
 
-def test_runs_made_without_asking_count() -> None:
-    rng = np.random.default_rng(3)
-    design = CalibrationDesign(("Inner", "Outer"), 64)
-    production = {"Inner": 32, "Outer": 32}
-    design.tell(production, seconds_of(production, rng, 0.02))
-    alone = design.recommendation()
-    assert sum(alone.split.values()) <= 64
-    assert any("only" in warning for warning in alone.warnings)
-    assert design.expected_regret > 0.01
-    second = design.ask()
-    assert second is not None
-    assert second != production
-    design.tell(second, seconds_of(second, rng, 0.02))
-    assert design.runs == 2
-
-
-def test_a_split_that_fails_is_not_asked_for_again() -> None:
-    design = CalibrationDesign(("Inner", "Outer"), 32, **GREEDY, maximum_runs=40)
-    rng = np.random.default_rng(4)
-    failed = []
-    for _ in range(4):
-        split = design.ask()
-        assert split is not None
-        assert split not in failed
-        failed.append(split)
-        design.skip(split)
-    for _ in range(3):
-        split = design.ask()
-        assert split is not None
-        design.tell(split, seconds_of(split, rng, 0.02))
-    split = design.ask()
-    assert split is not None
-    design.skip(split)
-    assert design.ask() != split
-    assert split not in failed
-
-
 def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
     rng = np.random.default_rng(6)
     design = CalibrationDesign(("Inner", "Outer"), 64, parameter={"cells": 8000.0})
@@ -201,15 +141,6 @@ def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
     assert regret(design, 64) <= 0.05
     with pytest.raises(DataError, match="expected the parameters of the case"):
         design.tell(split, seconds_of(split, rng, 0.01), parameter={"levels": 3})
-
-
-def test_bounds_hold() -> None:
-    bounds = {"minimum_ranks": {"Inner": 4, "Outer": 10}, "maximum_ranks": {"Inner": 20}}
-    design, splits, _ = campaign(("Inner", "Outer", "Third"), 60, 6, **GREEDY, **bounds)
-    for split in (*splits, design.recommendation().split):
-        assert 4 <= split["Inner"] <= 20
-        assert split["Outer"] >= 10
-        assert sum(split.values()) <= 60
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 100)), min_size=1, max_size=4), st.integers(0, 300))

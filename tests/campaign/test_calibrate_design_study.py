@@ -13,7 +13,6 @@ from store_helpers import row, write_store
 from precice_lb.campaign import CampaignResult, Study, read_study
 from precice_lb.campaign.design import Proposal
 from precice_lb.campaign.design_study import StudyDesign
-from precice_lb.campaign.state import measured_runs, measurements_of
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import StudyError
 from precice_lb.recommend import recommend
@@ -136,15 +135,6 @@ def test_runs_made_before_count_as_measurements(tmp_path: Path) -> None:
         study_of(tmp_path / "b", 'existing = ["nowhere"]')
 
 
-def test_warmup_is_found_in_each_run(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", {"Left": 2, "Right": 2}, 1, warmup=5)
-    write_run(tmp_path / "b", {"Left": 4, "Right": 4}, 2)
-    runs, _ = measured_runs([tmp_path / "a", tmp_path / "b"])
-    for run, ranks in zip(runs, (2, 4), strict=True):
-        for name, rows in measurements_of([run]).samples.items():
-            assert rows[0, 1] == pytest.approx(float(LAWS[name].seconds(ranks)), rel=0.02)
-
-
 def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     state = begun(study, tmp_path / "campaign")
@@ -158,21 +148,3 @@ def test_stores_that_cannot_be_read_do_not_stop_a_campaign(tmp_path: Path) -> No
     proposal = StudyDesign(study, state).ask()
     assert proposal is not None
     assert "; 2 of 2 finished runs cannot be learned from: " in proposal.reason
-
-
-def test_splits_that_a_study_names_are_asked_for_once_each_in_order(tmp_path: Path) -> None:
-    study = study_of(tmp_path, "splits = [{ Left = 1, Right = 3 }, { Left = 2, Right = 2 }]")
-    state = begun(study, tmp_path)
-    for split, reason in (({"Left": 1, "Right": 3}, "1 of 2"), ({"Left": 2, "Right": 2}, "2 of 2")):
-        design = StudyDesign(study, state)
-        assert design.ask() == Proposal(split, f"split of the study, {reason}")
-        state.runs.append(run_of(1, dict(reversed(split.items()))))
-    design = StudyDesign(study, state)
-    assert (design.ask(), design.conclusion) == (None, None)
-
-
-def test_a_campaign_begins_on_whole_nodes_where_the_study_says_what_these_are(tmp_path: Path) -> None:
-    study = study_of(tmp_path, machine="cores_per_node = 12")
-    proposal = StudyDesign(study, begun(study, tmp_path)).ask()
-    assert proposal is not None
-    assert proposal.split == {"Left": 12, "Right": 12}

@@ -63,11 +63,6 @@ def failed(path: Path) -> str:
     return str(caught.value)
 
 
-def test_a_template_for_every_participant(tmp_path: Path) -> None:
-    result, _ = finished(template_study(tmp_path, ""))
-    assert {path.name for path in result.stores[0].glob("**/*.h5")} == {"Left-0-2.h5", "Right-0-1.h5"}
-
-
 def test_a_template_for_a_job(tmp_path: Path) -> None:
     result, run = finished(template_study(tmp_path, SUBMITTED))
     assert result.runs[0].seconds > 0
@@ -163,29 +158,13 @@ def test_a_job_over_its_time_limit_is_cancelled_as_the_template_says(
     assert (record.outcome, record.job) == ("timeout", number)
 
 
-ALONE = "participant = '{command}'\n"
-
-
 @pytest.mark.parametrize(
-    ("launcher", "expected"),
-    [
-        (
-            "participant = 'run {rank} {command}'",
-            "launcher.participant: unknown placeholder {rank}; did you mean 'ranks'",
-        ),
-        ("participant = 'run {ranks}'", "launcher.participant: expected {command} as a word of its own"),
-        ('participant = "run \'{command}"', "launcher.participant: expected a command line"),
-        (f"{ALONE}submit = 'qsub'", "expected both script and submit"),
-        (f"{ALONE}submit = 'qsub'\nscript = 'none.sh'", "none.sh cannot be read"),
-        (f"{ALONE}submit = 'qsub'\nscript = 'study.toml'", "has no line {participants}"),
-        (f"{ALONE}cancel = 'qdel {{jbo}}'", "launcher.cancel: unknown placeholder {jbo}"),
-        ("", "launcher.participant: this key is missing"),
-    ],
+    ("script", "expected"), [("none.sh", "none.sh cannot be read"), ("study.toml", "has no line {participants}")]
 )
-def test_templates_that_cannot_work_are_refused(tmp_path: Path, launcher: str, expected: str) -> None:
+def test_templates_that_cannot_work_are_refused(tmp_path: Path, script: str, expected: str) -> None:
     write_case(tmp_path)
-    text = failed(write_study(tmp_path, launcher=f"name = 'template'\n{launcher}", case='network = "lo"'))
-    assert expected in text
+    launcher = f"name = 'template'\nparticipant = '{{command}}'\nsubmit = 'qsub'\nscript = '{script}'"
+    assert expected in failed(write_study(tmp_path, launcher=launcher, case='network = "lo"'))
 
 
 # --- scripts and exits ---------------------------------------------------------------------------------------------

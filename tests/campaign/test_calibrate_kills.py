@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from calibrate_helpers import CONFIGURATION, alive, changed, finished_runs, state_of, write_case, write_study
+from calibrate_helpers import (
+    COPIES,
+    alive,
+    changed,
+    finished_runs,
+    make_stores,
+    state_of,
+    write_case,
+    write_study,
+)
 from conftest import FULL_COUNTS
 from emulation import CostLaw
-from store_helpers import row, write_store
+from store_helpers import row
 
 from precice_lb.campaign import read_study
 from precice_lb.campaign.processes import signals_interrupt
@@ -26,37 +35,12 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 LAWS = {"Left": CostLaw(0.0, 1.8, 0.09, 0.006), "Right": CostLaw(0.0, 0.6, 0.05, 0.006)}
 
-# Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring.
-SOLVER = """\
-import os, shutil, sys
-name, made = sys.argv[1], sys.argv[2]
-rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
-store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
-os.makedirs(store, exist_ok=True)
-file = f"{name}-{rank}-{size}.h5"
-shutil.copy(os.path.join(made, file), os.path.join(store, file + ".part"))
-os.rename(os.path.join(store, file + ".part"), os.path.join(store, file))
-"""
-
 DRIVER = """\
 import sys
 from pathlib import Path
 from precice_lb.campaign import read_study, run_campaign
 run_campaign(read_study(sys.argv[1]), Path(sys.argv[2]))
 """
-
-
-def make_stores(directory: Path, ranks: int) -> None:
-    """Stores of a run of each participant on 1, 2, … ranks."""
-    rng = np.random.default_rng(5)
-    directory.mkdir()
-    for name, law in LAWS.items():
-        for size in range(1, ranks + 1):
-            own = float(law.seconds(size)) * np.exp(0.03 * rng.standard_normal() + 0.01 * rng.standard_normal(12))
-            table = [row(window + 1, own[window], 3 - own[window], 3 - own[window]) for window in range(12)]
-            for rank in range(size):
-                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
-                shutil.move(path, directory / path.name)
 
 
 def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
@@ -77,8 +61,14 @@ def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
 
 
 def test_campaigns_killed_at_random_moments_and_resumed_lose_repeat_and_change_nothing(tmp_path: Path) -> None:
-    write_case(tmp_path, SOLVER)
-    make_stores(tmp_path / "made", 5)
+    write_case(tmp_path, COPIES)
+    rng = np.random.default_rng(5)
+
+    def rows_of(name: str, size: int) -> list[Any]:
+        own = float(LAWS[name].seconds(size)) * np.exp(0.03 * rng.standard_normal() + 0.01 * rng.standard_normal(12))
+        return [row(window + 1, own[window], 3 - own[window], 3 - own[window]) for window in range(12)]
+
+    make_stores(tmp_path / "made", 5, rows_of)
     path = write_study(tmp_path, runs="maximum = 4\ntarget_regret = 0")
     changed(path, ("ranks = 4", "ranks = 6"), *((f"solver.py {n}", f"solver.py {n} {tmp_path}/made") for n in LAWS))
     assert read_study(path).budget == 6

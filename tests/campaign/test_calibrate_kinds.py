@@ -84,15 +84,6 @@ def test_a_node_gets_no_more_threads_than_it_has_cores(
         one.require_split({"Left": 49, "Right": 144 if "ranks_per_node" not in right else 64})
 
 
-@pytest.mark.parametrize("right", ['threads = "free"', "threads = 8", "threads = 8\nranks_per_node = 2", VERSIONS])
-def test_the_design_finds_splits_on_kinds_of_nodes(tmp_path: Path, right: str) -> None:
-    is_versions = "versions" in right
-    study = study_of(tmp_path, CPU + GPU, cores=192, **{"versions" if is_versions else "right": right})
-    proposal = StudyDesign(study, CampaignResult({}, directory=tmp_path)).ask()
-    assert proposal is not None
-    study.chosen(proposal.versions).require_split(proposal.split)
-
-
 def test_splits_stay_within_the_nodes_of_each_kind(tmp_path: Path) -> None:
     kinds = CPU.replace("nodes = 4", "nodes = 8").replace("48", "36") + SMALL
     study = study_of(tmp_path, kinds, cores=324, right='kind = "small"')
@@ -135,17 +126,6 @@ def test_versions_that_are_chosen_twice_are_the_same(tmp_path: Path) -> None:
     assert proposal is not None
     assert proposal.split["Right"] <= 8
     one.require_split(proposal.split)
-
-
-def test_named_splits_are_run_with_every_version(tmp_path: Path) -> None:
-    splits = "splits = [{{Left = 4, Right = {0}}}]"
-    study = study_of(tmp_path, CPU + GPU, cores=192, runs=splits.format(8), versions=VERSIONS)
-    assert study.splits == ({"Left": 4, "Right": 8},)
-    with pytest.raises(StudyError, match=r"runs.splits\[1\]: expected 1 to 8 ranks for 'Right', found 9"):
-        study_of(tmp_path, CPU + GPU, cores=192, runs=splits.format(9), versions=VERSIONS)
-    named = 'splits = [{Left = 4, "Right:gpu" = 8}]'
-    with pytest.raises(StudyError, match=r"runs.splits\[1\]: unknown participant 'Right:gpu'"):
-        study_of(tmp_path, CPU + GPU, cores=192, runs=named, versions=VERSIONS)
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from calibrate_helpers import launcher_of, plan_of, task_of
-from pydantic import ValidationError
 
-from precice_lb.campaign.launchers import keys_of
-from precice_lb.campaign.launchers.local import MpiexecLauncher, available_cores
-from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.plugins import LAUNCHERS
+from precice_lb.campaign.launchers.local import available_cores
+from precice_lb.exceptions import CalibrationError
 
 # In one piece, since ranks share the output.
 RANK = """\
@@ -192,22 +188,3 @@ def test_open_mpi_starts_where_bin_comes_first_on_the_path(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"/bin{os.pathsep}{os.environ['PATH']}")
     lines = start(tmp_path, {"program": "mpiexec.openmpi", "oversubscribe": True}, A=1)
     assert [line.partition(" cores ")[0] for line in lines["A"]] == ["rank 0 yes"]
-
-
-def test_a_launcher_in_another_module_has_the_keys_of_the_one_that_it_extends() -> None:
-    @dataclass(kw_only=True)
-    class Own(MpiexecLauncher):
-        queue: str = "short"
-
-    assert set(keys_of(Own).model_fields) == {*keys_of(MpiexecLauncher).model_fields, "queue"}
-    assert set(keys_of(Own).model_fields) == {field.name for field in dataclasses.fields(Own)}
-    with pytest.raises(ValidationError):
-        keys_of(Own)(ranks_per_node=0)
-
-
-def test_the_registry() -> None:
-    assert tuple(sorted(LAUNCHERS)) == ("mpiexec", "slurm", "srun", "template")
-    with pytest.raises(StudyError, match=r"expected one of mpiexec, slurm, .*, found 'mpirun'"):
-        launcher_of("mpirun")
-    with pytest.raises(ValueError, match=r"'mpiexec' is registered already"):
-        LAUNCHERS.add("mpiexec", MpiexecLauncher)

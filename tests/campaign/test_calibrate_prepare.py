@@ -75,16 +75,6 @@ def test_each_run_is_prepared_for_its_ranks(tmp_path: Path) -> None:
     assert not (tmp_path / "case" / "processor0").exists()
 
 
-def test_one_rank_may_have_a_command_of_its_own(tmp_path: Path) -> None:
-    write_case(tmp_path, SOLVER + "(here / f'{name}-arguments').write_text(' '.join(sys.argv[2:]))\n")
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=2}, {Left=2, Right=2}]")
-    commands = '{ 1 = "python solver.py Left alone", default = "python solver.py Left parallel {ranks}" }'
-    path.write_text(path.read_text().replace('"python solver.py Left"', commands))
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    said = [(result.directory / run.directory / "case" / "Left-arguments").read_text() for run in result.finished]
-    assert said == ["alone", "parallel 2"]
-
-
 def test_a_preparation_that_fails_is_a_failed_run_with_its_words(tmp_path: Path) -> None:
     path = partitioned(tmp_path, runs="splits = [{Left=2, Right=1}]")
     (tmp_path / "case" / "system" / "dict.in").write_text("subdomains 7;")
@@ -111,16 +101,6 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
     assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
     (tmp_path / "case" / "inside").chmod(0o755)
-
-
-def test_campaigns_that_lie_in_a_case_are_no_part_of_it(tmp_path: Path) -> None:
-    case = write_case(tmp_path)
-    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]"))
-    for name in ("first", "second"):
-        result = run_campaign(study, case / "campaigns" / name, report=quiet)
-        copy = result.directory / result.runs[0].directory / "case"
-        assert (copy / "solver.py").exists()
-        assert not list((copy / "campaigns").iterdir())
 
 
 FAILS_TWICE = (
@@ -177,16 +157,6 @@ def test_runs_begin_in_the_developed_state_that_the_study_names(tmp_path: Path) 
     shutil.rmtree(tmp_path / "developed")
     with pytest.raises(StudyError, match=r"case\.restart: no such directory: .*developed"):
         read_study(path)
-
-
-def test_a_finished_run_says_what_is_used_of_the_campaign_s_limits(tmp_path: Path) -> None:
-    write_case(tmp_path)
-    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=2, Right=1}]\ncore_hours = 2")
-    events: list[Event] = []
-    run_campaign(read_study(path), tmp_path / "campaign", report=events.append)
-    finished = [event.budget for event in events if event.kind == "run finished"]
-    assert re.fullmatch(r"1 left, [\d.e-]+ of 2 core-hours used", finished[0])
-    assert finished[1].startswith("0 left, ")
 
 
 def test_the_bar_of_a_terminal_says_what_runs_and_what_is_used() -> None:

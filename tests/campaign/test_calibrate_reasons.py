@@ -2,93 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 from pathlib import Path
 
 import pytest
+from calibrate_helpers import SOLVER, write_case, write_study
 
+from precice_lb.campaign import CalibrationDesign, Event, load_campaign, read_study, run_campaign
 from precice_lb.campaign.evidence import cause_of, lost_partner, reasons, wrong_size
+from precice_lb.campaign.state import RunRecord, failed_splits
+from precice_lb.cli import main
 from precice_lb.layout import Layout
+from precice_lb.recommend import recommend
+from precice_lb.recommend.plan import FailedSplit
+from precice_lb.recommend.remarks import remarks
+from precice_lb.recommend.sources import measurements_from_arrays
+from precice_lb.report.page import Evidence, build_page
+from precice_lb.report.recommendation import screen_blocks
+from precice_lb.report.render import console, page_html, rendered
+from precice_lb.schedule import Schedule
 
 # Lines that say why are marked: "> " where the whole line is kept, else ">>" before what of it is.
-LOGS = {
-    "OpenFOAM": """\
-trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).
-Time = 0.01
-time step continuity errors : sum local = 1e-09, global = -2e-11, cumulative = 3e-11
-[0]
-> [0] --> FOAM FATAL ERROR:
-> [0] bool IPstream::init(int& argc, char**& argv) : attempt to run parallel on 1 processor
-[0]
-> [0]     From function static bool Foam::UPstream::init(int&, char**&, bool)
-[0]     in file UPstream.C at line 249.
-FOAM parallel run aborting
-[0] #0  Foam::error::printStack(Foam::Ostream&) at ??:?
---------------------------------------------------------------------------
-MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD
-""",
-    "preCICE": """\
----[precice]  This is preCICE version 3.4.1
-\x1b[31m>>ERROR: \x1b[0mThe time step size given to preCICE 0.1 exceeds the maximum allowed time step size 0.05.
-> ---[precice]  ERROR: The provided mesh "Solid-Mesh" is empty on all ranks.
-Abort(1) on node 0 (rank 0 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0
-""",
-    "C++": """\
-Residual norm 1.2e-3, L2 error 3e-4
-> terminate called after throwing an instance of 'std::runtime_error'
->>what():  the mesh has no cells on rank 3
-> Aborted (core dumped)
-"""
-    + "  @ 0x7f in start_thread ()\n" * 300,
-    "Python": """\
-Traceback (most recent call last):
-  File "solver.py", line 3, in solve
-    linear_solve(matrix)
-> ZeroDivisionError: division by zero
-
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "solver.py", line 7, in <module>
-    main()
-> solver.Diverged: residual 1e+30 after 50 iterations
-the end
-""",
-    "a traceback that was cut off": 'Traceback (most recent call last):\n  File "solver.py", line 3',
-    "PETSc": """\
-[0]PETSC ERROR: ------------------------------------------------------------------------
-> [0]PETSC ERROR: Caught signal number 11 SEGV: Segmentation Violation
-> [0]PETSC ERROR: to get more information on the crash.
-""",
-    "Hydra": """\
-step 1
-
-> the mesh is inside out
-> a cell has no volume
-===================================================================================
-=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
-=   EXIT CODE: 9
-YOUR APPLICATION TERMINATED WITH THE EXIT STRING: >>Killed (signal 9)
-""",
-    "Hydra alone": "====\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: >>Aborted (signal 6)\n",
-    "Open MPI": "> mpirun noticed that process rank 1 with PID 0 on node n0 exited on signal 11 (Segmentation).\n",
-    "Open MPI 5": """\
-> the mesh is inside out
-> prterun noticed that process rank 1 exited on signal 11 (Segmentation fault).
-""",
-    "Slurm": "> srun: error: n0: task 3: Killed\n",
-    "a library": "> ./fluid: error while loading shared libraries: libprecice.so.3: cannot open shared object file\n",
-    "a shell": "> ./fluid.sh: line 3: 4711 Floating point exception(core dumped) ./fluid\n",
-    "the same again": "> FATAL: no licence\n" + "FATAL: no licence\n" * 63,
-    # Nothing said, or stopped because the partner failed.
-    "stopped": "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)\n",
-    "norms": "relative error = 1e-3\nno errors\nL2 ERROR 1e-4\n",
-    "traps": "trapFpe: Floating point exception trapping enabled (FOAM_SIGFPE).\nCreate time\n",
-}
+_FILE = Path(__file__).parents[1] / "data" / "solver-logs.txt"
+LOGS = dict(part.split("\n", 1) for part in _FILE.read_text(encoding="utf-8").split("=== ")[1:])
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_lines_that_say_why(tmp_path: Path, name: str) -> None:
-    lines = LOGS[name].splitlines(keepends=True)
+    lines = LOGS[name].replace("ESC", "\x1b").splitlines(keepends=True)
     (tmp_path / "log").write_text("".join(line.removeprefix("> ").replace(">>", "") for line in lines))
     plain = [line.replace("\x1b[0m", "").rstrip() for line in lines]
     expected = [line.removeprefix("> ").rpartition(">>")[2] for line in plain if line.startswith("> ") or ">>" in line]
@@ -139,3 +82,179 @@ def test_files_of_an_earlier_run_say_nothing_of_this_one(tmp_path: Path) -> None
     path.touch()
     assert "its MPI says 1" in str(wrong_size(tmp_path, {"Right": Layout(8)}))
     assert wrong_size(tmp_path, {"Right": Layout(8)}, since=path.stat().st_mtime + 1) is None
+
+
+_numbers = itertools.count(1)
+
+
+def run(outcome: str, blamed: str = "", **split: int) -> RunRecord:
+    """A run of a campaign; ``blamed`` are the participants whose logs say why it failed."""
+    name = f"{next(_numbers):03d}"
+    record = RunRecord(int(name), name, split, f"runs/{name}", name, "", outcome=outcome)
+    record.error = None if outcome == "finished" else "ended with exit code 1"
+    record.blamed = blamed.split()
+    record.reasons = [f"{who}: FATAL" for who in record.blamed]
+    return record
+
+
+def ranks_of(*records: RunRecord) -> list[dict[str, int]]:
+    return [each.ranks for each in failed_splits(records)]
+
+
+def test_a_combination_that_failed_is_that_combination() -> None:
+    failed = run("failed", A=2, B=2)
+    assert ranks_of(run("finished", A=1, B=1), failed) == [{"A": 2, "B": 2}]
+    # Both logs say why: neither is alone to blame.
+    assert ranks_of(run("finished", A=1, B=1), run("failed", "A B", A=2, B=2)) == [{"A": 2, "B": 2}]
+    assert ranks_of(run("timeout", A=2, B=2)) == [{"A": 2, "B": 2}]
+
+
+def test_the_participant_whose_log_says_why_failed_at_its_number_of_ranks() -> None:
+    assert ranks_of(run("finished", A=1, B=1), run("failed", "B", A=2, B=2)) == [{"B": 2}]
+    # Elsewhere as many ranks ended well: it was the combination.
+    assert ranks_of(run("finished", A=1, B=2), run("failed", "B", A=2, B=2)) == [{"A": 2, "B": 2}]
+
+
+def test_a_number_of_ranks_that_failed_beside_all_others_failed_itself() -> None:
+    well = [run("finished", A=1, B=1), run("finished", A=2, B=1)]
+    found = failed_splits([*well, run("failed", A=1, B=2), run("failed", A=2, B=2)])
+    assert [(each.ranks, len(each.runs)) for each in found] == [({"B": 2}, 2)]
+    # Where A = 2 never ended well, either may be to blame.
+    assert ranks_of(well[0], run("failed", A=1, B=2), run("failed", A=2, B=2)) == [{"A": 1, "B": 2}, {"A": 2, "B": 2}]
+
+
+def test_a_later_success_and_old_studies_leave_no_failure() -> None:
+    assert ranks_of(run("failed", "A", A=2, B=2), run("finished", A=2, B=2)) == []
+    assert ranks_of(run("outdated", "A", A=1, B=2)) == []
+    assert ranks_of(run("interrupted", A=2, B=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked", "expected"),
+    [
+        ({"B": 2}, {"A": {1, 2}, "B": {1}}, ["B failed with 2 ranks in 2 runs: nothing is known about more"]),
+        ({"B": 2}, {"A": {1, 2}, "B": {1, 4}}, []),
+        ({"B": 4}, {"A": {1, 2}, "B": {8}}, ["B failed with 4 ranks in 2 runs: nothing is known about fewer"]),
+        (
+            {"A": 1, "B": 2},
+            {"A": {1, 2}, "B": {1}},
+            ["B failed with 2 ranks in 2 runs: nothing is known about more"],
+        ),
+        ({"A": 2, "B": 1}, {"A": {1, 2}, "B": {1}}, []),
+    ],
+)
+def test_what_lies_beyond_a_failure_is_said(
+    failed: dict[str, int], worked: dict[str, set[int]], expected: list[str]
+) -> None:
+    samples = {name: [(count, 1.0 / count) for count in counts] for name, counts in worked.items()}
+    found = recommend(measurements_from_arrays(samples), 8)
+    split = {"split": {"A": 2, "B": 3}, "failed_splits": (FailedSplit(failed, ("001", "002")),)}
+    texts = remarks(dataclasses.replace(found, **split), [])
+    assert [text.partition(",")[0] for text in texts if " failed with " in text] == expected
+
+
+# As measured with two solvers on two cores: both runs with the second on two ranks failed.
+HEATED_PLATE = {"Fluid": [(1, 0.4), (2, 0.21)], "Solid": [(1, 0.41), (1, 0.4)]}
+
+
+def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = measurements_from_arrays(HEATED_PLATE)
+    schedule = Schedule.parallel(("Fluid", "Solid"))
+    free = recommend(measured, 4, schedule=schedule)
+    failed = FailedSplit({"Solid": 2}, ("003", "004"), ("Solid: --> FOAM FATAL ERROR: in <parallel>",))
+    assert free.split == {"Fluid": 2, "Solid": 2}
+    found = recommend(measured, 4, schedule=schedule, failed=[failed])
+    # Not 1 + 3 either: nothing is known about more than 2 of Solid.
+    assert found.split == {"Fluid": 3, "Solid": 1}
+    beyond = "Solid failed with 2 ranks in 2 runs: nothing is known about more, and this split has 3; measure it"
+    assert not any(warning.startswith(beyond) for warning in found.warnings)
+    assert any(
+        text.startswith(beyond) for text in remarks(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}), [])
+    )
+    assert free.split == free.alternatives["equal"].split
+    # The equal split failed: what is compared is the nearest to it that may be.
+    assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}
+    present = recommend(measured, 4, schedule=schedule, failed=[failed], present={"Fluid": 2, "Solid": 2})
+    assert set(present.alternatives) == {"equal"}
+    assert "The present split is not compared: its runs failed." in present.warnings
+    assert found.to_dict()["failed_splits"] == [
+        {
+            "ranks": {"Solid": 2},
+            "runs": ["003", "004"],
+            "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"],
+            "versions": {},
+        }
+    ]
+    console().print(rendered(screen_blocks(found, {name: name for name in found.split}, verbose=True)))
+    page = page_html(build_page(Evidence(found)))
+    for text in (capsys.readouterr().out, page):
+        for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):
+            assert said in text.replace("\xa0", " ")
+    # One split alone, and every split.
+    again = recommend(measured, 4, schedule=schedule, failed=[{"Fluid": 2, "Solid": 2}])
+    assert again.split != {"Fluid": 2, "Solid": 2}
+    assert 1 in again.split.values()
+    assert not any(near.split == {"Fluid": 2, "Solid": 2} for near in (again.plan.near if again.plan else ()))
+
+
+def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
+    design = CalibrationDesign(["A", "B"], 12, maximum_runs=6)
+    free = None
+    while (split := design.ask()) is not None:
+        design.tell(split, {"A": 6 / split["A"], "B": 6 / split["B"]})
+        free = design.recommendation().split
+    assert free == {"A": 6, "B": 6}
+    design.skip({"B": 6})
+    design.skip({"A": 5, "B": 7})
+    assert design.recommendation().split in ({"A": 7, "B": 5}, {"A": 6, "B": 5})
+    assert design.ask() not in ({"A": 6, "B": 6}, {"A": 5, "B": 7})
+
+
+FAILS_ON_TWO = (
+    SOLVER
+    + """
+if name == "Right" and int(size) == 2:
+    os.write(1, b"reading the mesh\\n--> FOAM FATAL ERROR: no decomposition\\n\\n")
+    os.write(1, b"#0 in frame\\n" * 100)
+    sys.exit(1)
+"""
+)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+def test_a_failure_is_told_with_the_lines_that_say_why(tmp_path: Path) -> None:
+    write_case(tmp_path, FAILS_ON_TWO)
+    study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]"))
+    events: list[Event] = []
+    result = run_campaign(study, tmp_path / "campaign", report=events.append)
+    record = result.runs[1]
+    assert (record.reasons, record.blamed) == (["Right: --> FOAM FATAL ERROR: no decomposition"], ["Right"])
+    assert [each.ranks for each in result.failed_splits] == [{"Right": 2}]
+    told = [str(event) for event in events if event.kind == "run finished"]
+    assert told[1].endswith("Right ended with exit code 1 | Right: --> FOAM FATAL ERROR: no decomposition")
+    # Also of a campaign that was made before its study's settings were kept.
+    state = tmp_path / "campaign" / "campaign.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "asked": None}))
+    campaign = load_campaign(tmp_path / "campaign")
+    assert campaign is not None
+    assert (campaign.failed_splits, campaign.asked) == (result.failed_splits, None)
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("mpiexec")
+@pytest.mark.parametrize("condition", ['name == "Right" and int(size) == 2', "True"])
+def test_too_few_runs_are_exit_code_1_and_no_split(
+    tmp_path: Path, condition: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_case(tmp_path, FAILS_ON_TWO.replace('name == "Right" and int(size) == 2', condition))
+    path = write_study(tmp_path, runs="splits = [{Left=1, Right=1}, {Left=1, Right=2}]")
+    assert main(["calibrate", str(path)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    last = captured.err.splitlines()[-1]
+    assert "FOAM FATAL ERROR: no decomposition" in last
+    assert ("expected runs at 2 splits or more" in last) == (condition != "True")
+    campaign = tmp_path / "study-campaign"
+    assert not (campaign / "recommendation.json").exists()
+    assert len(json.loads((campaign / "campaign.json").read_text())["runs"]) == 2

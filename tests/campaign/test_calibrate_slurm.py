@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -12,7 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrate_helpers import SOLVER, check_threads, quiet, state_of, write_case, write_study, write_threads
+from calibrate_helpers import (
+    COUPLED,
+    SOLVER,
+    check_threads,
+    quiet,
+    recording,
+    state_of,
+    write_case,
+    write_study,
+    write_threads,
+)
+from clock_helpers import study_environment
 from conftest import FULL_COUNTS
 from slurm_helpers import ask, wait_until
 
@@ -25,7 +35,6 @@ from precice_lb.ingest.profiling import enrich
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slurm, pytest.mark.usefixtures("slurm")]
 
-PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
 FULL = pytest.mark.slow("many jobs of a real Slurm")
 DRIVER = (
     "import sys; from pathlib import Path; from precice_lb.campaign import read_study, run_campaign; "
@@ -44,51 +53,12 @@ if pathlib.Path(__file__).resolve().parents[1].name.startswith("001"):
 )
 
 
-def write_pulse(directory: Path, *, launcher: str, inner: str = "", outer: str = "") -> Path:
-    """Write the pulse, its law ten times faster, with a study of two short runs."""
-    case = directory / "case"
-    shutil.copytree(PULSE, case, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
-    laws = json.loads((case / "law.json").read_text())
-    for law in laws.values():
-        law |= {key: law[key] / 10 for key in ("serial", "work", "surface", "logarithmic")}
-    (case / "law.json").write_text(json.dumps(laws))
-    study = directory / "study.toml"
-    study.write_text(
-        f"""\
-[case]
-directory = "case"
-network = "lo"
-
-[runs]
-windows = 4
-warmup_windows = 1
-time_limit_seconds = 120
-splits = [{{Inner=2, Outer=1}}, {{Inner=1, Outer=2}}]
-directory = "campaign"
-
-[machine]
-ranks = 3
-
-[launcher]
-{launcher}
-
-[case.environment]
-PRECICE_LB_BACKEND = "embedded"
-
-[[participants]]
-name = "Inner"
-directory = "inner-python"
-command = "python -m precice_lb run ../solver-python/pulse.py Inner --load emulated"
-{inner}
-
-[[participants]]
-name = "Outer"
-directory = "outer-python"
-command = "python -m precice_lb run ../solver-python/pulse.py Outer --load emulated"
-{outer}
-"""
-    )
-    return study
+def write_coupled(directory: Path, launcher: str) -> Path:
+    """Write a study of two short runs of solvers that couple."""
+    write_case(directory, COUPLED)
+    runs = 'splits = [{Left=2, Right=1}, {Left=1, Right=2}]\ndirectory = "campaign"'
+    path = write_slurm_study(directory, launcher, runs=runs, extra=study_environment())
+    return recording(path, Left=0.06, Right=0.04)
 
 
 def submit(script: Path, directory: Path | None = None) -> str:
@@ -98,15 +68,6 @@ def submit(script: Path, directory: Path | None = None) -> str:
     logs = "".join(file.read_text() for file in (directory or script.parent).glob("*.log"))
     assert done.returncode == 0, logs
     return logs
-
-
-def check_pulse(directory: Path) -> None:
-    """Both runs of the campaign ended well, at the first go, with the ranks they should have."""
-    runs = state_of(directory).runs
-    assert [run.outcome for run in runs] == ["finished", "finished"], [(r.error, r.why) for r in runs]
-    measured = load_measurements([directory / run.directory / "stores" for run in runs], complete=enrich)
-    for name in ("Inner", "Outer"):
-        np.testing.assert_array_equal(np.sort(measured.samples[name][:, 0]), [1, 2])
 
 
 def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
@@ -122,7 +83,7 @@ def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> None:
-    study = write_pulse(tmp_path, launcher=f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2')
+    study = write_coupled(tmp_path, f'name = "srun"\nmpi = "{mpi}"\nranks_per_node = 2')
     command = f"-m precice_lb calibrate {study}" if FULL_COUNTS else f"-c '{DRIVER}' {study} {tmp_path}/campaign"
     script = tmp_path / "job.sh"
     # What the script says of its own placing must not reach the steps.
@@ -133,8 +94,15 @@ def test_steps_in_the_allocation_of_the_campaign(tmp_path: Path, mpi: str) -> No
     submit(script)
     if FULL_COUNTS:
         split = json.loads((tmp_path / "campaign" / "recommendation.json").read_text())["split"]
-        assert sum(split.values()) <= 3
-    check_pulse(tmp_path / "campaign")
+        assert sum(split.values()) <= 4
+    runs = state_of(tmp_path / "campaign").runs
+    assert [run.outcome for run in runs] == ["finished", "finished"], [(run.error, run.why) for run in runs]
+    stores = [tmp_path / "campaign" / run.directory / "stores" for run in runs]
+    measured = load_measurements(stores, complete=enrich)
+    for name, work in (("Left", 0.06), ("Right", 0.04)):
+        np.testing.assert_allclose(
+            sorted(measured.samples[name][:, :2].tolist()), [[1, work], [2, work / 2]], atol=1e-3
+        )
 
 
 def test_a_heterogeneous_job_per_run(tmp_path: Path) -> None:
@@ -200,27 +168,13 @@ kind = "gpu"
 def test_threads_of_a_solver_without_mpi(tmp_path: Path, right: str) -> None:
     # Slurm counts the cores of its virtual nodes, this machine has fewer.
     launcher = 'name = "slurm"\noptions = ["--time=10"]\npin = false'
-    study = write_threads(tmp_path, launcher=launcher, more='network = "lo"', right=right)
+    study = write_threads(tmp_path, launcher=launcher, network='network = "lo"', right=right)
     result = run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
     assert [run.outcome for run in result.runs] == ["finished", "finished"], [run.error for run in result.runs]
     check_threads(tmp_path / "campaign")
     script = (tmp_path / "campaign" / "runs" / "002-Left1-Right1x2" / "job.sh").read_text()
     assert "--ntasks=1 --cpus-per-task=2 --threads-per-core=1" in script
     assert ("#SBATCH --comment=right\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=2\n" in script) == bool(right)
-
-
-@FULL
-def test_ranks_of_mpi_beside_threads(tmp_path: Path, mpi: str) -> None:
-    launcher = f'name = "slurm"\nmpi = "{mpi}"\npin = false'
-    study = read_study(write_pulse(tmp_path, launcher=launcher, outer='threads = "free"'))
-    run_campaign(study, tmp_path / "campaign", report=quiet)
-    check_pulse(tmp_path / "campaign")
-    for run, steps in (
-        ("001-Inner2-Outer1", ("--ntasks=2 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=1")),
-        ("002-Inner1-Outer1x2", ("--ntasks=1 --cpus-per-task=1", "--ntasks=1 --cpus-per-task=2")),
-    ):
-        script = (tmp_path / "campaign" / "runs" / run / "job.sh").read_text()
-        assert [step in script for step in steps] == [True, True]
 
 
 def states(job: str) -> set[str]:
@@ -237,15 +191,6 @@ def placed(run: Path) -> dict[str, list[str]]:
     """Nodes of each participant's ranks."""
     logs = {name: (run / f"{name}.log").read_text() for name in ("Left", "Right")}
     return {name: sorted(line for line in log.splitlines() if line.startswith("node")) for name, log in logs.items()}
-
-
-def test_participants_have_nodes_of_their_own(tmp_path: Path) -> None:
-    write_case(tmp_path, PLACED)
-    launcher = 'name = "slurm"\nranks_per_node = 2'
-    path = write_slurm_study(tmp_path, launcher, runs="splits = [{Left=3, Right=1}]")
-    result = run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
-    where = placed(tmp_path / "campaign" / result.runs[0].directory)
-    assert where == {"Left": ["node n0", "node n0", "node n1"], "Right": ["node n2"]}
 
 
 def write_slurm_study(
@@ -352,10 +297,10 @@ def test_what_a_killed_campaign_submitted_is_used_by_the_next(tmp_path: Path) ->
 
 @FULL
 def test_ranks_that_do_not_find_each_other_are_no_measurement(tmp_path: Path) -> None:
-    study = write_pulse(tmp_path, launcher='name = "slurm"\nmpi = "none"')
+    study = write_coupled(tmp_path, 'name = "slurm"\nmpi = "none"')
     study.write_text(study.read_text().replace("[case.environment]", "[case.environment]\nPRECICE_LB_TIMEOUT = '2'"))
     with pytest.raises(
-        CalibrationError, match=r"(Inner|Outer) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
+        CalibrationError, match=r"(Left|Right) was to run on \d ranks, but its MPI says 1: .*launcher\.mpi"
     ):
         run_campaign(read_study(study), tmp_path / "campaign", report=quiet)
 

@@ -86,10 +86,10 @@ def test_a_study_without_new_keys_keeps_the_identity_of_campaigns_made_before(tm
     }
 
 
-@pytest.mark.parametrize("pair", refusals("studies-refused.txt"))
-def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, pair: str) -> None:
+@pytest.mark.parametrize("block", refusals("studies-refused.txt"))
+def test_every_mistake_is_one_line_that_names_the_place(tmp_path: Path, block: str) -> None:
     write_case(tmp_path)
-    check_refused(write_study(tmp_path, left="minimum_ranks = 1"), pair)
+    check_refused(write_study(tmp_path, left="minimum_ranks = 1"), block)
 
 
 def test_a_missing_study_file(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calibrate_helpers import check_refused, quiet, recording, refusals, write_case, write_study
+from calibrate_helpers import COUPLED, check_refused, quiet, recording, refusals, write_case, write_study
 from clock_helpers import study_environment
-from test_calibrate_coupled import SOLVER as COUPLED
 
 from precice_lb.campaign import RunPlan, load_campaign, read_study, run_campaign
 from precice_lb.campaign.launchers.slurm import StepLauncher, resource_options
@@ -64,11 +63,11 @@ def write(directory: Path, *, cpu: str = "", gpu: str = "", kinds: str = "", **w
 SLURM = 'name = "slurm"\n'
 
 
-@pytest.mark.parametrize("pair", refusals("versions-refused.txt"))
-def test_what_cannot_be_had_is_refused_before_anything_runs(tmp_path: Path, pair: str) -> None:
+@pytest.mark.parametrize("block", refusals("versions-refused.txt"))
+def test_what_cannot_be_had_is_refused_before_anything_runs(tmp_path: Path, block: str) -> None:
     write_case(tmp_path)
     kinds = KINDS.format(cpu='options = ["--partition=a"]', gpu="")
-    check_refused(write(tmp_path, gpu='gpus_per_rank = 1\nkind = "gpu"', kinds=kinds, launcher=SLURM), pair)
+    check_refused(write(tmp_path, gpu='gpus_per_rank = 1\nkind = "gpu"', kinds=kinds, launcher=SLURM), block)
 
 
 def test_the_identity_has_what_runs_depend_on_and_nothing_else(tmp_path: Path) -> None:

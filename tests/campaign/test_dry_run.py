@@ -63,15 +63,6 @@ def test_splits_of_the_study_and_those_that_are_done(tmp_path: Path, capsys: pyt
     assert "holds a campaign of another study (runs.windows changed)" in refused(capsys, "calibrate", "--dry-run", path)
 
 
-def test_one_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_case(tmp_path)
-    path = write_study(tmp_path, left="maximum_ranks = 1", right="maximum_ranks = 1", runs="core_hours = 0.01")
-    text = said(capsys, path)
-    assert "only one split is possible" in text
-    assert "at most 1 run of 300 s on 2 ranks" in text
-    assert "0.01 core-hours" in text
-
-
 def test_job_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = FakeSlurm(tmp_path / "slurm", monkeypatch)
     write_case(tmp_path)

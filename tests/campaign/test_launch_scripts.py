@@ -15,9 +15,7 @@ from report_helpers import refused
 from precice_lb.campaign import read_study
 from precice_lb.campaign.launch import write_scripts
 from precice_lb.campaign.launchers.local import available_cores
-from precice_lb.case.machine import SharedCores, first_cores
 from precice_lb.cli import main
-from precice_lb.exceptions import DataError
 
 # What MPI itself says, in one piece, since ranks share the log.
 RANK = """\
@@ -144,11 +142,6 @@ def test_the_first_failure_ends_the_script(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0] == "exit 7 Right"
 
 
-def test_a_split_of_other_participants_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"expected ranks for Left, Right, found them for Left"):
-        write_scripts(read_study(study_of(tmp_path)), {"Left": 1}, tmp_path / "launch")
-
-
 def test_sockets_on_loopback_are_mentioned_where_there_are_several_nodes(tmp_path: Path) -> None:
     path = study_of(tmp_path)
     path.write_text(path.read_text().replace('network = "lo"', 'network = "ib0"'))
@@ -198,14 +191,6 @@ def test_a_split_that_the_study_does_not_allow_is_refused_in_one_line(
     assert not (tmp_path / "study-campaign" / "launch").exists()
 
 
-def test_a_recommendation_from_before_the_bounds_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = study_of(tmp_path)
-    (tmp_path / "study-campaign").mkdir()
-    (tmp_path / "study-campaign" / "recommendation.json").write_text('{"split": {"Left": 4, "Right": 4}}')
-    expected = "recommendation.json: expected at most the 4 ranks of the budget, found 8"
-    assert expected in refused(capsys, "launch", "--study", path)
-
-
 @pytest.mark.mpi
 def test_participants_in_turns_are_pinned_to_the_same_cores(tmp_path: Path, mpiexec: str) -> None:
     cores = available_cores()
@@ -222,9 +207,3 @@ def test_participants_in_turns_are_pinned_to_the_same_cores(tmp_path: Path, mpie
     assert done.returncode == 0, done.stderr
     for lines in said(tmp_path / "case").values():
         assert [re.findall(r" cores (\S+) ", line) for line in lines] == [[str(core)] for core in cores[:2]]
-
-
-def test_cores_of_turns_are_those_of_the_largest_one() -> None:
-    shared = [SharedCores((("ICE", "LND"), ("ATM",)))]
-    firsts, taken = first_cores({"ATM": 4, "OCN": 2, "ICE": 2, "LND": 3}, shared)
-    assert (firsts, taken) == ({"ICE": 0, "LND": 2, "ATM": 0, "OCN": 5}, 7)

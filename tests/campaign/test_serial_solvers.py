@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from calibrate_helpers import changed, quiet, recording, runs_of, write_case, write_study
+from calibrate_helpers import COUPLED, changed, quiet, recording, runs_of, write_case, write_study
 from clock_helpers import study_environment
-from test_calibrate_coupled import SOLVER
 
-from precice_lb.campaign import CalibrationDesign, read_study, run_campaign
+from precice_lb.campaign import read_study, run_campaign
 from precice_lb.campaign.evidence import cause_of, wrong_size
 from precice_lb.campaign.state import RunRecord
 from precice_lb.cli import main
@@ -32,7 +31,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
 
 def study(tmp_path: Path, *names: str, runs: str = "maximum = 4") -> Path:
     """Write a study whose participants of these names can only be serial."""
-    write_case(tmp_path, BEGIN.format(names=names, refused=REFUSED) + SOLVER)
+    write_case(tmp_path, BEGIN.format(names=names, refused=REFUSED) + COUPLED)
     path = write_study(tmp_path, runs=runs, extra=study_environment())
     return recording(path, Left=0.2, Right=0.1)
 
@@ -81,13 +80,6 @@ def test_a_fixed_number_of_threads_leaves_one_rank_of_them(tmp_path: Path) -> No
     assert narrowed.bounds == {"Left": (1, 1), "Right": (2, 2)}
     failed.versions = {"Left": "cpu"}
     assert read_study(path).narrowed([failed]).bounds == {"Left": (1, 4), "Right": (2, 2)}
-
-
-def test_one_split_is_enough_of_a_design() -> None:
-    design = CalibrationDesign(["A", "B"], 8, maximum_ranks={"A": 1, "B": 1})
-    design.tell({"A": 1, "B": 1}, {"A": 1.0, "B": 2.0})
-    assert design.ask() is None
-    assert design.reason == "only one split is possible"
 
 
 @pytest.mark.parametrize(

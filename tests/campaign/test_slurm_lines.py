@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -141,19 +140,6 @@ def test_cores_of_an_allocation(cpus: str, hint: str, cores: list[int], monkeypa
     assert allocated_cores() == cores
 
 
-def test_environments_of_steps_and_jobs(slurm: Path) -> None:
-    placed = {
-        "SLURM_NTASKS_PER_CORE": "1",
-        "SLURM_CPU_BIND": "none",
-        "SLURM_NTASKS": "9",
-        "SLURM_TRES_PER_TASK": "cpu=8",
-    }
-    kept = {"SLURM_CONF": "/c", "HOME": "/"}
-    assert launcher_of("srun").environment({"SLURM_JOB_ID": "7", **placed, **kept}) == {"SLURM_JOB_ID": "7", **kept}
-    around = {"SLURM_JOB_ID": "1", "SRUN_DEBUG": "3", **placed}
-    assert launcher_of("slurm").environment({**around, **kept}) == kept
-
-
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
@@ -161,47 +147,6 @@ def job(directory: Path, tasks: list[Task], **keys: object) -> list[str]:
     """The ``#SBATCH`` lines of a run behind the name, output and requeueing."""
     script = launcher_of("slurm", **keys).job_script(plan_of(directory, *tasks))
     return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")][3:]
-
-
-def test_the_script_of_a_job(tmp_path: Path, slurm: Path) -> None:
-    launcher = launcher_of("slurm", options=("--partition=main",), setup=("module load mpi",), mpi="pmi2")
-    launcher.label = "lb-1"
-    plan = plan_of(tmp_path, task_of("A", 3, directory=tmp_path / "A"), task_of("B", 2, directory=tmp_path / "b c"))
-    ((path, script),) = launcher.files(plan).items()
-    assert path == tmp_path / "job.sh"
-    step = f"{slurm}/srun --nodes=1-{{0}} --ntasks={{0}} {LAST} --cpu-bind=cores --mpi=pmi2 solve 'in put'"
-    parts = [
-        "#!/bin/bash",
-        "#SBATCH --job-name=lb-1-001-x",
-        f"#SBATCH --output={tmp_path}/job.log",
-        "#SBATCH --no-requeue",
-        "#SBATCH --time=2",
-        "#SBATCH --partition=main",
-        "#SBATCH --ntasks=5",
-        "#SBATCH --cpus-per-task=1",
-        "#SBATCH --threads-per-core=1\n",
-        "unset SLURM_NTASKS_PER_CORE ",
-        "module load mpi\n",
-        "unset PRECICE_LB_RECORD ",
-        "export PRECICE_LB_DIR='/s t'\n",
-        f"start A {tmp_path}/A {tmp_path}/A/A.log \\\n  {step.format(3)}\n",
-        f"start B '{tmp_path}/b c' '{tmp_path}/b c/B.log' \\\n  {step.format(2)}\n",
-    ]
-    assert script.startswith("\n".join(parts[:9]))
-    assert sorted(parts[9:], key=script.index) == parts[9:]
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
-
-
-def test_the_script_of_a_heterogeneous_job(tmp_path: Path, slurm: Path) -> None:
-    right = task_of("B", 3, ranks_per_node=1, options=("--partition=gpu", "--gres=gpu:1"))
-    tasks = [task_of("A", 6, ranks_per_node=4), right]
-    left = "--time=2 --account=a --nodes=2 --ntasks-per-node=4 --cpus-per-task=1 --threads-per-core=1"
-    gpus = "--time=2 --account=a --partition=gpu --gres=gpu:1 --nodes=3 --ntasks-per-node=1 --cpus-per-task=1"
-    assert job(tmp_path, tasks, options=("--account=a",)) == f"{left} hetjob {gpus} --threads-per-core=1".split()
-    launcher = launcher_of("slurm")
-    words = [launcher.command(plan_of(tmp_path, *tasks), task) for task in tasks]
-    assert words[0][1:5] == ["--het-group=0", "--nodes=2", "--ntasks=6", "--distribution=plane=4"]
-    assert words[1][1:6] == ["--het-group=1", "--nodes=3", "--ntasks=3", "--distribution=plane=1", "--gres=gpu:1"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from calibrate_helpers import COUPLED as SOLVER
 from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
@@ -15,43 +16,6 @@ from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide
 
-# Twelve points of a field, and how many windows they have lived for: read by all ranks, written by one.
-SOLVER = """\
-import os, sys, time
-import numpy as np
-import precice
-from mpi4py import MPI
-
-name, work = sys.argv[1], float(sys.argv[2])
-comm = MPI.COMM_WORLD
-file = f"state-{name}.npy"
-lived, u = 0.0, np.linspace(0.0, 1.0, 12)
-if os.path.exists(file):
-    lived, *u = np.load(file)
-mine = slice(comm.rank, 12, comm.size)
-u = np.array(u)[mine]
-mesh, reads, writes = ("A-Mesh", "Flux", "Heat") if name == "Left" else ("B-Mesh", "Heat", "Flux")
-participant = precice.Participant(name, "precice-config.xml", comm.rank, comm.size)
-y = np.linspace(0.0, 1.0, 12)[mine]
-ids = participant.set_mesh_vertices(mesh, np.column_stack([np.zeros_like(y), y]))
-participant.initialize()
-while participant.is_coupling_ongoing():
-    dt = participant.get_max_time_step_size()
-    participant.read_data(mesh, reads, ids, 0.0)
-    time.sleep(work / comm.size)
-    lived += 1
-    u = 0.9 * u + 0.1 * np.sin(lived)
-    participant.write_data(mesh, writes, ids, u)
-    participant.advance(dt)
-participant.finalize()
-every = comm.gather(u)
-if comm.rank == 0:
-    whole = np.empty(12)
-    for rank, part in enumerate(every):
-        whole[rank :: comm.size] = part
-    np.save(f"{file}.new.npy", [lived, *whole])
-    os.replace(f"{file}.new.npy", file)
-"""
 CHAIN = """\
 [chain]
 windows = 4

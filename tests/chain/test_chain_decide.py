@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from calibrate_helpers import refusals
 from chain_helpers import Chain, Law, Load, changes
+from chain_view_helpers import chain_of
 from conftest import FULL_COUNTS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.chain.decide import DecisionProblem, decide
-from precice_lb.chain.document import Segment
-from precice_lb.exceptions import DataError, InfeasibleError
+from precice_lb.chain.document import CHAIN_FILE, Segment, read_chain
+from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError
 from precice_lb.schedule import Schedule
 
 NAMES = ("A", "B")
@@ -98,15 +103,6 @@ def test_any_segments_give_a_split_within_bounds_and_budget(chain: tuple[list[Se
     assert found == decide(segments, question)
 
 
-def test_a_chain_without_calibration_finds_its_split() -> None:
-    chain = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6).run()
-    best = chain.true_window(5, chain.best(5))
-    assert chain.true_window(5, chain.splits[-1]) < 1.03 * best
-    assert chain.decisions[0].kind in ("learn", "move")
-    assert chain.decisions[-1].kind == "stay"
-    assert "windows left" in chain.decisions[0].decision
-
-
 def steady_chain(index: int) -> Chain:
     """Give a chain of eight segments of 100 windows each whose load does not change, from a bad start or the best."""
     budget, start = (16, 32, 64, 128)[index // 4 % 4], (1 / 8, 1 / 2, 7 / 8, None)[(index // 16 + index) % 4]
@@ -170,13 +166,6 @@ def test_a_move_that_made_it_worse_is_undone(seed: int) -> None:
     assert chain.splits[-1] == chain.splits[0]
 
 
-def test_failed_splits_are_not_chosen() -> None:
-    free = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6).run()
-    failed = Chain(LAWS[0], 16, {"A": 12, "B": 4}, 6, failed=[free.splits[1]]).run()
-    assert failed.splits[1] != free.splits[1]
-    assert free.splits[1] not in failed.splits
-
-
 def test_a_change_that_no_longer_pays_is_not_made() -> None:
     """The same bad split, with much of the chain left and with less than a border is worth."""
     chain = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 2, border=1e3)
@@ -203,3 +192,61 @@ def test_segments_of_other_participants_are_refused() -> None:
     chain = Chain(LAWS[0], 16, {"A": 6, "B": 10}, 2)
     with pytest.raises(DataError, match="expected segments with ranks of A, B, found 0 segments"):
         decide([], chain.question())
+
+
+SPLITS = [{"Inner": 4, "Outer": 12}, {"Inner": 6, "Outer": 10}, {"Inner": 6, "Outer": 10}]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    assert read_chain(tmp_path) is None
+    assert read_chain(tmp_path / "nothing") is None
+    for chain in (chain_of([], following=SPLITS[0]), chain_of(SPLITS, following={"Inner": 5, "Outer": 11})):
+        chain.save(tmp_path)
+        assert read_chain(tmp_path) == chain
+        assert chain.participants == ("Inner", "Outer")
+    assert [path.name for path in tmp_path.iterdir()] == [CHAIN_FILE]
+    # Keys of a newer writer are passed over.
+    raw = json.loads((tmp_path / CHAIN_FILE).read_text())
+    raw["host"] = raw["segments"][0]["host"] = "a"
+    (tmp_path / CHAIN_FILE).write_text(json.dumps(raw))
+    assert read_chain(tmp_path) == chain
+
+
+def test_what_was_not_measured_is_null_and_nan(tmp_path: Path) -> None:
+    chain = chain_of(SPLITS)
+    unknown = {"Inner": math.nan, "Outer": 0.5}
+    last = dataclasses.replace(chain.segments[-1], wait_share=unknown, border_seconds=math.nan)
+    dataclasses.replace(chain, segments=[*chain.segments[:-1], last]).save(tmp_path)
+    assert "NaN" not in (tmp_path / CHAIN_FILE).read_text()
+    again = read_chain(tmp_path)
+    assert again is not None
+    assert repr(again.segments[-1]) == repr(last)
+
+
+@pytest.mark.parametrize("block", refusals("chains-refused.txt"))
+def test_damage_is_told_in_one_line(tmp_path: Path, block: str) -> None:
+    """A place in the file with its new value, or ``!`` where it goes; and the line."""
+    change, expected = block.split("\n")
+    place, _, value = change.partition(" = ")
+    chain_of(SPLITS).save(tmp_path)
+    raw = json.loads((tmp_path / CHAIN_FILE).read_text())
+    *path, last = (int(key) if key.isdigit() else key for key in place.removesuffix(" !").split("."))
+    inside = functools.reduce(lambda found, key: found[key], path, raw)
+    if value:
+        inside[last] = json.loads(value)
+    else:
+        del inside[last]
+    (tmp_path / CHAIN_FILE).write_text(json.dumps(raw))
+    with pytest.raises(CalibrationError) as caught:
+        read_chain(tmp_path)
+    assert str(caught.value).replace(str(tmp_path), "DIRECTORY") == expected
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    chain_of(SPLITS[:1]).save(tmp_path)
+    path = tmp_path / CHAIN_FILE
+    text = path.read_text().rstrip()
+    for length in range(len(text)):
+        path.write_text(text[:length])
+        with pytest.raises(CalibrationError, match="cannot be read"):
+            read_chain(tmp_path)

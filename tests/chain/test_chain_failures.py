@@ -131,33 +131,6 @@ def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_pat
     assert [run.split for run in runs_of(tmp_path / "chain")][1] == {"Left": 2, "Right": 2}
 
 
-@SLOW
-def test_a_segment_is_tried_again_as_often_as_the_study_says(tmp_path: Path) -> None:
-    # It fails twice, and a file beside the case remembers.
-    flaky = f"""\
-if name == "Left" and lived == 4:
-    tries = [each for each in os.listdir({str(tmp_path)!r}) if each.startswith("try-")]
-    if len(tries) < 2:
-        open(f"{tmp_path}/try-{{os.getpid()}}", "w").close()
-        raise SystemExit("ERROR: the node has gone")
-"""
-    solver = SOLVER.replace("participant = p", f"{flaky}participant = p")
-    chain = CHAIN.replace("total = 12", "total = 8")
-    path = write_chain(tmp_path, chain=chain, runs="retries = 1", solver=solver)
-    with pytest.raises(TooFewRunsError, match=r"segment 2 failed.*the node has gone"):
-        run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
-    assert outcomes(tmp_path / "chain") == [(1, "finished"), (2, "failed"), (2, "failed")]
-    assert [run.reason for run in runs_of(tmp_path / "chain")][1:] == [
-        "planned for segment 2",
-        "retry 1 of 1: Left ended with exit code 1",
-    ]
-    next(tmp_path.glob("try-*")).unlink()
-    run_chain(read_study(path), tmp_path / "chain", report=quiet, decider=planned(*STAYS))
-    again = [outcome for _, outcome in outcomes(tmp_path / "chain")]
-    assert again == ["finished", "failed", "failed", "failed", "finished"]
-    assert page(tmp_path / "chain")["windows_done"] == 8
-
-
 def test_a_start_that_fails_has_nothing_to_go_back_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_chain(tmp_path, solver="raise SystemExit('ERROR: no licence')")
     assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -11,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from calibrate_helpers import CONFIGURATION, alive, changed, finished_runs, runs_of
+from calibrate_helpers import COPIES, alive, changed, finished_runs, make_stores, runs_of
 from conftest import FULL_COUNTS
 from segment_helpers import assert_state, page, write_chain
-from store_helpers import row, write_store
+from store_helpers import row
 
 from precice_lb.campaign.state import RunRecord
 
@@ -31,24 +30,6 @@ plan = ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
 run_chain(read_study(sys.argv[1]), Path(sys.argv[2]), decider=planned(*plan))
 """
 SPLITS = [{"Left": 1, "Right": 3}, {"Left": 2, "Right": 2}, {"Left": 3, "Right": 1}]
-# Leaves the store that was made beforehand for this participant and number of ranks, in place of measuring; its state
-# is a line for each segment.
-QUICK = """\
-import os, shutil, sys
-name, made, *line = sys.argv[1:]
-rank, size = os.environ["PMI_RANK"], os.environ["PMI_SIZE"]
-store = os.path.join(os.environ["PRECICE_LB_DIR"], "00")
-os.makedirs(store, exist_ok=True)
-file = f"{name}-{rank}-{size}.h5"
-shutil.copy(os.path.join(made, file), os.path.join(store, file + ".part"))
-os.rename(os.path.join(store, file + ".part"), os.path.join(store, file))
-if rank == "0":
-    state = f"state-{name}.npy"
-    before = open(state).read() if os.path.exists(state) else ""
-    with open(state + ".new", "w") as file:
-        file.write(before + " ".join(line) + "\\n")
-    os.rename(state + ".new", state)
-"""
 # Kills who started it, once, as a machine that goes down between a segment's run and the collection of its state.
 KILLS = """\
 import os, pathlib, signal
@@ -83,17 +64,6 @@ def drive(study: Path, directory: Path, kill_after: float | None) -> bool:
     return chain.returncode == 0
 
 
-def make_stores(directory: Path) -> None:
-    """Stores of segments of each participant on 1, 2, … ranks."""
-    directory.mkdir()
-    for name in ("Left", "Right"):
-        table = [row(window + 1, 1.0, 0.5, 0.5) for window in range(4)]
-        for size in range(1, 4):
-            for rank in range(size):
-                path = write_store(directory, table, name, rank, size, configuration=CONFIGURATION)
-                shutil.move(path, directory / path.name)
-
-
 def assert_whole(directory: Path, before: list[RunRecord]) -> None:
     """Every window was done once, in order, and the state is that of one run."""
     finished = finished_runs(directory)
@@ -109,8 +79,8 @@ def assert_whole(directory: Path, before: list[RunRecord]) -> None:
 
 
 def test_chains_killed_at_random_moments_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    study = write_chain(tmp_path, solver=QUICK)
-    make_stores(tmp_path / "made")
+    study = write_chain(tmp_path, solver=COPIES)
+    make_stores(tmp_path / "made", 3, lambda name, size: [row(at + 1, 1.0, 0.5, 0.5) for at in range(4)])
     made = f"{tmp_path / 'made'} {{segment}} {{start_time}} {{ranks}}"
     changed(study, ("-m precice_lb run ", ""), ("Left 0.6", f"Left {made}"), ("Right 0.3", f"Right {made}"))
     began = time.monotonic()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -84,26 +82,6 @@ def test_without_submission_the_user_does_it(tmp_path: Path) -> None:
         assert (directory / "job.sbatch").resolve() == script
         subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
     assert not (directory / "job.sbatch").is_symlink()
-    assert_whole(directory)
-
-
-@pytest.mark.slow("a chain of real runs")
-def test_a_job_that_is_lost_is_made_again_when_that_is_said(tmp_path: Path) -> None:
-    study, directory = write_template(tmp_path), tmp_path / "chain"
-    assert following(study, "-o", str(directory)).returncode == 0
-    (run,) = runs_of(directory)
-    with subprocess.Popen(["bash", directory / "job.sbatch"], start_new_session=True) as job:
-        while not list((directory / run.directory).glob("stores/**/*.spool")):
-            assert job.poll() is None
-            time.sleep(0.05)
-        os.killpg(job.pid, signal.SIGKILL)
-    done = following(study, "-o", str(directory))
-    assert done.returncode == 2
-    assert f"segment 1 has begun in {directory / run.directory} and not ended" in done.stderr
-    assert following(study, "-o", str(directory), "--lost").returncode == 0
-    assert [each.outcome for each in runs_of(directory)] == ["interrupted", "running"]
-    for _ in range(3):
-        subprocess.run(["bash", directory / "job.sbatch"], capture_output=True, check=True, timeout=300)
     assert_whole(directory)
 
 

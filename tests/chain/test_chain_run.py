@@ -16,7 +16,6 @@ from precice_lb.case import read_configuration
 from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
-from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import CalibrationError
 
@@ -118,19 +117,6 @@ def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path:
     assert question.schedule.window_seconds(dict(segments[0].seconds)) == pytest.approx(0.6, abs=1e-3)
 
 
-@pytest.mark.slow("a chain of real runs")
-def test_a_chain_moves_to_the_best_split_and_stays_there(tmp_path: Path) -> None:
-    chain = CHAIN.replace("windows = 4", "windows = 8").replace("total = 12", "total = 40")
-    path = write_chain(tmp_path, chain=chain)
-    assert main(["chain", str(path), "-o", str(tmp_path / "chain")]) == 0
-    segments = page(tmp_path / "chain")["segments"]
-    # Left has 0.6 s of work and Right 0.3 s: with four ranks no window is shorter than 0.3 s.
-    assert segments[0]["window_seconds"] == pytest.approx(0.6, abs=1e-3)
-    assert [each["window_seconds"] for each in segments[-2:]] == pytest.approx([0.3, 0.3], abs=1e-3)
-    assert segments[-1]["split"] in ({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})
-    assert segments[-1]["kind"] == "stay"
-
-
 def test_every_segment_is_prepared_after_its_state_is_laid_in_and_collected_at_its_end(tmp_path: Path) -> None:
     left = """\
 prepare = ["python trace.py prepare Left {segment} {start_time} {ranks}"]
@@ -193,16 +179,3 @@ def test_of_all_that_is_carried_measurements_are_not(tmp_path: Path) -> None:
     assert_state(last, 8)
     sizes = {re.split(r"[-.]", file.name)[2] for file in last.glob("case/**/precice-profiling/*")}
     assert sizes == {"2"}
-
-
-def test_the_command_line_runs_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_chain(tmp_path, chain=CHAIN.replace("total = 12", "total = 6"))
-    assert main(["chain", str(path)]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"wrote {tmp_path / 'study-chain' / 'chain.json'}\n"
-    assert "segment 2 of 2: " in said.err
-    assert "segment 2 of 2: finished after" in (tmp_path / "study-chain" / "campaign.log").read_text()
-    assert page(tmp_path / "study-chain")["windows_done"] == 6
-    changed(path, (CHAIN.replace("total = 12", "total = 6"), ""))
-    assert main(["chain", str(path)]) == 2
-    assert "expected the table [chain], found none" in capsys.readouterr().err

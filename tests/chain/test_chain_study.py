@@ -31,58 +31,6 @@ def study_of(directory: Path, chain: str = CHAIN, *, left: str = "", edits: tupl
     return read_study(write_study(directory, extra=chain, left=left))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("windows = 4\n", "", r"chain: expected either windows or minutes, the length of a segment, found neither$"),
-        ("windows = 4\n", "windows = 4\nminutes = 2\n", r"chain: expected either windows or minutes, .* found both$"),
-        ("windows = 4\n", "windows = 0\n", r"chain\.windows: expected greater than or equal to 1, found 0$"),
-        ("windows = 4\n", "minutes = 0\n", r"chain\.minutes: expected greater than 0, found 0$"),
-        ("total = 12", "total = 0", r"chain\.total: expected greater than or equal to 1, found 0$"),
-        ("total = 12", "totl = 12", r"chain\.totl: unknown key; did you mean 'total'\? "),
-        (
-            '"state-*.npy"',
-            '"/tmp/*.npy"',
-            r"chain\.carry\[1\]: expected a pattern .*found '/tmp/",
-        ),
-        (
-            '"state-*.npy"',
-            '"a", "b/../../c"',
-            r"chain\.carry\[2\]: expected a pattern relative to the case, .*found 'b/",
-        ),
-        ('"state-*.npy"', '"."', r"chain\.carry\[1\]: expected a pattern relative to the case, .*found '\.'$"),
-        (
-            '"state-*.npy"',
-            '"a**"',
-            r"chain\.carry\[1\]: expected a pattern .*with \*\* between slashes only, found 'a\*\*'$",
-        ),
-        ("Right = 3", "Right = 4", r"chain\.start: expected at most the 4 ranks of the budget, found 5"),
-        ("Right = 3", "Rihgt = 3", r"chain\.start: unknown participant 'Rihgt'; did you mean 'Right'\?"),
-        (", Right = 3", "", r"chain\.start: no ranks for participant 'Right'"),
-    ],
-)
-def test_a_key_that_cannot_be_is_refused_in_one_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
-    assert old in CHAIN
-    with pytest.raises(StudyError, match=expected) as caught:
-        study_of(tmp_path, CHAIN.replace(old, new))
-    assert str(caught.value).startswith(f"{tmp_path}/study.toml: chain")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("left", "expected"),
-    [
-        ('collect = ["python none.py"]', r"participants\[1\]\.collect\[1\]: no such script: .*none\.py"),
-        ('collect = ["true {segmnt}"]', r"collect\[1\]: unknown placeholder {segmnt}; did you mean 'segment'"),
-        ('prepare = ["true", "{start_tim} x"]', r"prepare\[2\]: unknown placeholder {start_tim}; .*'start_time'"),
-        ('collect = "true"', r"participants\[1\]\.collect: expected"),
-    ],
-)
-def test_commands_of_a_chain_are_checked(tmp_path: Path, left: str, expected: str) -> None:
-    with pytest.raises(StudyError, match=expected):
-        study_of(tmp_path, left=left)
-
-
 def test_a_campaign_s_identity_takes_no_notice_of_a_chain(tmp_path: Path) -> None:
     with_chain = study_of(tmp_path, left='collect = ["true {segment} {start_time}"]')
     assert with_chain.chain is not None

@@ -10,6 +10,7 @@ import pytest
 from calibrate_helpers import SOLVER, launcher_of, quiet, runs_of, write_case, write_study
 from fake_slurm import FakeSlurm
 from segment_helpers import page, write_chain
+from slurm_helpers import wait_until
 
 from precice_lb.campaign import CampaignResult, read_study, run_campaign
 from precice_lb.campaign.schedulers import read_exits
@@ -41,7 +42,7 @@ def test_a_controller_that_is_away_is_asked_again(tmp_path: Path, slurm: FakeSlu
     away = f"open({str(slurm.root / 'away')!r}, 'w').write('4')"
     result = campaign(tmp_path, SOLVER + f"if name == 'Left':\n    {away}\n")
     assert [run.outcome for run in result.runs] == ["finished", "finished"]
-    slurm.wait_for(lambda: slurm.states() == ["COMPLETED", "COMPLETED"])
+    wait_until(lambda: slurm.states() == ["COMPLETED", "COMPLETED"])
 
 
 def test_a_controller_that_stays_away_is_an_error(
@@ -67,7 +68,7 @@ def test_a_submission_without_an_answer_is_not_made_again(tmp_path: Path, slurm:
     slurm.set("deaf", "1")
     result = campaign(tmp_path, SOLVER, "splits = [{Left=1, Right=1}]")
     assert [(run.outcome, run.job) for run in result.runs] == [("finished", "1")]
-    slurm.wait_for(lambda: slurm.states() == ["COMPLETED"])
+    wait_until(lambda: slurm.states() == ["COMPLETED"])
 
 
 def test_a_run_that_is_cancelled_says_nothing_of_its_split(tmp_path: Path, slurm: FakeSlurm) -> None:
@@ -78,7 +79,7 @@ def test_a_run_that_is_cancelled_says_nothing_of_its_split(tmp_path: Path, slurm
     assert (lost.split, lost.error, lost.blamed, lost.reasons) == (again.split, error, [], [])
     assert result.failed_splits == ()
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
-    slurm.wait_for(lambda: set(slurm.states()[1:]) == {"COMPLETED"})
+    wait_until(lambda: set(slurm.states()[1:]) == {"COMPLETED"})
 
 
 @pytest.mark.parametrize("cause", ["cancelled", "never started"])
@@ -115,7 +116,7 @@ def test_a_chain_submits_no_segment_twice_while_the_controller_is_away(tmp_path:
     assert "waits or runs as Slurm's job 1: its last line goes on" in done.stderr
     assert slurm.states() == ["PENDING"]
     (slurm.root / "held").unlink()
-    slurm.wait_for(lambda: page(tmp_path / "study-chain")["windows_done"] == 4)
+    wait_until(lambda: page(tmp_path / "study-chain")["windows_done"] == 4)
     assert [run.outcome for run in runs_of(tmp_path / "study-chain")] == ["finished", "finished"]
 
 
@@ -137,12 +138,12 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
     solver.write_text(quick)
     if end == "never started":
         # Nobody cancelled it: it is repeated by itself, once.
-        slurm.wait_for(lambda: [run.outcome for run in runs_of(directory)] == ["lost", "lost"])
-        slurm.wait_for(lambda: set(slurm.states()) == {"FAILED"})
+        wait_until(lambda: [run.outcome for run in runs_of(directory)] == ["lost", "lost"])
+        wait_until(lambda: set(slurm.states()) == {"FAILED"})
         assert "segment 1 was lost twice, the state before it is intact: " in page(directory)["problem"]
     else:
         (run,) = runs_of(directory)
-        slurm.wait_for(lambda: read_exits(directory / run.directory / "exits").begun)
+        wait_until(lambda: read_exits(directory / run.directory / "exits").begun)
         slurm.cancel("1", end)
         slurm.forget("1")
     before = [run.outcome for run in runs_of(directory)]
@@ -150,4 +151,4 @@ def test_what_ends_a_job_of_a_chain(tmp_path: Path, slurm: FakeSlurm, end: str) 
     assert before == {"TIMEOUT": ["timeout"], "never started": ["lost", "lost"]}.get(end, ["running"])
     assert following(study).returncode == 0
     assert runs_of(directory)[0].outcome == {"TIMEOUT": "timeout", "never started": "lost"}.get(end, "interrupted")
-    slurm.wait_for(lambda: page(directory)["windows_done"] == 4)
+    wait_until(lambda: page(directory)["windows_done"] == 4)

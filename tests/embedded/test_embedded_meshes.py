@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from record_helpers import environment, finish, start
 
 DATA = Path(__file__).parents[1] / "data"
 CONFIGURATION = (DATA / "configurations" / "two-meshes-each.xml.in").read_text(encoding="utf-8")
@@ -48,11 +47,9 @@ def solver(backend: str, name: str) -> None:
 
 def run(backend: str, directory: Path) -> dict[str, list[Any]]:
     directory.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    processes = [
-        subprocess.Popen([sys.executable, __file__, backend, name], cwd=directory, env=environment) for name in "AB"
-    ]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    commands = {name: [sys.executable, __file__, backend, name] for name in "AB"}
+    ended = finish(start(directory, commands, dict.fromkeys("AB", environment())))
+    assert {result.returncode for result in ended.values()} == {0}, ended
     return {name: json.loads((directory / f"{name}.json").read_text()) for name in "AB"}
 
 

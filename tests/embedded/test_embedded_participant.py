@@ -18,7 +18,7 @@ from embedded_helpers import write_configuration
 import precice_lb.embedded as embedded
 from precice_lb.embedded import CouplingError, Participant
 from precice_lb.embedded.communication import Connection
-from precice_lb.exceptions import BackendError, ConfigurationError
+from precice_lb.exceptions import ConfigurationError
 from precice_lb.ingest.profiling import read_profile
 
 MESH_A, MESH_B = "A-Mesh", "B-Mesh"
@@ -192,97 +192,6 @@ def test_a_solver_may_change_its_arrays_afterwards(tmp_path: Path) -> None:
             b.advance(0.1)
 
     couple(configure(tmp_path), solver, partner)
-
-
-BEFORE_INITIALIZE: dict[str, tuple[Callable[[Participant], object], str]] = {
-    "unknown mesh": (lambda a: a.get_mesh_dimensions("C-Mesh"), '"A-Mesh", "B-Mesh".*"C-Mesh"'),
-    "unknown data": (lambda a: a.get_data_dimensions(MESH_A, "Heet"), '"Heat", "Force".*"Heet"'),
-    "received mesh": (lambda a: a.set_mesh_vertices(MESH_B, CORNERS), "does not provide"),
-    "dimensions": (lambda a: a.set_mesh_vertices(MESH_A, np.zeros((2, 3))), r"\(n, 2\).*\(2, 3\)"),
-    "one vertex": (lambda a: a.set_mesh_vertex(MESH_A, [1.0]), r"\(2,\).*\(1,\)"),
-    "tetrahedra in 2-D": (lambda a: a.set_mesh_tetrahedron(MESH_A, 0, 1, 2, 0), "3 dimensions"),
-    "edges": (lambda a: a.set_mesh_edges(MESH_A, [[0, 1, 2]]), r"\(n, 2\)"),
-    "read data": (lambda a: a.write_data(MESH_A, "Force", [0], [[1.0, 2.0]]), 'write-data name="Force"'),
-    "other mesh": (lambda a: a.write_data(MESH_B, "Force", [0], [[1.0, 2.0]]), 'write-data name="Force"'),
-    "invalid id": (lambda a: a.write_data(MESH_A, "Heat", [0, 1], [1.0, 2.0]), r"vertices\[1\]"),
-    "negative id": (lambda a: a.write_data(MESH_A, "Heat", [-1], [1.0]), r"vertices\[0\]"),
-    "too few values": (lambda a: a.write_data(MESH_A, "Heat", [0], [1.0, 2.0]), r"shape \(1, 1\)"),
-    "no values": (lambda a: a.write_data(MESH_A, "Heat", [0], []), r"shape \(1, 1\)"),
-    "early advance": (lambda a: a.advance(0.1), "before initialize"),
-    "early end": (lambda a: a.is_coupling_ongoing(), "before initialize"),
-    "early window": (lambda a: a.is_time_window_complete(), "before initialize"),
-    "early step": (lambda a: a.get_max_time_step_size(), "before initialize"),
-    "early read": (lambda a: a.read_data(MESH_A, "Force", [0], 0.0), "before initialize"),
-    "early checkpoint": (lambda a: a.requires_writing_checkpoint(), "before initialize"),
-    "early size": (lambda a: a.get_mesh_vertex_size(MESH_B), "initialize"),
-    "stop section": (lambda a: a.stop_last_profiling_section(), "no profiling section"),
-    "section name": (lambda a: a.start_profiling_section("a/b"), "without"),
-    "remeshing": (lambda a: a.reset_mesh(MESH_A), "libprecice"),
-    "access": (lambda a: a.set_mesh_access_region(MESH_B, [0, 1, 0, 1]), "libprecice"),
-    "coordinates": (lambda a: a.get_mesh_vertex_ids_and_coordinates(MESH_B), "libprecice"),
-    "gradients": (lambda a: a.write_gradient_data(MESH_A, "Heat", [0], [[1.0, 2.0]]), "libprecice"),
-    "write and map": (lambda a: a.write_and_map_data(MESH_B, "Heat", CORNERS, [1.0] * 3), "libprecice"),
-    "map and read": (lambda a: a.map_and_read_data(MESH_B, "Force", CORNERS, 0.0), "libprecice"),
-}
-
-
-@pytest.mark.parametrize("name", BEFORE_INITIALIZE)
-def test_wrong_calls_before_initialize(name: str, tmp_path: Path) -> None:
-    call, found = BEFORE_INITIALIZE[name]
-    participant = Participant("A", str(configure(tmp_path)), 0, 1)
-    participant.set_mesh_vertex(MESH_A, [0.0, 0.0])
-    with pytest.raises(CouplingError, match=found) as caught:
-        call(participant)
-    assert isinstance(caught.value, BackendError)
-    assert isinstance(caught.value, RuntimeError)
-
-
-def test_wrong_calls_while_coupled(tmp_path: Path) -> None:
-    def solver(a: Participant) -> None:
-        a.set_mesh_vertices(MESH_A, CORNERS)
-        a.start_profiling_section("open")
-        with pytest.raises(CouplingError, match='"open"'):
-            a.initialize()
-        a.stop_last_profiling_section()
-        a.initialize()
-        wrong: list[tuple[Callable[[], object], str]] = [
-            (lambda: a.initialize(), "only be called once"),
-            (lambda: a.requires_initial_data(), "before initialize"),
-            (lambda: a.set_mesh_vertex(MESH_A, [0, 0]), "locked"),
-            (lambda: a.advance(0.2), "exceeds"),
-            (lambda: a.advance(0.0), "positive"),
-            (lambda: a.advance(-0.1), "positive"),
-            (lambda: a.advance(float("inf")), "finite"),
-            (lambda: a.advance(float("nan")), "finite"),
-            (lambda: a.read_data(MESH_A, "Force", [0], 0.2), "relative read time"),
-            (lambda: a.read_data(MESH_A, "Force", [0], -0.01), "relative read time"),
-            (lambda: a.read_data(MESH_A, "Force", [3], 0.0), r"vertices\[0\]"),
-            (lambda: a.read_data(MESH_A, "Heat", [0], 0.0), 'read-data name="Heat"'),
-        ]
-        for call, found in wrong:
-            with pytest.raises(CouplingError, match=found):
-                call()
-        # None of them has disturbed the coupling.
-        while a.is_coupling_ongoing():
-            a.advance(a.get_max_time_step_size())
-        with pytest.raises(CouplingError, match="is_coupling_ongoing"):
-            a.advance(0.1)
-        with pytest.raises(CouplingError, match="nobody would use"):
-            a.write_data(MESH_A, "Heat", [0], [1.0])
-        a.finalize()
-        with pytest.raises(CouplingError, match="once"):
-            a.finalize()
-        with pytest.raises(CouplingError, match="after finalize"):
-            a.is_coupling_ongoing()
-
-    couple(configure(tmp_path), solver, other_side)
-
-
-def test_forgotten_initial_data_is_an_error(tmp_path: Path) -> None:
-    participant = Participant("A", str(configure(tmp_path, initialize=["Heat"])), 0, 1)
-    participant.set_mesh_vertices(MESH_A, CORNERS)
-    with pytest.raises(CouplingError, match="requires_initial_data"):
-        participant.initialize()
 
 
 def test_an_empty_mesh_is_an_error_for_both(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import socket
@@ -229,22 +228,6 @@ def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: 
     assert not any(thread.is_alive() for thread in leaving)
 
 
-def test_a_dropped_connection_is_an_error(pair: tuple[Connection, Connection]) -> None:
-    left, right = pair
-    left.abort()
-
-    def send_for_a_while() -> None:
-        # The first message after the drop may still be taken by the operating system.
-        for _ in range(100):
-            right.send([np.zeros((2, 1))])
-            time.sleep(0.01)
-
-    with pytest.raises(CouplingError, match=r'partner "A" is gone'):
-        right.receive()
-    with pytest.raises(CouplingError, match=r'partner "A" is gone'):
-        send_for_a_while()
-
-
 def _meet(
     directory: Path, configurations: tuple[str, str] = ("same", "same"), between: Callable[[], None] = lambda: None
 ):
@@ -262,11 +245,6 @@ def _assert_connected(acceptor, connector) -> None:
     assert b.receive()[0].tolist() == [[7.0], [7.0]]
     a.abort()
     b.abort()
-
-
-def test_partners_meet_and_leave_no_file(tmp_path: Path) -> None:
-    _assert_connected(*_meet(tmp_path / "not there yet"))
-    assert list((tmp_path / "not there yet").iterdir()) == []
 
 
 def _stale(directory: Path, content: str) -> Path:
@@ -308,23 +286,6 @@ def test_a_stale_address_misleads_nobody(listener: str, tmp_path: Path) -> None:
             sock.close()
 
 
-def test_a_stranger_at_the_door_is_turned_away(tmp_path: Path) -> None:
-    a = m2n(tmp_path)
-    with ThreadPoolExecutor() as pool:
-        acceptor = pool.submit(connect, "A", [a], "same", 20.0)
-        path = published_file(a)
-        while not path.exists():
-            time.sleep(0.01)
-        address = json.loads(path.read_text())
-        for rubbish in (b"GET / HTTP/1.1\r\n\r\n", (60).to_bytes(8, "big") + b'{"token": "wrong"}' + b" " * 42):
-            with socket.create_connection((address["address"], address["port"])) as stranger:
-                stranger.sendall(rubbish)
-                with contextlib.suppress(ConnectionResetError):
-                    assert stranger.recv(1) == b""
-        connector = pool.submit(connect, "B", [a], "same", 20.0)
-        _assert_connected(acceptor, connector)
-
-
 def test_different_configurations_are_an_error_on_both_sides(tmp_path: Path) -> None:
     for future in _meet(tmp_path, ("one", "another")):
         with pytest.raises(CouplingError, match="configurations that differ"):
@@ -343,14 +304,6 @@ def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_
             write_frame(earlier, json.dumps(greeting).encode())
             with pytest.raises(CouplingError, match="install the same version for both"):
                 acceptor.result()
-
-
-def test_a_partner_that_never_comes_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    missing = [m2n(tmp_path), m2n(tmp_path, connector="A", acceptor="C")]
-    with pytest.raises(CouplingError) as caught:
-        connect("A", missing, "x", 0.2)
-    assert all(part in str(caught.value) for part in ('"B"', '"C"', str(tmp_path), "0.2 s", "PRECICE_LB_TIMEOUT"))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_network_interface_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 from clock_helpers import emulated_clock
 from embedded_helpers import case, end_all, field, finish, points, run, start, write_configuration
 from numpy.typing import NDArray
+from record_helpers import python
+from slurm_helpers import wait_until
 
 from precice_lb.ingest.profiling import read_profile
 
@@ -129,7 +131,7 @@ def test_a_killed_partner_is_an_error_on_all_ranks_soon(victim_ranks: int, tmp_p
     case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"A": {"mark": True}, "B": {"sleep": 600.0}})
     a = start(mpiexec, case_file, "A", 2)
     b = start(mpiexec, case_file, "B", victim_ranks)
-    _wait_until(lambda: len([*tmp_path.glob("A-*.initialized")]) == 2)
+    wait_until(lambda: len([*tmp_path.glob("A-*.initialized")]) == 2)
     # Time for A to reach its wait for what B computes; before that, it finds B gone a little later.
     time.sleep(1.0)
     assert a.poll() is None
@@ -170,7 +172,7 @@ def test_after_a_killed_run_the_next_one_works(tmp_path: Path, mpiexec: str) -> 
     case_file, roles = prepare(tmp_path, "parallel-explicit")
     lonely = start(mpiexec, case_file, "A", 1)
     published = tmp_path / "precice-lb-run" / "A-B.json"
-    _wait_until(published.exists)
+    wait_until(published.exists)
     os.killpg(lonely.pid, signal.SIGKILL)
     finish(lonely)
     assert published.exists()
@@ -192,24 +194,10 @@ def test_a_rank_whose_part_is_filtered_out_is_an_error_on_all_ranks(tmp_path: Pa
 
 
 def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     case_file, _ = prepare(tmp_path, "parallel-explicit")
     script = (
         "import sys; from precice_lb.embedded import Participant; "
         f"Participant('A', {str(case_file.with_name('precice-config.xml'))!r}, 0, 1); "
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'mpi4py', 'scipy', 'h5py', 'sklearn', 'matplotlib'}))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def _wait_until(condition: Any, seconds: float = 300.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert python(tmp_path, "-c", script).stdout.splitlines()[-1] == "[]"

@@ -28,46 +28,12 @@ from tutorial_runs import lay_out, run
 
 from precice_lb.case import Configuration, parse_configuration, read_configuration
 from precice_lb.case.elements import Element
+from precice_lb.cli import main
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.exceptions import ConfigurationError, UnsupportedConfigurationError
 from precice_lb.guess import config
 from precice_lb.guess.config import SHIFTED, carriers, guess_name, is_patched, notes, obstacles, patch_guess, routes
 
-# All lines that are new in the copy of the case of `guess_helpers`, and those that they stand behind.
-NEW = """\
-  <data:vector name="Force" />
-+  <data:vector name="Guess-of-Force" />
-  <data:scalar name="Heat" />
-+  <data:scalar name="Shifted-Heat" />
-+  <data:scalar name="Guess-of-Heat" />
-    <use-data name="Force" />
-+    <use-data name="Guess-of-Force" />
-    <use-data name="Heat" />
-+    <use-data name="Shifted-Heat" />
-+    <use-data name="Guess-of-Heat" />
-    <use-data name="Force" />
-+    <use-data name="Guess-of-Force" />
-    <use-data name="Heat" />
-+    <use-data name="Shifted-Heat" />
-+    <use-data name="Guess-of-Heat" />
-    <write-data name="Force" mesh="A-Mesh" />
-+    <write-data name="Guess-of-Force" mesh="A-Mesh" />
-    <read-data name="Heat" mesh="A-Mesh" />
-+    <read-data name="Shifted-Heat" mesh="A-Mesh" />
-+    <read-data name="Guess-of-Heat" mesh="A-Mesh" />
-    <write-data name="Heat" mesh="B-Mesh" />
-+    <write-data name="Shifted-Heat" mesh="B-Mesh" />
-+    <write-data name="Guess-of-Heat" mesh="B-Mesh" />
-    <read-data name="Force" mesh="B-Mesh" />
-+    <read-data name="Guess-of-Force" mesh="B-Mesh" />
-    <exchange data="Force" mesh="A-Mesh" from="A" to="B" />
-+    <exchange data="Guess-of-Force" mesh="A-Mesh" from="A" to="B" initialize="true" substeps="false" />
-    <exchange data="Heat" mesh="B-Mesh" from="B" to="A" />
-+    <exchange data="Shifted-Heat" mesh="B-Mesh" from="B" to="A" />
-+    <exchange data="Guess-of-Heat" mesh="B-Mesh" from="B" to="A" initialize="true" substeps="false" />
-    <acceleration:IQN-ILS>
-+      <data name="Shifted-Heat" mesh="B-Mesh" />
-"""
 # One element that was added, with what separates it from what it stands behind.
 _ADDED = re.compile(
     r"(?:\r?\n[ \t]*| )<(?:data:scalar|data:vector|use-data|write-data|read-data|exchange) "
@@ -151,13 +117,6 @@ def check_schemes(before: Configuration, after: Configuration) -> None:
         for was_judged, judged in zip(coupling.measures, measures, strict=True):
             by_shifted = was_judged.data in shifted and coupling.acceleration in ("aitken", "constant")
             assert judged.data == (f"Shifted-{was_judged.data}" if by_shifted else was_judged.data)
-
-
-def test_all_that_is_new_stands_behind_its_own(tmp_path: Path) -> None:
-    lines = patched(CASE, tmp_path).text.splitlines(keepends=True)
-    new = ["Guess-of-" in line or "Shifted-" in line for line in lines]
-    said = [f"+{line}" if new[place] else line for place, line in enumerate(lines) if any(new[place : place + 2])]
-    assert "".join(said) == NEW
 
 
 @pytest.mark.parametrize("kind", ["aitken", "constant"])
@@ -253,11 +212,6 @@ def layouts(draw: st.DrawFn) -> str:
 @given(layouts())
 def test_only_fields_are_added_however_a_file_is_written(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     check(parse_configuration(text), patched(text, tmp_path_factory.mktemp("case")))
-
-
-def test_a_comment_stays_with_what_it_is_about(tmp_path: Path) -> None:
-    after = patched(CASE.replace('<data:scalar name="Heat" />', '<data:scalar name="Heat" /> <!-- W --> '), tmp_path)
-    assert '<data:scalar name="Heat" /> <!-- W -->\n  <data:scalar name="Shifted-Heat" />\n' in after.text
 
 
 def test_encodings_stay(tmp_path: Path) -> None:
@@ -417,3 +371,47 @@ def test_fields_of_which_nobody_knows_change_no_result(tmp_path: Path) -> None:
         results.append([(path.relative_to(tmp_path / name), path.read_bytes()) for path in paths])
     assert len(results[0]) == 4
     assert results[0] == results[1]
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = Path("precice-config.xml")
+    path.write_text(CASE)
+    return path
+
+
+def test_check_says_obstacles_and_notes_and_exits_with_1(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scaled = (READ_AT_A, READ_AT_A.replace('"consistent', '"scaled-consistent-surface'))
+    case.write_text(edited([*AITKEN, scaled, (MEASURE, MEASURE.replace("absolute", "relative"))]))
+    assert main(["guess", "check", str(case)]) == 1
+    out, _ = capsys.readouterr()
+    assert "in the way: line 18, <mapping:nearest-neighbor>: is not linear" in out
+    assert "note: line 33, <relative-convergence-measure>: sees the norm" in out
+    assert "nothing stands in the way" not in out
+
+
+@pytest.mark.parametrize(
+    ("edits", "output", "said"),
+    [
+        (DIRECT, "guess.xml", "precice-config.xml, line 20, <receive-mesh>: with api-access"),
+        ([], "precice-config.xml", "expected the name of a copy, found the configuration itself"),
+        ([], "nowhere/guess.xml", "nowhere/guess.xml"),
+    ],
+)
+def test_patch_refuses_in_one_line(
+    case: Path, edits: list[tuple[str, str]], output: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case.write_text(edited(edits))
+    assert main(["guess", "patch", str(case), "-o", output]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("precice-lb: error: ")
+    assert said in err
+    assert err.count("\n") == 1
+    assert case.read_text() == edited(edits)
+
+
+def test_patch_needs_a_name_for_the_copy(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["guess", "patch", str(case)]) == 2
+    assert "--output" in capsys.readouterr().err

@@ -139,14 +139,6 @@ def test_values_are_taken_in_the_forms_that_precice_takes(ids: object, values: o
     assert sent.values.tolist() == [1.0, 0.0, 3.0]
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 2), (3,), (3, 2)])
-def test_no_values_are_values(shape: tuple[int, ...]) -> None:
-    sent = Sent(shape, 1, relaxed=False, relative=False)
-    sent.write([], [])
-    sent.write(np.array([]), np.array([]))
-    assert not sent.values.any()
-
-
 def test_pieces_add_up_until_the_step_is_over() -> None:
     sent = Sent((3, 2), 1, relaxed=False, relative=False)
     sent.write([0], [[1.0, 2.0]])

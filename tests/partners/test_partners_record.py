@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import signal
 import weakref
 from pathlib import Path
 from typing import Any
@@ -23,24 +22,8 @@ from precice_lb.partners.view import write_beside
 from precice_lb.record.participant import Backend, recording_class
 from precice_lb.store.reader import read_runs
 
-CONFIGURATION = """<?xml version="1.0"?>
-<precice-configuration>
-  <data:scalar name="Heat"/>
-  <mesh name="Hot" dimensions="2"><use-data name="Heat"/></mesh>
-  <mesh name="Cold" dimensions="2"><use-data name="Heat"/></mesh>
-  <participant name="Left"><provide-mesh name="Hot"/><write-data name="Heat" mesh="Hot"/></participant>
-  <participant name="Right">
-    <provide-mesh name="Cold"/><receive-mesh name="Hot" from="Left" api-access="true"/>
-    <read-data name="Heat" mesh="Cold"/>
-    <mapping:nearest-neighbor direction="read" from="Hot" to="Cold" constraint="consistent"/>
-  </participant>
-  <m2n:sockets acceptor="Left" connector="Right"/>
-  <coupling-scheme:parallel-explicit>
-    <participants first="Left" second="Right"/><max-time-windows value="1"/><time-window-size value="1"/>
-    <exchange data="Heat" mesh="Hot" from="Left" to="Right"/>
-  </coupling-scheme:parallel-explicit>
-</precice-configuration>
-"""
+_FILE = Path(__file__).parents[1] / "data" / "configurations" / "partners-regions.xml"
+CONFIGURATION = _FILE.read_text(encoding="utf-8")
 
 
 class Solver(StandIn):
@@ -150,19 +133,6 @@ def test_coordinates_boxes_and_regions_come_back(
     assert "Hot: Left to Right" in capsys.readouterr().out
 
 
-def test_a_merged_store_keeps_its_meshes_and_leaves_no_small_files(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECICE_LB_MESHES", "coordinates")
-    _run(start, {"Left": 3, "Right": 2})
-    _, before, _ = read_store_meshes([tmp_path / "store"])
-    assert main(["export", str(tmp_path / "store"), "--merged", "--output", str(tmp_path / "merged")]) == 0
-    _, after, regions = read_store_meshes([tmp_path / "merged"])
-    assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["Left-3.merged.h5", "Right-2.merged.h5"]
-    assert after["Hot"].points("").tolist() == before["Hot"].points("").tolist()
-    assert list(regions) == ["Hot"]
-
-
 def test_boxes_are_kept_by_default_and_give_level_1(
     start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,26 +234,6 @@ def test_coordinates_that_are_no_numbers_are_refused_when_read(start: Any, tmp_p
     participant.initialize()
     with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
         read_store_meshes([tmp_path / "store"])
-
-
-def test_an_exception_of_a_signal_handler_is_the_solvers(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    participant = start("Left", 0, 1)
-
-    def handler(number: int, frame: Any) -> None:
-        raise RuntimeError("of the solver")
-
-    def interrupted(*arguments: Any, **keywords: Any) -> Any:
-        signal.raise_signal(signal.SIGUSR1)
-        return real(*arguments, **keywords)
-
-    real = np.stack
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        monkeypatch.setattr("precice_lb.record.meshes.np.stack", interrupted)
-        with pytest.raises(RuntimeError, match="of the solver"):
-            participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:

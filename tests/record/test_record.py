@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -29,106 +28,20 @@ from store_helpers import PARALLEL, metadata
 
 from precice_lb.cli import app
 from precice_lb.cli.commands import at_end
-from precice_lb.ingest.profiling import enrich
 from precice_lb.record import recorder as module
 from precice_lb.record.launch import at_end_action, user_metadata
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
 
-SCHEMES = ["serial-explicit", "parallel-explicit", "serial-implicit", "parallel-implicit"]
 UNFINALIZED = SOLVER.replace("participant.finalize()", "")
 
 
-def _indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines())
-
-
 _HEAD, _BODY = UNFINALIZED.split("participant = ")
-IN_FUNCTION = f"{_HEAD}def work():\n{_indented('participant = ' + _BODY)}work()\n"
 
 
 def _results(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.npy"))}
-
-
-@pytest.mark.precice
-@pytest.mark.parametrize("kind", SCHEMES)
-def test_results_are_the_same_and_iterations_are_counted(tmp_path: Path, kind: str) -> None:
-    arguments = ["1", "subcycle"] if kind.startswith("parallel") else []
-    for recorded in (False, True):
-        where = tmp_path / str(recorded)
-        assert_fine(run_pair(where, kind, recorded=recorded, arguments=arguments, PRECICE_LB_BACKEND="libprecice"))
-    assert len(_results(tmp_path / "True")) == 2
-    assert _results(tmp_path / "True") == _results(tmp_path / "False")
-    assert not (tmp_path / "False" / "precice-lb-store").exists()
-    for (name, _), store in rank_stores(tmp_path / "True").items():
-        rows = store.advances
-        assert store.metadata["finished"] is True
-        assert store.metadata["backend"] == "libprecice"
-        assert np.unique(rows["window"]).tolist() == list(range(1, WINDOWS + 1))
-        ends = np.flatnonzero(rows["window_complete"])
-        assert rows["window"][ends].tolist() == list(range(1, WINDOWS + 1))
-        assert (rows["solve_ns"] > 0).all()
-        assert (rows["advance_ns"] > 0).all()
-        assert (rows[["mapping_ns", "wait_ns"]] == np.array((-1, -1), rows[["mapping_ns", "wait_ns"]].dtype)).all()
-        per_window = 2 if arguments else 1
-        if kind.endswith("explicit"):
-            assert (rows["iteration"] == 1).all()
-            assert len(rows) == WINDOWS * per_window
-        else:
-            log = np.loadtxt(tmp_path / "True" / f"precice-{name}-iterations.log", skiprows=1)
-            assert rows["iteration"][ends].tolist() == log[:, 2].astype(int).tolist()
-            assert len(rows) == per_window * log[:, 2].sum()
-
-
-def test_the_embedded_backend_writes_mapping_and_wait_and_gives_the_same_results(tmp_path: Path) -> None:
-    slow = SOLVER.replace(
-        "    participant.advance(dt)", "    if name == 'A': time.sleep(0.05)\n    participant.advance(dt)"
-    )
-    slow = slow.replace("import sys\n", "import sys, time\n")
-    for switch in ("0", "1"):
-        assert_fine(
-            run_pair(
-                tmp_path / switch,
-                "parallel-explicit",
-                solver=slow,
-                emulated=True,
-                PRECICE_LB_RECORD=switch,
-                PRECICE_LB_BACKEND="embedded",
-                PRECICE_LB_METADATA=json.dumps({"run": "first", "degrees_of_freedom": {"A": 11, "B": 11}}),
-            )
-        )
-    assert _results(tmp_path / "0") == _results(tmp_path / "1")
-    assert not (tmp_path / "0" / "precice-lb-store").exists()
-    recorded = rank_stores(tmp_path / "1")
-    assert all((store.advances["wait_ns"] == -1).all() for store in recorded.values())
-    stores = dict(zip(recorded, enrich(list(recorded.values())), strict=True))
-    assert set(stores) == {("A", 0), ("B", 0)}
-    for store in stores.values():
-        rows = store.advances
-        assert rows["window"].tolist() == list(range(1, WINDOWS + 1))
-        assert (rows["mapping_ns"] >= 0).all()
-        assert (rows["wait_ns"] + rows["mapping_ns"] <= rows["advance_ns"]).all()
-        assert store.metadata["timing_source"] == "precice-profiling fundamental"
-        assert store.metadata["run"] == "first"
-        assert store.metadata["degrees_of_freedom"] == {"A": 11, "B": 11}
-        assert store.initialize["initialize_ns"][0] > 0
-        assert store.configuration == configuration("parallel-explicit")
-    a, b = stores["A", 0].advances[1:], stores["B", 0].advances[1:]
-    np.testing.assert_allclose(a["solve_ns"], 50e6, atol=1e4)
-    np.testing.assert_allclose(b["solve_ns"], 0, atol=1e4)
-    np.testing.assert_allclose(b["wait_ns"], 50e6, atol=1e4)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("solver", [UNFINALIZED, IN_FUNCTION])
-def test_a_solver_without_finalize_leaves_finished_stores(tmp_path: Path, backend: str, solver: str) -> None:
-    assert "finalize" not in solver
-    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
-    assert_whole(tmp_path)
-    for store in rank_stores(tmp_path).values():
-        assert store.metadata["ended_unix_ns"] > store.metadata["started_unix_ns"]
 
 
 @pytest.mark.parametrize("ending", ["raise RuntimeError('diverged')", "sys.exit(7)"])
@@ -265,56 +178,6 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
     assert (store.advances["begin_ns"] == 1).all()
 
 
-SIGNALLED = """
-import signal, sys
-from precice_lb.record.recorder import Recorder
-from precice_lb.store.spool import StoreWriter
-from record_helpers import caller
-from store_helpers import PARALLEL, metadata
-
-class Stop(Exception):
-    pass
-
-def work():
-    while True:
-        advance(1, 2, True)
-        recorder.flush()
-
-def stop(number, frame):
-    # Raise in the solver only; what python calls back from its garbage collection would swallow it.
-    names = set()
-    while frame is not None:
-        names.add(frame.f_code if frame.f_globals["__name__"] != "weakref" else "weakref")
-        frame = frame.f_back
-    if work.__code__ in names and "weakref" not in names:
-        raise Stop
-
-signal.signal(signal.SIGALRM, stop)
-recorder = Recorder(StoreWriter(sys.argv[1], metadata(), PARALLEL))
-advance = caller(recorder)
-caught = 0
-signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
-while caught < 500:
-    try:
-        work()
-    except Stop:
-        caught += 1
-signal.setitimer(signal.ITIMER_REAL, 0)
-recorder.close(finished=False)
-print(caught, recorder._taken.window - 1)
-"""
-
-
-def test_exceptions_of_signal_handlers_reach_the_solver_and_not_a_flush(tmp_path: Path) -> None:
-    result = python(tmp_path, "-c", SIGNALLED, str(tmp_path))
-    assert (result.returncode, result.stderr) == (0, "")
-    caught, windows = map(int, result.stdout.split())
-    store = only_store(tmp_path)
-    assert caught == 500
-    assert store.advances["window"].tolist() == list(range(1, windows + 1))
-    assert "ended_unix_ns" in store.metadata
-
-
 def test_only_what_recording_needs_is_loaded(tmp_path: Path) -> None:
     solver = SOLVER.replace(
         "participant.finalize()",
@@ -385,16 +248,6 @@ def test_metadata_can_be_given_by_the_solver(tmp_path: Path, backend: str) -> No
         assert store.metadata["parameters"] == {"order": 3}
         assert store.metadata["run"] == "r7"
         assert "metadata" not in store.metadata["command"]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_keywords_and_no_communicator_are_passed_on(tmp_path: Path, backend: str) -> None:
-    call = """solver_name=name, configuration_file_name="precice-config.xml", solver_process_index=rank,
-    solver_process_size=ranks, communicator=None)"""
-    solver = SOLVER.replace('name, "precice-config.xml", rank, ranks)', call)
-    assert solver != SOLVER
-    assert_fine(run_pair(tmp_path, solver=solver, PRECICE_LB_BACKEND=backend))
-    assert len(rank_stores(tmp_path)) == 2
 
 
 def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from precice_lb.dataset.windows import rank_values
 from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
 from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.recorder import NO_SUMS, Names, summary, sums
+from precice_lb.record.recorder import NO_SUMS, summary, sums
 from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
 
@@ -157,24 +157,6 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err.count("recorded for the first 1000 names only") == 1
 
 
-def test_sections_of_a_window_of_many_steps_and_of_the_next_one(tmp_path: Path) -> None:
-    recorder, advance = new_recorder(tmp_path)
-    expected = []
-    for window in range(1, 40):
-        for step in range(50):
-            for _ in range(2):
-                recorder.section_started("s")
-                recorder.section_stopped(2**47)
-                expected.append(window)
-            advance(1, 2, step == 49)
-    recorder.section_started("after the last")
-    recorder.section_stopped(2**47)
-    recorder.close(finished=True)
-    store = only_store(tmp_path)
-    assert store.rows("sections")["window"].tolist() == [*expected, 40]
-    assert store.advances["window"].tolist() == np.repeat(np.arange(1, 40), 50).tolist()
-
-
 TWICE = SOLVER.replace(
     "participant = precice.Participant(", "for run in range(2):\n  participant = precice.Participant("
 )
@@ -191,12 +173,6 @@ def test_one_participant_after_the_other_in_one_process(tmp_path: Path) -> None:
     for store in stores:
         assert store.metadata["finished"] is True
         assert store.advances["window"].tolist() == list(range(1, WINDOWS + 1))
-
-
-def test_section_names_that_are_one_text_have_one_number() -> None:
-    names = Names("sections")
-    assert [names[name] for name in ("a", b"a", "\udce9", "?", b"\xff")] == [0, 0, 1, 1, 2]
-    assert names.texts == ("a", "?", "\ufffd")
 
 
 def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:

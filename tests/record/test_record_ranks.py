@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from record_helpers import BACKENDS, SOLVER, configuration, environment, python, rank_stores, run_pair
+from record_helpers import BACKENDS, SOLVER, configuration, environment, rank_stores, run_pair
 
 from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import enrich
@@ -153,11 +153,6 @@ def test_a_participant_of_one_rank_needs_nobody(tmp_path: Path) -> None:
     stores = [read_store(path) for path in find_stores([tmp_path / "precice-lb-store"])]
     assert len({store.metadata["launch"] for store in stores}) == 2
     assert not list((tmp_path / "precice-lb-store").glob(".*"))
-
-
-def test_recording_loads_no_mpi_for_it(tmp_path: Path) -> None:
-    code = "import sys, precice_lb.record.launch; assert 'mpi4py' not in sys.modules"
-    assert python(tmp_path, "-c", code).returncode == 0
 
 
 RANKS = 2

@@ -48,7 +48,7 @@ def check(
     ``own`` is seconds per iteration, ``period`` makes seconds per window of the iterations that the participants in
     ``implicit`` do.
     """
-    text = configuration("".join(roles), schemes, WINDOWS)
+    text = configuration(directory, "".join(roles), schemes, WINDOWS)
     stores = run(directory, text, roles, backend=backend, mpiexec=mpiexec)
     (coupled,) = load_runs([stores], complete=enrich)
     assert set(coupled.participants) == set(roles)
@@ -89,7 +89,7 @@ def test_serial_explicit(tmp_path: Path, backend: str) -> None:
 def test_the_wait_inside_initialize_is_for_the_first_window(tmp_path: Path, kind: str) -> None:
     """The second participant of a serial scheme never waits after its last window, yet waited for its data."""
     roles = {"A": Role([600 * MS], iterations=[2]), "B": Role([20 * MS], iterations=[2])}
-    stores = run(tmp_path, configuration("AB", [(kind, "AB")], 2), roles, backend="emulated")
+    stores = run(tmp_path, configuration(tmp_path, "AB", [(kind, "AB")], 2), roles, backend="emulated")
     (coupled,) = load_runs([stores], complete=enrich)
     second = coupled.participants["B"]
     assert second.windows.tolist() == [1, 2]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clock_helpers import emulated_clock
-from record_helpers import environment, finish
+from embedded.embedded_helpers import write_configuration
+from record_helpers import environment, finish, start
 
 SOLVER = '''
 """Sleeps in every step."""
@@ -91,55 +91,26 @@ class Role:
         return range(len(self.seconds)) if self.interface is None else self.interface
 
 
-def configuration(
-    participants: str, schemes: Sequence[tuple[str, str]], windows: int, *, end: str = "", head: str = ""
-) -> str:
-    """Text of precice-config.xml for one-letter participants; schemes such as ("serial-explicit", "AB").
+def configuration(directory: Path, participants: str, schemes: Sequence[tuple[str, str]], windows: int) -> str:
+    """Write precice-config.xml for one-letter participants; schemes such as ("serial-explicit", "AB").
 
     Implicit schemes end with the solvers' own convergence; the first participant of ("multi", "BAC") controls.
     """
-    neighbours: dict[str, list[str]] = {name: [] for name in participants}
-    pairs = [(names[0], other) for _, names in schemes for other in names[1:]]
-    for one, other in pairs:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
-    parts = ["<precice-configuration>", head, '<log enabled="false"/>']
-    parts += [f'<data:scalar name="{name}-Data"/>' for name in participants]
-    for name, others in neighbours.items():
-        uses = "".join(f'<use-data name="{other}-Data"/>' for other in [name, *others])
-        parts.append(f'<mesh name="{name}-Mesh" dimensions="2">{uses}</mesh>')
-    for name, others in neighbours.items():
-        parts += [f'<participant name="{name}">', f'<provide-mesh name="{name}-Mesh"/>']
-        parts += [f'<receive-mesh name="{other}-Mesh" from="{other}"/>' for other in others]
-        parts.append(f'<write-data name="{name}-Data" mesh="{name}-Mesh"/>')
-        parts += [f'<read-data name="{other}-Data" mesh="{name}-Mesh"/>' for other in others]
-        parts += [
-            f'<mapping:nearest-neighbor direction="read" from="{other}-Mesh" to="{name}-Mesh" constraint="consistent"/>'
-            for other in others
-        ]
-        parts.append("</participant>")
-    parts += [f'<m2n:sockets acceptor="{one}" connector="{other}" exchange-directory="."/>' for one, other in pairs]
-    for kind, names in schemes:
-        parts.append(f"<coupling-scheme:{kind}>")
-        if kind == "multi":
-            parts += [f'<participant name="{n}"{" control=" + repr("yes") if n == names[0] else ""}/>' for n in names]
-        else:
-            parts.append(f'<participants first="{names[0]}" second="{names[1]}"/>')
-        parts += [f'<max-time-windows value="{windows}"/>', '<time-window-size value="1.0"/>']
-        for other in names[1:]:
-            parts += [
-                f'<exchange data="{a}-Data" mesh="{a}-Mesh" from="{a}" to="{b}"/>'
-                for a, b in ((names[0], other), (other, names[0]))
-            ]
-        if kind == "multi" or kind.endswith("implicit"):
-            measured = names[0] if kind != "multi" else names[1]
-            parts += [
-                '<max-iterations value="50"/>',
-                f'<absolute-convergence-measure limit="1e-9" data="{measured}-Data" mesh="{measured}-Mesh"/>',
-                end,
-            ]
-        parts.append(f"</coupling-scheme:{kind}>")
-    return "\n".join([*parts, "</precice-configuration>", ""])
+    exchanges, measured = [], ""
+    for kind, (first, *others) in schemes:
+        what = " ".join(f"{first}-Data:{first}>{other} {other}-Data:{other}>{first}" for other in others)
+        exchanges.append((kind, first, ",".join(others), what))
+        measured = measured or {"multi": others[0]}.get(kind, first if kind.endswith("implicit") else "")
+    iteration = f'<max-iterations value="50"/><absolute-convergence-measure limit="1e-9" data:{measured}-Data />'
+    path = write_configuration(
+        directory / "precice-config.xml",
+        participants={name: [] for name in participants},
+        exchanges=exchanges,
+        end=f'<max-time-windows value="{windows}"/>',
+        window=1.0,
+        iteration=iteration,
+    )
+    return path.read_text()
 
 
 def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, mpiexec: str | None = None) -> Path:
@@ -150,27 +121,19 @@ def run(directory: Path, text: str, roles: Mapping[str, Role], *, backend: str, 
     variables = environment(
         PRECICE_LB_BACKEND="embedded" if backend == "emulated" else backend, PRECICE_LB_DIR=str(directory / "stores")
     )
-    (directory / "precice-config.xml").write_text(text)
     (directory / "solver.py").write_text(SOLVER)
-    started = {}
+    variables = emulated_clock(variables) if backend == "emulated" else variables
+    commands = {}
     for name, role in roles.items():
-        ranks = len(role.seconds)
         told = {
             "name": name,
-            "reads": [other for other in roles if f'<read-data name="{other}-Data" mesh="{name}-Mesh"/>' in text],
+            "reads": [other for other in roles if f'<read-data name="{other}-Data" mesh="{name}-Mesh" />' in text],
             **role.__dict__,
             "interface": list(role.on_interface),
         }
-        launch = [] if ranks == 1 else [str(mpiexec), "-n", str(ranks)]
-        started[name] = subprocess.Popen(
-            [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)],
-            cwd=directory,
-            env=emulated_clock(variables) if backend == "emulated" else variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        launch = [] if len(role.seconds) == 1 else [str(mpiexec), "-n", str(len(role.seconds))]
+        commands[name] = [*launch, sys.executable, "-m", "precice_lb", "run", "solver.py", json.dumps(told)]
+    started = start(directory, commands, dict.fromkeys(roles, variables))
     for name, result in finish(started).items():
-        assert result.returncode == 0, f"{name}: {result.stdout}"
+        assert result.returncode == 0, f"{name}: {result.stdout}{result.stderr}"
     return directory / "stores"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-import sys
 from pathlib import Path
 
 import h5py
+import inside_real
 import numpy as np
 import pytest
+from calibrate_helpers import refusals
 from emulation import read_laws
 from optimum import best_split
+from record_helpers import python
 from tutorial_helpers import ROOT, TUTORIALS, recommended_by_campaign, stated_splits
 
 from precice_lb.schedule import Schedule
@@ -56,44 +59,57 @@ def wrong_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-NO_LAW = "none.json: expected a JSON file of cost laws"
+@pytest.mark.parametrize("block", refusals("tutorials-refused.txt"))
+def test_wrong_arguments_are_refused_before_anything_runs(wrong_files: Path, block: str) -> None:
+    """A tutorial with arguments, and what its solver says, but for words of Python and its libraries."""
+    (solver, *arguments), expected = block.split("\n")[0].split(), block.split("\n")[1]
+    script = f"solver-python/{solver.removeprefix('heated-').removeprefix('gpu-')}.py"
+    words = ("-m", "precice_lb", "run", str(TUTORIALS / solver / script), *arguments)
+    done = python(wrong_files, *words, PYTHONPATH=str(ROOT), PRECICE_LB_BACKEND="embedded")
+    assert done.returncode == 2
+    assert expected in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("solver", "arguments", "message"),
-    [
-        ("airfoil", "Inner --coarsen 3", "invalid choice: 3"),
-        ("airfoil", "Inner --partition none.txt", "none.txt not found"),
-        ("airfoil", "Inner --partition other.json", "could not convert"),
-        ("airfoil", "Inner --load emulated --law none.json", NO_LAW),
-        ("airfoil", "Outer --pores 8", "--pores and --blocks are for Inner, found Outer"),
-        ("heated-plate", "Fluid --coarsen 3", "invalid choice: 3"),
-        ("heated-plate", "Fluid --load emulated --law none.json", NO_LAW),
-        ("gpu-plate", "Fluid --refine 0", "found 0"),
-        ("gpu-plate", "Fluid --array matlab", "invalid choice: 'matlab'"),
-        ("climate", "Ice --restart land.h5", "land.h5: expected a restart file of Ice: "),
-        ("pulse", "Inner --refine 0", "--refine must be at least 1, found 0"),
-        ("pulse", "Inner --load emulated --law none.json", NO_LAW),
-        ("pulse", "Inner --load emulated --law other.json", "other.json: no cost law of Inner"),
-        ("pulse", "Inner --restart other.json", "other.json: expected a restart file of Inner on this mesh: "),
-        ("pulse", "Inner --restart fine.h5", "fine.h5: expected a restart file of Inner on this mesh: "),
-        pytest.param(
-            "partitioned-heat",
-            "--cells 4 --partition ranks.txt",
-            "expected ranks below 1 for 768 cells, one per line",
-            marks=[pytest.mark.fenicsx, pytest.mark.mpi],
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused_before_anything_runs(
-    wrong_files: Path, solver: str, arguments: str, message: str, request: pytest.FixtureRequest
-) -> None:
-    python, script = sys.executable, f"solver-python/{solver.removeprefix('heated-').removeprefix('gpu-')}.py"
-    if solver == "partitioned-heat":
-        python, script = request.getfixturevalue("fenicsx_python"), "solver-fenicsx/laminate.py"
-    command = [python, "-m", "precice_lb", "run", str(TUTORIALS / solver / script), *arguments.split()]
+@pytest.mark.fenicsx
+@pytest.mark.mpi
+def test_a_partition_of_other_cells_is_refused(wrong_files: Path, fenicsx_python: str) -> None:
+    script = TUTORIALS / "partitioned-heat" / "solver-fenicsx" / "laminate.py"
+    command = [fenicsx_python, "-m", "precice_lb", "run", script, "--cells", "4", "--partition", "ranks.txt"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PRECICE_LB_BACKEND": "embedded"}
     done = subprocess.run(command, cwd=wrong_files, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "expected ranks below 1 for 768 cells, one per line" in done.stderr
+
+
+def imbalances(told: str) -> dict[str, float]:
+    """Return the share in the last lines of what the benchmark prints, by partition."""
+    return {name: float(share) / 100 for name, share in re.findall(r"\| (.*), medians \| .* \| ([\d.]+) % \|", told)}
+
+
+def test_a_row_has_medians_imbalance_and_window():
+    row = inside_real.row("own, medians", np.array([0.2, 0.05]), 0.25, "")
+    assert row == "| own, medians | 200.0, 50.0 | 75.0 % | 250.0 |  |"
+    assert imbalances(row) == {"own": 0.75}
+
+
+@pytest.mark.slow("real load on cores that other programs use too")
+@pytest.mark.mpi
+@pytest.mark.precice
+def test_the_airfoil_is_balanced(tmp_path, capfd):
+    inside_real.main(["airfoil", "--repeats", "3", "--quiet", "30", "--directory", str(tmp_path / "runs")])
+    found = imbalances(capfd.readouterr().out)
+    assert found["own"] > 0.3
+    assert found["equal cost"] < 0.5 * found["own"]
+
+
+@pytest.mark.slow("real load on cores that other programs use too")
+@pytest.mark.mpi
+@pytest.mark.precice
+@pytest.mark.fenicsx
+def test_the_laminate_is_balanced(fenicsx_python, monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(inside_real, "FENICSX", fenicsx_python)
+    inside_real.main(["laminate", "--repeats", "3", "--quiet", "30", "--directory", str(tmp_path / "runs")])
+    found = imbalances(capfd.readouterr().out)
+    assert found["own"] > 0.6
+    assert found["equal cost"] < 0.5 * found["own"]

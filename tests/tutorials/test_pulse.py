@@ -15,10 +15,11 @@ import pytest
 from tutorial_helpers import (
     MESSAGES,
     TUTORIALS,
+    Coupled,
+    CoupledRuns,
+    assert_near_stability_limit,
     assert_same_fields,
     chain_of_study,
-    copy_tutorial,
-    couple,
     couple_segments,
     tutorial_modules,
 )
@@ -73,14 +74,7 @@ def test_the_step_is_inside_the_stability_limit_and_not_far(order):
     domain = acoustics.Domain(acoustics.Mesh.box(0.5, 0.5, order, periodic=True))
     size = domain.state.size
     columns = [domain.rate(unit.reshape(domain.state.shape)).ravel() for unit in np.eye(size)]
-    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
-
-    def growth(step):
-        z = eigenvalues * step
-        return np.abs(1.0 + z + z**2 / 2.0 + z**3 / 6.0 + z**4 / 24.0).max()
-
-    assert growth(domain.mesh.stable_step) < 1.0 + 1e-9
-    assert growth(1.5 * domain.mesh.stable_step) > 1.0 + 1e-6
+    assert_near_stability_limit(columns, domain.mesh.stable_step, 4, 1.5)
 
 
 def test_the_outer_boundary_lets_the_pulse_out():
@@ -157,32 +151,16 @@ def test_the_answer_is_the_same_in_seven_parts(mpiexec, tmp_path):
     assert str(parts["message"]) == "7 ranks for 4 elements: start at most 4 ranks"
 
 
-def couple_pulse(mpiexec, directory, ranks, *, backend, windows=60, arguments=(), record=False):
-    """Run a copy of the tutorial in ``directory`` and return the fields of its two domains."""
-    copy_tutorial("pulse", directory, windows=windows)
-    solvers = dict(zip(("inner-python", "outer-python"), ranks, strict=True))
-    fields = couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
-    for field in fields:
-        assert field.keys() >= {"x", "y", "pressure", "velocity", "time"}
-    return fields
+CASE = Coupled("pulse", ("inner-python", "outer-python"), 60)
+embedded = CASE.on_one_rank()
 
 
-@pytest.fixture(scope="module")
-def embedded_fields(mpiexec, tmp_path_factory):
-    return couple_pulse(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
-
-
-@pytest.mark.mpi
-def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_fields):
-    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="embedded")
-    assert_same_fields(fields, embedded_fields, 1e-12)
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
-def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded_fields):
-    fields = couple_pulse(mpiexec, tmp_path / "2-3", (2, 3), backend="libprecice")
-    assert_same_fields(fields, embedded_fields, 1e-10)
+class TestCoupledRuns(CoupledRuns):
+    case = CASE
+    others = (2, 3), 1e-12, 60
+    libprecice = (2, 3), 1e-10
+    # Below, with what is learned from the run.
+    test_the_emulated_load_costs_what_its_law_says = None
 
 
 def pulse_in_segments(mpiexec, directory, backend, **options):
@@ -194,27 +172,27 @@ def pulse_in_segments(mpiexec, directory, backend, **options):
 
 @pytest.mark.slow("three segments beside those on libprecice; chains of a small solver end as one run as well")
 @pytest.mark.mpi
-def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded_fields):
+def test_three_segments_on_other_ranks_end_as_one_run(mpiexec, tmp_path, embedded):
     fields = pulse_in_segments(mpiexec, tmp_path / "with", "embedded")
-    assert_same_fields(fields, embedded_fields, 1e-10)
+    assert_same_fields(fields, embedded[1], 1e-10)
     said = [path.read_text() for path in sorted((tmp_path / "with").glob("*/inner-python.log"))]
     assert [line for text in said for line in text.splitlines() if "goes on" in line] == [
         f"Inner goes on at time {time}: restart.h5" for time in ("0.2", "0.35")
     ]
     lost = pulse_in_segments(mpiexec, tmp_path / "without", "embedded", edit=(' initialize="true"', ""))
     assert (
-        max(np.abs(mine["pressure"] - one["pressure"]).max() for mine, one in zip(lost, embedded_fields, strict=True))
+        max(np.abs(mine["pressure"] - one["pressure"]).max() for mine, one in zip(lost, embedded[1], strict=True))
         > 1e-3
     )
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_three_segments_on_libprecice_end_as_one_run(mpiexec, tmp_path, embedded_fields):
+def test_three_segments_on_libprecice_end_as_one_run(mpiexec, tmp_path, embedded):
     fields = pulse_in_segments(mpiexec, tmp_path / "segments", "libprecice")
-    one = couple_pulse(mpiexec, tmp_path / "one", (2, 2), backend="libprecice")
+    one = CASE.run(mpiexec, tmp_path / "one", (2, 2), backend="libprecice")
     assert_same_fields(fields, one, 1e-10)
-    assert_same_fields(fields, embedded_fields, 1e-10)
+    assert_same_fields(fields, embedded[1], 1e-10)
 
 
 REWRITTEN = """
@@ -257,8 +235,8 @@ def test_a_kill_leaves_a_whole_restart_file(tmp_path):
 
 
 @pytest.mark.mpi
-def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded_fields):
-    for fields in embedded_fields:
+def test_the_coupled_pulse_stays_symmetric_and_close_to_the_exact_one(embedded):
+    for fields in embedded[1]:
         assert float(fields["time"]) == pytest.approx(0.6)
         x, y, p = (fields[key].ravel() for key in ("x", "y", "pressure"))
         u, v = (component.ravel() for component in fields["velocity"])
@@ -285,7 +263,7 @@ def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
     path.write_text(json.dumps({"Inner": {"serial": 0.05, **entry}, "Outer": {"serial": 0.0, **entry}}))
     laws = read_laws(path)
     arguments = ("--load", "emulated", "--law", str(path))
-    couple_pulse(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=6, arguments=arguments, record=True)
+    CASE.run(mpiexec, tmp_path / "run", (2, 3), windows=6, arguments=arguments, record=True)
     (run,) = load_runs([tmp_path / "run"], complete=enrich)
     planted = []
     for name, ranks in (("Inner", 2), ("Outer", 3)):
@@ -320,7 +298,7 @@ def test_the_chain_ends_as_one_run_and_near_the_optimum_of_the_laws(mpiexec, tmp
     instant = {"serial": 1e-6, "work": 0.0, "surface": 0.0, "logarithmic": 0.0}
     (tmp_path / "law.json").write_text(json.dumps({"Inner": instant, "Outer": instant}))
     arguments = ("--load", "emulated", "--law", str(tmp_path / "law.json"))
-    one = couple_pulse(mpiexec, tmp_path / "one", (1, 1), backend="embedded", windows=150, arguments=arguments)
+    one = CASE.run(mpiexec, tmp_path / "one", (1, 1), windows=150, arguments=arguments)
     for name, fields in zip(("inner", "outer"), one, strict=True):
         with h5py.File(case / f"{name}-python" / "restart.h5") as file:
             state = file["state"][:]

@@ -7,14 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from emulation import read_laws
 from scipy.optimize import brentq
 from tutorial_helpers import (
-    MESSAGES,
     TUTORIALS,
+    Coupled,
+    CoupledRuns,
     assert_same_fields,
-    copy_tutorial,
-    couple,
     draw,
     tutorial_modules,
 )
@@ -26,7 +24,7 @@ AIRFOIL = TUTORIALS / "airfoil"
 SOLVER = AIRFOIL / "solver-python" / "airfoil.py"
 WINDOWS = 50
 COARSE = ("--coarsen", "2")
-POROUS = ("--pores", "40")
+POROUS = "--pores 40"
 PARTITION = (np.arange(96) // 5) % 3  # of the inner domain's blocks: those of a rank lie all over it
 
 blocks, case, flow, pores, reference = tutorial_modules("airfoil", "blocks", "case", "flow", "pores", "reference")
@@ -118,81 +116,26 @@ def test_a_periodic_box_conserves_and_a_uniform_flow_stays():
         assert np.abs(scheme.rate()).max() < 1e-12
 
 
-@pytest.mark.parametrize("order", [3, 5, 7])
-def test_the_step_is_inside_the_stability_limit_and_not_far(order):
-    grid = blocks.Grid((0.0, 0.0), (1, 1), 1.0, 6)
-    domain = blocks.Domain(grid, (order + 1) // 2, periodic=True)
-    scheme = flow.Scheme(domain, flow.LinearisedEuler(case.BACKGROUND), order)
-    columns = []
-    for unit in np.eye(domain.state.size):
-        domain.state[...] = unit.reshape(domain.state.shape)
-        columns.append(scheme.rate().ravel())
-    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
-
-    def growth(step):
-        z = eigenvalues * step
-        return np.abs(1.0 + z + z**2 / 2.0 + z**3 / 6.0).max()
-
-    assert growth(scheme.stable_step) < 1.0 + 1e-9
-    assert growth(2.0 * scheme.stable_step) > 1.0 + 1e-6
+CASE = Coupled("airfoil", ("inner-python", "middle-python", "outer-python"), WINDOWS, COARSE)
+embedded = CASE.on_one_rank()
 
 
-def test_unknowns_are_those_of_the_study():
-    assert [4 * case.PARTS[name].grid().cells for name in case.PARTS] == [55_296, 53_760, 21_504]
-
-
-@pytest.mark.parametrize("coarsen", [1, 2])
-def test_ghost_cells_lie_where_the_partner_has_cells(coarsen):
-    domains = {name: case.build_scheme(name, coarsen=coarsen).domain for name in case.PARTS}
-    for name, part in case.PARTS.items():
-        for side, partner in part.partners.items():
-            ghosts, there = domains[name].ghosts[side], domains[partner]
-            told = there.centres.reshape(-1, 2)[case.cells_for(name, there, partner, coarsen=coarsen)]
-            distance = np.linalg.norm(ghosts[:, None] - told[None], axis=2).min(axis=1)
-            if there.grid.size < domains[name].grid.size:
-                assert len(told) == len(ghosts)
-                assert distance.max() < 1e-9  # the nearest neighbour is the cell itself
-            else:
-                assert distance.max() < there.grid.size / np.sqrt(2.0)
-                beyond = told[:, None] - ghosts[None]  # cells on all sides: interpolated, never continued
-                for axis in range(2):
-                    assert np.all(beyond[..., axis].min(axis=0) < 0.0)
-                    assert np.all(beyond[..., axis].max(axis=0) > 0.0)
-
-
-def couple_airfoil(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=COARSE, inner=(), record=False):
-    """Run a copy of the tutorial in ``directory`` and return the fields of its three domains."""
-    copy_tutorial("airfoil", directory, windows=windows)
-    np.savetxt(directory / "partition.txt", PARTITION, fmt="%d")
-    solvers = dict(zip((" ".join(("inner-python", *inner)), "middle-python", "outer-python"), ranks, strict=True))
-    return couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
-
-
-@pytest.fixture(scope="module")
-def embedded(mpiexec, tmp_path_factory):
-    """The directory of a coupled run on one rank each, and its fields."""
-    directory = tmp_path_factory.mktemp("airfoil") / "1-1-1"
-    return directory, couple_airfoil(mpiexec, directory, (1, 1, 1), backend="embedded")
-
-
-@pytest.mark.mpi
-def test_coupled_fields_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded):
-    fields = couple_airfoil(mpiexec, tmp_path / "2-3-1", (2, 3, 1), backend="embedded")
-    assert_same_fields(fields, embedded[1], 1e-12)
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
-def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
-    fields = couple_airfoil(mpiexec, tmp_path / "2-3-2", (2, 3, 2), backend="libprecice")
-    assert_same_fields(fields, embedded[1], 1e-11)
+class TestCoupledRuns(CoupledRuns):
+    case = CASE
+    others = (2, 3, 1), 1e-12, WINDOWS
+    libprecice = (2, 3, 2), 1e-11
+    emulated = (3, 2, 1), 4
 
 
 @pytest.mark.mpi
 def test_fields_do_not_depend_on_the_partition(mpiexec, tmp_path):
-    plain = couple_airfoil(mpiexec, tmp_path / "1", (1, 1, 1), backend="embedded", windows=8, inner=POROUS)
-    there, inner = tmp_path / "3", (*POROUS, "--partition", "../partition.txt")
-    fields = couple_airfoil(mpiexec, there, (3, 1, 1), backend="embedded", windows=8, inner=inner, record=True)
+    np.savetxt(tmp_path / "partition.txt", PARTITION, fmt="%d")
+    solver, there, fields = f"inner-python {POROUS}", tmp_path / "3", []
+    for count, more in ((1, ""), (3, f" --partition {tmp_path}/partition.txt")):
+        solvers = (solver + more, *CASE.solvers[1:])
+        options = {"windows": 8, "record": True, "solvers": solvers}
+        fields.append(CASE.run(mpiexec, tmp_path / f"{count}", (count, 1, 1), **options))
+    plain, fields = fields
     assert_same_fields(fields, plain, 1e-12)
     assert np.abs(plain[0]["velocity"] - case.BACKGROUND[1]).max() > 0.01  # the airfoil has begun to act
     scheme = case.build_scheme("Inner", coarsen=2)
@@ -234,14 +177,6 @@ def test_pores_slow_the_fluid_by_their_law():
     np.testing.assert_array_equal(alone, left[1:2])  # whatever other cells there are
 
 
-@pytest.mark.parametrize("ranks", [[0] * 95, [1] * 96])
-def test_a_partition_that_does_not_fit_is_refused(ranks):
-    with pytest.raises(
-        ValueError, match=f"{len(ranks)} blocks on ranks .*expected 96 blocks, and some on each of the 1"
-    ):
-        case.build_scheme("Inner", partition=np.array(ranks))
-
-
 @pytest.mark.mpi
 def test_coupled_fields_are_those_of_one_domain(embedded):
     fields = dict(zip(case.PARTS, embedded[1], strict=True))
@@ -269,17 +204,3 @@ def test_coupled_fields_are_those_of_one_domain(embedded):
 def test_the_plot_shows_the_fields(embedded):
     outputs = [f"{name}-python/{name}.npz" for name in ("inner", "middle", "outer")]
     assert 10_000 < draw("airfoil", embedded[0], *outputs) < 300_000
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("compares real times with a law's")
-def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
-    arguments = ("--load", "emulated")
-    couple_airfoil(
-        mpiexec, tmp_path / "run", (3, 2, 1), backend="embedded", windows=4, arguments=arguments, record=True
-    )
-    (run,) = load_runs([tmp_path / "run"], complete=enrich)
-    for name, law in read_laws(AIRFOIL / "law.json").items():
-        participant = run.participants[name]
-        expected = [law.seconds(participant.ranks) * law.factor(window, participant.ranks) for window in range(4)]
-        np.testing.assert_allclose(participant.compute_seconds, expected, atol=MESSAGES)

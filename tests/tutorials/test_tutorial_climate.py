@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from emulation import read_laws
 from tutorial_helpers import (
-    MESSAGES,
     TUTORIALS,
-    copy_tutorial,
-    couple,
+    Coupled,
+    CoupledRuns,
+    assert_same_fields,
     couple_segments,
     tutorial_modules,
 )
@@ -71,14 +69,6 @@ def test_the_daily_wave_in_the_soil_fades_with_depth_as_in_theory():
     assert amplitude[0] == pytest.approx(100.0 / np.sqrt(2.0e6 * 1.0 * omega), rel=0.06)
 
 
-def test_the_sun_shines_on_one_half_and_a_quarter_of_it_in_the_mean():
-    light = coupler.sunlight(grid.LATITUDE, grid.LONGITUDE, 80 * 86400.0 + 3 * 3600.0)
-    assert (grid.AREA * light).sum() / grid.AREA.sum() == pytest.approx(coupler.SUN / 4.0, rel=0.01)
-    noon = grid.LONGITUDE[np.argmax(light)]
-    assert np.degrees(noon) == pytest.approx(135.0, abs=7.5)  # at 3 hours after midnight at 0 degrees, noon is there
-    assert np.degrees(grid.LATITUDE[np.argmax(light)]) > 10.0  # in northern summer
-
-
 @pytest.mark.parametrize("name", ["Atmosphere", "Land", "Ice", "Ocean"])
 def test_a_constituent_gains_what_the_fluxes_bring(name):
     part = grid.Part(name)
@@ -93,21 +83,28 @@ def test_a_constituent_gains_what_the_fluxes_bring(name):
     assert part.integral(solver.energy()) - before == pytest.approx(brought, rel=1e-9)
 
 
-def couple_climate(mpiexec, directory, ranks, *, backend, days=DAYS, arguments=(), record=False):
-    copy_tutorial("climate", directory, windows=days)
-    return couple(
-        mpiexec, directory, dict(zip(SOLVERS, ranks, strict=True)), backend=backend, arguments=arguments, record=record
-    )
+CASE = Coupled("climate", SOLVERS, DAYS)
+KEPT = ("time", "energy", "temperature")
+embedded = CASE.on_one_rank()
 
 
-@pytest.fixture(scope="module")
-def embedded_history(mpiexec, tmp_path_factory):
-    return couple_climate(mpiexec, tmp_path_factory.mktemp("embedded") / "1", (1, 1, 1, 1, 1), backend="embedded")
+def kept(history):
+    return [{key: part[key] for key in KEPT} for part in history]
+
+
+class TestCoupledRuns(CoupledRuns):
+    case = CASE
+    others = (2, 2, 1, 2, 2), 1e-12, 1
+    libprecice = (1, 2, 1, 1, 1), 1e-12
+    emulated = (1, 1, 1, 1, 1), 1
+
+    def kept(self, fields):
+        return kept(fields)
 
 
 @pytest.mark.mpi
-def test_no_energy_is_lost(embedded_history):
-    history = dict(zip(NAMES, embedded_history, strict=True))
+def test_no_energy_is_lost(embedded):
+    history = dict(zip(NAMES, embedded[1], strict=True))
     assert len(history["Coupler"]["time"]) == 24 * DAYS + 1
     assert len(history["Ocean"]["time"]) == DAYS + 1
     lost = plot.imbalance(history)
@@ -118,25 +115,6 @@ def test_no_energy_is_lost(embedded_history):
     assert np.ptp(history["Ocean"]["temperature"], axis=0).max() < 1.0
     assert (history["Ice"]["temperature"] <= 0.0).all()
     assert all(np.abs(history[name]["temperature"]).max() < 60.0 for name in NAMES[1:])
-
-
-@pytest.mark.mpi
-def test_coupled_histories_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_history):
-    history = couple_climate(mpiexec, tmp_path / "2", (2, 2, 1, 2, 2), backend="embedded", days=1)
-    for part, whole in zip(history, embedded_history, strict=True):
-        count = len(part["time"])
-        for key in ("time", "energy", "temperature"):
-            np.testing.assert_allclose(part[key], whole[key][:count], rtol=1e-12, err_msg=key)
-        np.testing.assert_array_equal(part["cells"], whole["cells"])
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
-def test_libprecice_gives_the_same_histories(mpiexec, tmp_path, embedded_history):
-    history = couple_climate(mpiexec, tmp_path / "precice", (1, 2, 1, 1, 1), backend="libprecice")
-    for mine, theirs in zip(history, embedded_history, strict=True):
-        for key in mine:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-12, err_msg=key)
 
 
 def climate_in_segments(mpiexec, directory, backend, **options):
@@ -150,51 +128,26 @@ def climate_in_segments(mpiexec, directory, backend, **options):
     ], days[-1]
 
 
-KEPT = ("time", "energy", "temperature")
-
-
-def assert_same_history(mine, theirs):
-    for part, whole in zip(mine, theirs, strict=True):
-        for key in KEPT:
-            np.testing.assert_allclose(part[key], whole[key], rtol=1e-10, err_msg=key)
-
-
 @pytest.mark.slow("three segments of five participants, beside those on libprecice and those of the pulse")
 @pytest.mark.mpi
-def test_three_segments_on_other_ranks_are_one_run(mpiexec, tmp_path, embedded_history):
+def test_three_segments_on_other_ranks_are_one_run(mpiexec, tmp_path, embedded):
     history, last = climate_in_segments(mpiexec, tmp_path / "with", "embedded")
-    assert_same_history(history, embedded_history)
+    assert_same_fields(history, kept(embedded[1]), 1e-10)
     lost = plot.imbalance(dict(zip(NAMES, last, strict=True)))  # an account that begins with the segment
     assert np.abs(lost).max() < 1e-10 * np.abs(history[0]["energy"]).max()
     ocean = 'from="Coupler"\n      to="Ocean"'
     edit = (f'{ocean}\n      initialize="true"', ocean)
     without, _ = climate_in_segments(mpiexec, tmp_path / "without", "embedded", edit=edit)
-    assert np.abs(without[-1]["temperature"] - embedded_history[-1]["temperature"]).max() > 1e-3
+    assert np.abs(without[-1]["temperature"] - embedded[1][-1]["temperature"]).max() > 1e-3
 
 
 @pytest.mark.precice
 @pytest.mark.mpi
-def test_three_segments_on_libprecice_are_one_run(mpiexec, tmp_path, embedded_history):
+def test_three_segments_on_libprecice_are_one_run(mpiexec, tmp_path, embedded):
     history, _ = climate_in_segments(mpiexec, tmp_path / "segments", "libprecice")
-    assert_same_history(history, couple_climate(mpiexec, tmp_path / "one", (1, 1, 1, 1, 1), backend="libprecice"))
-    assert_same_history(history, embedded_history)
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("compares real times with a law's")
-def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
-    costs = {"Coupler": 0.01, "Atmosphere": 0.05, "Land": 0.02, "Ice": 0.03, "Ocean": 1.0}
-    law = {name: {"serial": cost, "work": 0.0, "surface": 0.0, "logarithmic": 0.0} for name, cost in costs.items()}
-    (tmp_path / "law.json").write_text(json.dumps(law))
-    arguments = ("--load", "emulated", "--law", str(tmp_path / "law.json"))
-    couple_climate(
-        mpiexec, tmp_path / "run", (1, 1, 1, 1, 1), backend="embedded", days=1, arguments=arguments, record=True
-    )
-    (run,) = load_runs([tmp_path / "run"], complete=enrich)
-    for name, cost in costs.items():
-        own = run.participants[name].compute_seconds
-        assert len(own) == (1 if name == "Ocean" else 24)
-        np.testing.assert_allclose(own, cost, atol=MESSAGES)
+    one = CASE.run(mpiexec, tmp_path / "one", (1, 1, 1, 1, 1), backend="libprecice")
+    assert_same_fields(history, kept(one), 1e-10)
+    assert_same_fields(history, kept(embedded[1]), 1e-10)
 
 
 def test_a_day_is_that_of_the_coupler_and_the_slowest_or_that_of_the_ocean():
@@ -213,7 +166,7 @@ def test_traces_of_recorded_days_predict_those_of_another_split(mpiexec, tmp_pat
     runs, splits = [], [(1, 2, 1, 1, 2), (2, 3, 1, 2, 3), (2, 4, 2, 2, 2)]
     for place, ranks in enumerate(splits):
         directory = tmp_path / str(place)
-        couple_climate(mpiexec, directory, ranks, backend="embedded", days=4, arguments=arguments, record=True)
+        CASE.run(mpiexec, directory, ranks, windows=4, arguments=arguments, record=True)
         runs += load_runs([directory], complete=enrich)
     predictor = predictor_of_runs(runs[:2])
     assert predictor.alpha == pytest.approx(1.0, rel=0.02)

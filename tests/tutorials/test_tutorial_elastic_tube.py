@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from emulation import read_laws
 from scipy.special import jn_zeros
 from tutorial_helpers import (
-    MESSAGES,
     TUTORIALS,
-    copy_tutorial,
-    couple,
+    Coupled,
+    CoupledRuns,
     tutorial_modules,
 )
-
-from precice_lb.dataset import load_runs
-from precice_lb.ingest.profiling import enrich
 
 tube, flow, wall, exact, plot = tutorial_modules("elastic-tube", "tube", "flow", "wall", "exact", "plot")
 TUBE = tube.Tube()
@@ -131,30 +125,21 @@ def test_ranks_solve_one_tridiagonal_system(mpiexec, tmp_path):
             np.testing.assert_allclose(parts[f"arr_{index}"], np.linalg.solve(matrix, right), atol=1e-12)
 
 
-def couple_tube(mpiexec, directory, ranks, *, backend, windows=WINDOWS, arguments=(), record=False):
-    copy_tutorial("elastic-tube", directory, windows=windows)
-    solvers = dict(zip(("fluid-python", "solid-python"), ranks, strict=True))
-    return couple(mpiexec, directory, solvers, backend=backend, arguments=arguments, record=record)
+CASE = Coupled("elastic-tube", ("fluid-python", "solid-python"), WINDOWS)
+embedded = CASE.on_one_rank()
 
 
-@pytest.fixture(scope="module")
-def embedded_fields(mpiexec, tmp_path_factory):
-    return couple_tube(mpiexec, tmp_path_factory.mktemp("embedded") / "1-1", (1, 1), backend="embedded")
-
-
-def assert_same_waves(left, right, tolerance):
-    """Compare two runs; ``tolerance`` is the share of the largest value."""
-    for mine, theirs in zip(left, right, strict=True):
-        assert mine.keys() == theirs.keys() >= {"x", "time"}
-        for key, values in mine.items():
-            np.testing.assert_allclose(
-                values, theirs[key], rtol=0.0, atol=tolerance * np.abs(values).max(), err_msg=key
-            )
+class TestCoupledRuns(CoupledRuns):
+    case = CASE
+    others = (2, 1), 1e-6, WINDOWS
+    libprecice = (2, 1), 1e-3
+    emulated = (2, 3), 4
+    iterations = 4
 
 
 @pytest.mark.mpi
-def test_the_coupled_wave_is_that_of_one_system(embedded_fields):
-    fluid, solid = embedded_fields
+def test_the_coupled_wave_is_that_of_one_system(embedded):
+    fluid, solid = embedded[1]
     assert fluid["time"] == pytest.approx(5e-6 * np.arange(1, WINDOWS + 1))
     pressure, _ = together(200, 5e-6, WINDOWS * 5e-6)
     # The coupling iterates until successive ones differ by less than 1e-4.
@@ -173,33 +158,3 @@ def test_the_crest_travels_at_the_speed_of_theory():
     theory = plot.speed(x, time, exact.exact_pressure(TUBE, x, time), TUBE)
     assert plot.speed(x, time, pressure, TUBE) == pytest.approx(theory, rel=0.03)
     assert theory == pytest.approx(TUBE.wave_speed, rel=0.03)
-
-
-@pytest.mark.mpi
-def test_coupled_waves_do_not_depend_on_the_ranks(mpiexec, tmp_path, embedded_fields):
-    fields = couple_tube(mpiexec, tmp_path / "2-1", (2, 1), backend="embedded")
-    assert_same_waves(fields, embedded_fields, 1e-6)
-
-
-@pytest.mark.precice
-@pytest.mark.mpi
-def test_libprecice_gives_the_same_waves(mpiexec, tmp_path, embedded_fields):
-    fields = couple_tube(mpiexec, tmp_path / "2-1", (2, 1), backend="libprecice")
-    assert_same_waves(fields, embedded_fields, 1e-3)
-
-
-@pytest.mark.mpi
-@pytest.mark.slow("compares real times with a law's")
-def test_the_emulated_load_costs_what_its_law_says(mpiexec, tmp_path):
-    entry = {"surface": 0.0, "logarithmic": 0.0, "noise": 0.2, "seed": 4}
-    path = tmp_path / "law.json"
-    costs = {"Fluid": {"serial": 0.06, "work": 0.2}, "Solid": {"serial": 0.0, "work": 0.15}}
-    path.write_text(json.dumps({name: {**entry, **cost} for name, cost in costs.items()}))
-    arguments = ("--load", "emulated", "--law", str(path))
-    couple_tube(mpiexec, tmp_path / "run", (2, 3), backend="embedded", windows=4, arguments=arguments, record=True)
-    (run,) = load_runs([tmp_path / "run"], complete=enrich)
-    for name, ranks in (("Fluid", 2), ("Solid", 3)):
-        participant, law = run.participants[name], read_laws(path)[name]
-        assert participant.ranks == ranks
-        each = np.array([law.seconds(ranks) * law.factor(window, ranks) for window in range(4)]) / 4
-        np.testing.assert_allclose(participant.compute_seconds / participant.iterations, each, atol=MESSAGES)

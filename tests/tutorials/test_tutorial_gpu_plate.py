@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from tutorial_helpers import TUTORIALS, assert_same_fields, copy_tutorial, couple, tutorial_modules
+from tutorial_helpers import TUTORIALS, Coupled, assert_same_fields, tutorial_modules
 
 PLATE = TUTORIALS / "gpu-plate"
 WINDOWS = 8
 # Each side stops at its residual, the coupling at 1e-6 of a few hundred watts.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-6
 
 conduction, case = tutorial_modules("gpu-plate", "conduction", "case")
 
@@ -88,15 +88,8 @@ def test_what_is_computed_does_not_depend_on_the_ranks(mpiexec, tmp_path):
     np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1e-8)
 
 
-def couple_plate(mpiexec, directory, ranks, *, backend, fluid="fluid-python"):
-    copy_tutorial("gpu-plate", directory, windows=WINDOWS)
-    return couple(mpiexec, directory, dict(zip((fluid, "solid-python"), ranks, strict=True)), backend=backend)
-
-
-@pytest.fixture(scope="module")
-def embedded(mpiexec, tmp_path_factory):
-    """What a run on one rank each wrote."""
-    return couple_plate(mpiexec, tmp_path_factory.mktemp("plate") / "1-1", (1, 1), backend="embedded")
+CASE = Coupled("gpu-plate", ("fluid-python", "solid-python"), WINDOWS)
+embedded = CASE.on_one_rank()
 
 
 def without_counts(fields):
@@ -105,7 +98,7 @@ def without_counts(fields):
 
 @pytest.mark.mpi
 def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(embedded):
-    fluid, solid = embedded
+    fluid, solid = embedded[1]
     assert fluid["advections"] == WINDOWS
     assert fluid["solves"] == solid["solves"] > 2 * WINDOWS
     through = fluid["heat_rate"].sum()
@@ -114,15 +107,12 @@ def test_only_conduction_is_inside_the_coupling_loop_and_no_heat_is_lost(embedde
     assert solid["heat_rate"].sum() == pytest.approx(kept + through, rel=1e-5)
 
 
-@pytest.mark.precice
 @pytest.mark.mpi
-def test_libprecice_gives_the_same_fields(mpiexec, tmp_path, embedded):
-    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="libprecice")
-    assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
-
-
-@pytest.mark.mpi
-def test_a_coupled_run_with_torch_gives_the_same_fields(mpiexec, tmp_path, embedded):
-    pytest.importorskip("torch", reason="torch is not installed")
-    fields = couple_plate(mpiexec, tmp_path / "run", (1, 1), backend="embedded", fluid="fluid-python --array torch")
-    assert_same_fields(without_counts(fields), without_counts(embedded), TOLERANCE)
+@pytest.mark.parametrize(
+    ("backend", "array"), [pytest.param("libprecice", "numpy", marks=pytest.mark.precice), ("embedded", "torch")]
+)
+def test_libprecice_and_torch_give_the_same_fields(mpiexec, tmp_path, embedded, backend, array):
+    pytest.importorskip(array, reason=f"{array} is not installed")
+    solvers = (f"fluid-python --array {array}", "solid-python")
+    fields = CASE.run(mpiexec, tmp_path / "run", (1, 1), backend=backend, solvers=solvers)
+    assert_same_fields(without_counts(fields), without_counts(embedded[1]), TOLERANCE)

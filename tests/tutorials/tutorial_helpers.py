@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import re
 import shutil
@@ -12,14 +13,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from clock_helpers import emulated_clock
+from emulation import read_laws
 
 from precice_lb.case import patch_configuration
+from precice_lb.dataset import load_runs
+from precice_lb.ingest.profiling import enrich
+from precice_lb.schedule import Schedule
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"
@@ -132,11 +139,100 @@ MESSAGES = 1e-4
 
 
 def assert_same_fields(left: list[dict[str, Any]], right: list[dict[str, Any]], tolerance: float) -> None:
-    """Compare all arrays of what :func:`couple` returned of two runs."""
+    """Compare all arrays of two runs, the first perhaps shorter; ``tolerance`` is relative to the largest value."""
     for mine, theirs in zip(left, right, strict=True):
         assert mine.keys() == theirs.keys()
-        for key in mine:
-            np.testing.assert_allclose(mine[key], theirs[key], rtol=0.0, atol=tolerance, err_msg=key)
+        for key, values in mine.items():
+            expected = theirs[key][: len(values)] if np.ndim(values) else theirs[key]
+            atol = tolerance * np.abs(expected).max(initial=0.0)
+            np.testing.assert_allclose(values, expected, rtol=0.0, atol=atol, err_msg=key)
+
+
+def assert_near_stability_limit(columns: Sequence[Any], step: float, order: int, beyond: float) -> None:
+    """A Runge-Kutta step of that order is stable with the matrix of these columns, and ``beyond`` times it is not."""
+    eigenvalues = np.linalg.eigvals(np.stack(columns, axis=1))
+
+    def growth(step: float) -> float:
+        return float(np.abs(sum((eigenvalues * step) ** k / math.factorial(k) for k in range(order + 1))).max())
+
+    assert growth(step) < 1.0 + 1e-9
+    assert growth(beyond * step) > 1.0 + 1e-6
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """A tutorial as its tests run it."""
+
+    name: str
+    solvers: tuple[str, ...]
+    windows: int
+    arguments: tuple[str, ...] = ()
+
+    def run(
+        self, mpiexec: str, directory: Path, ranks: Sequence[int], *, edit: tuple[str, str] = ("", ""), **more: Any
+    ) -> list[dict[str, Any]]:
+        """Run a copy in ``directory``, its configuration edited; ``more``: options of `couple`, windows, solvers."""
+        copy_tutorial(self.name, directory, windows=more.pop("windows", self.windows))
+        configuration = directory / "precice-config.xml"
+        assert edit[0] in configuration.read_text()
+        configuration.write_text(configuration.read_text().replace(*edit) if edit[0] else configuration.read_text())
+        solvers = dict(zip(more.pop("solvers", self.solvers), ranks, strict=True))
+        more = {"backend": "embedded", "arguments": self.arguments, **more}
+        return couple(mpiexec, directory, solvers, **more)
+
+    def on_one_rank(self) -> Any:
+        """Give the fixture of a run on one rank each, once in a file: its directory, and what it wrote."""
+
+        @pytest.fixture(scope="module")
+        def embedded(mpiexec: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+            directory = tmp_path_factory.mktemp(self.name) / "one"
+            return directory, self.run(mpiexec, directory, [1] * len(self.solvers))
+
+        return embedded
+
+
+class CoupledRuns:
+    """What holds of coupled runs of all tutorials: a file's class says of which, and to which accuracy."""
+
+    case: ClassVar[Coupled]
+    #: Ranks, accuracy and windows of another run, and ranks and accuracy of one on libprecice.
+    others: ClassVar[tuple[Sequence[int], float, int]]
+    libprecice: ClassVar[tuple[Sequence[int], float]]
+    #: Ranks and time windows of a run with the load of the tutorial's law; over how many iterations a window has it.
+    emulated: ClassVar[tuple[Sequence[int], int]]
+    iterations: ClassVar[int] = 1
+
+    def kept(self, fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What is compared."""
+        return fields
+
+    @pytest.mark.mpi
+    def test_fields_do_not_depend_on_the_ranks(self, mpiexec: str, tmp_path: Path, embedded: Any) -> None:
+        ranks, tolerance, windows = self.others
+        found = self.case.run(mpiexec, tmp_path / "run", ranks, windows=windows)
+        assert_same_fields(self.kept(found), self.kept(embedded[1]), tolerance)
+
+    @pytest.mark.precice
+    @pytest.mark.mpi
+    def test_libprecice_gives_the_same_fields(self, mpiexec: str, tmp_path: Path, embedded: Any) -> None:
+        ranks, tolerance = self.libprecice
+        found = self.case.run(mpiexec, tmp_path / "run", ranks, backend="libprecice")
+        assert_same_fields(self.kept(found), self.kept(embedded[1]), tolerance)
+
+    @pytest.mark.mpi
+    @pytest.mark.slow("compares real times with a law's")
+    def test_the_emulated_load_costs_what_its_law_says(self, mpiexec: str, tmp_path: Path) -> None:
+        ranks, windows = self.emulated
+        options: dict[str, Any] = {"windows": windows, "arguments": ("--load", "emulated"), "record": True}
+        self.case.run(mpiexec, tmp_path / "run", ranks, **options)
+        (run,) = load_runs([tmp_path / "run"], complete=enrich)
+        schedule = Schedule.from_config(TUTORIALS / self.case.name / "precice-config.xml")
+        for name, law in read_laws(TUTORIALS / self.case.name / "law.json").items():
+            part = run.participants[name]
+            count = windows * schedule.windows[name] // min(schedule.windows.values())
+            expected = np.array([law.seconds(part.ranks) * law.factor(each, part.ranks) for each in range(count)])
+            compute = part.compute_seconds if self.iterations == 1 else part.compute_seconds / part.iterations
+            np.testing.assert_allclose(compute, expected / self.iterations, atol=MESSAGES)
 
 
 def draw(name: str, directory: Path, *outputs: str) -> int:
