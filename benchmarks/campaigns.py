@@ -32,7 +32,7 @@ from campaign_parts.course import SETS, course_text, courses
 from campaign_parts.report import as_json, as_text
 from campaign_parts.simulate import simulate
 
-from precice_lb.plain import json_text
+from precice_lb.text import json_text
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.inside import Cells, FeatureCosts, RankLoad, counts_of, fit_costs
-from precice_lb.inside.weighted import PARTITIONERS, cost_weights
+from precice_lb.inside.mesh import PARTITIONERS, cost_weights
 
 FEATURES = ("cells", "dispersive", "monitor", "absorber")
 SECONDS = np.array([1.0, 1.5, 8.0, 0.5]) * 1e-7

@@ -18,7 +18,7 @@ from inside import DOMAINS, FACE, FEATURES, SECONDS, box, domain
 from numpy.typing import NDArray
 
 from precice_lb.inside import Cells, FeatureCosts, counts_of
-from precice_lb.inside.weighted import PARTITIONERS, cost_weights
+from precice_lb.inside.mesh import PARTITIONERS, cost_weights
 from precice_lb.models import make_learner
 
 CACHE = 3000.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import find_profiles
 from precice_lb.ingest.profiling.calls import profile_of
-from precice_lb.ingest.profiling.database import is_database
 from precice_lb.ingest.profiling.find import profiles_below
+from precice_lb.ingest.profiling.tables import is_database
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,7 +31,7 @@ from regret_parts.settings import SETTINGS, densities
 from threadpoolctl import threadpool_limits
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
-from precice_lb.plain import json_text
+from precice_lb.text import json_text
 
 
 def main(argv: Sequence[str] | None = None) -> None:

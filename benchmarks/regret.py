@@ -37,7 +37,7 @@ from regret_parts.report import as_json, as_text
 from regret_parts.simulate import SETS, simulate
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
-from precice_lb.plain import json_text
+from precice_lb.text import json_text
 
 PEERS = ("bayes-told", "equal", "dof-proportional", "line", "oracle")
 DEFAULT = (DEFAULT_LEARNER, "line", "equal", "oracle")

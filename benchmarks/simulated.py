@@ -32,8 +32,8 @@ from simulated_parts.curves import COUPLED, SimulatedCurve, SimulatedPair, draw_
 from threadpoolctl import threadpool_limits
 
 from precice_lb.models import DEFAULT_LEARNER, LEARNERS
-from precice_lb.plain import json_text
 from precice_lb.schedule import Schedule
+from precice_lb.text import json_text
 
 KNOWN = "-known"
 # Of the averages of `smooth`, in logarithms of ranks.

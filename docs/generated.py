@@ -47,7 +47,7 @@ HOUSE = HERE / "images" / "house.svg"
 # How far rooms are apart in it, from middle to middle.
 _ROOM = (120, 70)
 # Modules below a package that users meet too.
-_MORE_MODULES = ("ingest.profiling", "store.reader")
+_MORE_MODULES = ("exceptions", "ingest.profiling", "layout", "plugins")
 # Files outside that are pages here.
 _PAGES = {
     "configs/README.md": "reference/study.md",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Participant: Any
     __version__: str
 
-_OWN = {
+_PUBLIC = {
     "CalibrationDesign": "precice_lb.campaign",
     "calibrate": "precice_lb.campaign",
     "export_csv": "precice_lb.export",
@@ -44,9 +44,9 @@ _OWN = {
 def __getattr__(name: str) -> Any:
     """Look up our own functions, then preCICE's API."""
     # Rooms may have been taken out.
-    if name in _OWN and importlib.util.find_spec(_OWN[name]) is not None:
-        module = importlib.import_module(_OWN[name])
-        return module if _OWN[name] == f"{__name__}.{name}" else getattr(module, name)
+    if name in _PUBLIC and importlib.util.find_spec(_PUBLIC[name]) is not None:
+        module = importlib.import_module(_PUBLIC[name])
+        return module if _PUBLIC[name] == f"{__name__}.{name}" else getattr(module, name)
     private = name.startswith("_") and name != "__version__"
     # A submodule not imported yet is for the import system: no reason to load a backend.
     if private or importlib.util.find_spec(f"{__name__}.{name}") is not None:
@@ -63,6 +63,6 @@ def __dir__() -> list[str]:
     """Names of preCICE's API and our own."""
     from precice_lb.record.participant import names
 
-    own = {name for name in globals() if name.startswith("__")}
-    own |= {name for name, place in _OWN.items() if importlib.util.find_spec(place) is not None}
-    return sorted({*own, *names()})
+    public = {name for name in globals() if name.startswith("__")}
+    public |= {name for name, place in _PUBLIC.items() if importlib.util.find_spec(place) is not None}
+    return sorted({*public, *names()})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a solver, or any other subcommand.
@@ -21,15 +19,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit code.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["run"]:
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
+    if command_line[:1] == ["run"]:
         # Not through the command line library: a solver that is recorded must not load it.
         from precice_lb.record.run import run
 
-        return run(given[1:])
+        return run(command_line[1:])
     from precice_lb.cli import main as cli_main
 
-    return cli_main(given)
+    return cli_main(command_line)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from precice_lb.dataset.series import (
 )
 from precice_lb.layout import Layout
 from precice_lb.models.posterior import BayesRegressor
-from precice_lb.plain import plain
-from precice_lb.plural import plural
+from precice_lb.text import plural, to_jsonable
 
 DRIFT = 0.03
 """A drift of a larger share is worth a word."""
@@ -179,8 +178,8 @@ class CheckResult:
             "format": "precice-lb-check",
             "format_version": 2,
             "warmup": self.warmup,
-            "participants": plain(self.healths),
-            "findings": plain(self.findings),
+            "participants": to_jsonable(self.healths),
+            "findings": to_jsonable(self.findings),
         }
 
 
@@ -418,8 +417,8 @@ def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
             )
             remedy = "look for other programs on it; ask for nodes of your own, and pin ranks to cores of their own"
             yield "other load", text, remedy, correlation
-    if run.crowding:
-        text = f"{run.crowding}: times are not those of cores of their own"
+    if run.oversubscription:
+        text = f"{run.oversubscription}: times are not those of cores of their own"
         yield "shared cores", text, "run on as many cores as ranks, or with fewer ranks", 0.0
 
 

@@ -5,23 +5,6 @@ Offline commands raise these; the command line turns them into one line on stand
 
 from __future__ import annotations
 
-__all__ = [
-    "BackendError",
-    "CalibrationError",
-    "ConfigurationError",
-    "DataError",
-    "GuessError",
-    "InfeasibleError",
-    "ModelError",
-    "PluginError",
-    "PreciceLBError",
-    "ScheduleError",
-    "StoreError",
-    "StudyError",
-    "TooFewRunsError",
-    "UnsupportedConfigurationError",
-]
-
 
 class PreciceLBError(Exception):
     """Base of every error that this package raises on purpose."""

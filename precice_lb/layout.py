@@ -10,17 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import InfeasibleError
-from precice_lb.plural import plural
-
-__all__ = [
-    "Layout",
-    "Layouts",
-    "count_text",
-    "counted_text",
-    "layout_from",
-    "layouts_of",
-    "split_text",
-]
+from precice_lb.text import plural
 
 Integers = NDArray[np.int64]
 
@@ -106,17 +96,17 @@ class Layouts:
             There is none.
         """
         if self.pairs:
-            found = next((pair for pair in self.pairs if pair.cores == cores), None)
+            layout = next((pair for pair in self.pairs if pair.cores == cores), None)
         elif self.ranks is not None and self.threads is not None:
-            found = Layout(self.ranks, self.threads)
+            layout = Layout(self.ranks, self.threads)
         elif self.threads is not None:
-            found = Layout(cores // self.threads, self.threads)
+            layout = Layout(cores // self.threads, self.threads)
         else:
             ranks = self.ranks or 1
-            found = Layout(ranks, cores // ranks)
-        if found is None or found.cores != cores or cores < 1:
+            layout = Layout(ranks, cores // ranks)
+        if layout is None or layout.cores != cores or cores < 1:
             raise InfeasibleError(f"expected {self} cores, found {cores}")
-        return found
+        return layout
 
     @property
     def step(self) -> int | None:
@@ -203,10 +193,10 @@ def layout_from(text: str) -> Layout:
     ValueError
         It is neither.
     """
-    found = re.fullmatch(r"\s*([1-9][0-9]*)\s*(?:[xX]\s*([1-9][0-9]*)\s*)?", text)
-    if found is None:
+    match = re.fullmatch(r"\s*([1-9][0-9]*)\s*(?:[xX]\s*([1-9][0-9]*)\s*)?", text)
+    if match is None:
         raise ValueError(f"expected ranks, or ranks x threads such as 1x8, found {text!r}")
-    return Layout(int(found[1]), int(found[2] or 1))
+    return Layout(int(match[1]), int(match[2] or 1))
 
 
 def layouts_of(measured: Iterable[Layout]) -> Layouts:
@@ -228,15 +218,15 @@ def layouts_of(measured: Iterable[Layout]) -> Layouts:
     InfeasibleError
         As many cores were used in two ways.
     """
-    found = sorted(set(measured))
-    ranks, threads = {each.ranks for each in found}, {each.threads for each in found}
+    layouts = sorted(set(measured))
+    ranks, threads = {layout.ranks for layout in layouts}, {layout.threads for layout in layouts}
     if threads == {1}:
         return Layouts()
     if len(ranks) == 1 and (len(threads) > 1 or ranks == {1}):
         return Layouts(ranks.pop(), None)
     if len(threads) == 1:
         return Layouts(None, threads.pop())
-    return Layouts(None, None, tuple(found))
+    return Layouts(None, None, tuple(layouts))
 
 
 def split_text(split: Mapping[str, int], layouts: Mapping[str, Layouts] | None = None) -> str:

@@ -16,8 +16,6 @@ from typing import Any
 
 from precice_lb.exceptions import PluginError
 
-__all__ = ["DEFAULT_LEARNER", "LAUNCHERS", "LEARNERS", "READERS", "Registry", "choices", "close_match"]
-
 
 class Registry(Mapping[str, Any]):
     """Objects by name, imported when they are asked for.
@@ -26,18 +24,18 @@ class Registry(Mapping[str, Any]):
     ----------
     group : str
         Of the entry points by which other distributions add theirs.
-    own : mapping of str to str
+    builtin : mapping of str to str
         Where ours are, as ``module:name``.
     """
 
-    def __init__(self, group: str, own: Mapping[str, str]) -> None:
+    def __init__(self, group: str, builtin: Mapping[str, str]) -> None:
         self.group = group
-        self._own = {name: EntryPoint(name, place, group) for name, place in own.items()}
+        self._builtin = {name: EntryPoint(name, place, group) for name, place in builtin.items()}
         self._added: dict[str, Any] = {}
 
     @cached_property
     def _places(self) -> dict[str, EntryPoint]:
-        places = dict(self._own)
+        places = dict(self._builtin)
         for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
             # The same distribution may be found twice on the path.
             if places.setdefault(point.name, point).value != point.value:
@@ -58,11 +56,11 @@ class Registry(Mapping[str, Any]):
         if name in self._added:
             return self._added[name]
         # What others add is not looked for where one of ours is wanted.
-        place = self._own.get(name) or self._places[name]
+        place = self._builtin.get(name) or self._places[name]
         try:
             return place.load()
         except (ImportError, AttributeError) as error:
-            if name in self._own:
+            if name in self._builtin:
                 raise
             raise PluginError(
                 f"{self.group}: {name!r} cannot be loaded from {place.value}: {error}; repair or uninstall the "
@@ -76,7 +74,7 @@ class Registry(Mapping[str, Any]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._added or name in self._places
+        return name in self._builtin or name in self._added or name in self._places
 
     def add(self, name: str, value: Any) -> None:
         """Add something for this process alone.
@@ -121,7 +119,7 @@ LEARNERS = Registry(
         "bayes": "precice_lb.models.posterior:BayesRegressor",
         "pmnf": "precice_lb.models.published.normal_form:PMNFRegressor",
         "epmnf": "precice_lb.models.published.normal_form:EPMNFRegressor",
-        "neural": "precice_lb.models.published.neural:NeuralRegressor",
+        "neural": "precice_lb.models.published.factorized:NeuralRegressor",
         "factorized": "precice_lb.models.published.factorized:FactorizedRegressor",
     },
 )

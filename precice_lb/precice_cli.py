@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["make_parser", "run"]
-
 
 def make_parser(add_help: bool = True) -> argparse.ArgumentParser:
     """Make the parser of ``precice-cli lb``.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.exceptions import DataError
-from precice_lb.names import say
+from precice_lb.text import say
 
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.

@@ -35,13 +35,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 def hooks(name: str) -> list[Any]:
     """Load what the rooms have under the name of a hook, in their order."""
-    found = []
+    loaded = []
     for room_name, places in ROOMS.items():
         for module, _, attribute in (place.partition(":") for place in places):
             if name == (attribute or module):
-                loaded = importlib.import_module(f"precice_lb.{room_name}.{module}")
-                found.append(getattr(loaded, attribute) if attribute else loaded)
-    return found
+                imported = importlib.import_module(f"precice_lb.{room_name}.{module}")
+                loaded.append(getattr(imported, attribute) if attribute else imported)
+    return loaded
 
 
 def room(name: str) -> ModuleType | None:
@@ -55,9 +55,9 @@ def lazily(package: str, names: Sequence[str], modules: Sequence[str]) -> Callab
     def get(name: str) -> Any:
         if name in names:
             for module in modules:
-                loaded = importlib.import_module(f"{package}.{module}")
-                if hasattr(loaded, name):
-                    return getattr(loaded, name)
+                imported = importlib.import_module(f"{package}.{module}")
+                if hasattr(imported, name):
+                    return getattr(imported, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get

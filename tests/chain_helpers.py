@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.chain.decide import Question, decide
+from precice_lb.chain.decide import DecisionProblem, decide
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset.series import mean_of
 from precice_lb.schedule import Schedule
@@ -62,11 +62,11 @@ class Chain:
         self.splits: list[Split] = []
         self.decisions: list[Decision] = []
 
-    def question(self) -> Question:
+    def question(self) -> DecisionProblem:
         """Ask for the next segment."""
         left = (self.segments - len(self.done)) * self.windows
         low, high = dict.fromkeys(self.names, 1), dict.fromkeys(self.names, self.budget - len(self.names) + 1)
-        return Question(self.schedule, self.budget, low, high, left, self.windows, failed=self.failed)
+        return DecisionProblem(self.schedule, self.budget, low, high, left, self.windows, failed=self.failed)
 
     def run(self) -> Chain:
         """Run all segments, each at the split that was decided."""

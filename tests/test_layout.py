@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, counted_text, layouts_of, split_text
-from precice_lb.names import with_versions
+from precice_lb.text import with_versions
 
 COUNTS = st.integers(1, 12)
 LAYOUT = st.builds(Layout, COUNTS, COUNTS)

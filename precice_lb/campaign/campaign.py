@@ -23,8 +23,7 @@ from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, 
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
-from precice_lb.names import say, with_versions
-from precice_lb.plural import plural, span
+from precice_lb.text import plural, say, span, with_versions
 
 LOG_FILE = "campaign.log"
 
@@ -59,20 +58,20 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
         kept: the next call resumes.
     """
     with opened(study, directory, study.identity()) as (state, launcher, _):
-        tell = logged(report or print_event, state.directory)
-        launcher.warn = lambda text: tell(Event("waiting", text))
+        emit = logged(report or print_event, state.directory)
+        launcher.warn = lambda text: emit(Event("waiting", text))
         runs = CampaignRuns(study, launcher, state)
         failed: list[RunRecord] = []
         resumed = "waiting for job {} of the interrupted campaign: {}"
         cut_short = runs.clear_up(
-            lambda run: tell(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
+            lambda run: emit(Event("resumed", resumed.format(run.job, _counted(run, study.layouts)), run))
         )
         design = _designed(runs)
         state.save()
-        tell(_begun(state, design.total, cut_short))
+        emit(_begun(state, design.total, cut_short))
         while proposal := design.ask(failed):
             runs.check_room()
-            run = _try(runs, proposal, tell, len(state.finished) + len(failed) + 1, design.total)
+            run = _try(runs, proposal, emit, len(state.finished) + len(failed) + 1, design.total)
             if run.outcome == "finished":
                 continue
             refused = bool(failed) and not run.seconds and run.error == failed[-1].error
@@ -84,7 +83,7 @@ def run_campaign(study: Study, directory: Path, *, report: Report | None = None)
                 break
         if design.conclusion is not None:
             ended = plural(len(state.finished), "finished run")
-            tell(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
+            emit(Event("ended", f"calibration ends after {ended}: {design.conclusion}"))
         state.save()
     if not state.finished and failed:
         first = failed[0]
@@ -150,7 +149,7 @@ def opened(
             raise KeyboardInterrupt(f"{kept} kept in {directory}; the same command goes on from there") from None
 
 
-def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, total: int) -> RunRecord:
+def _try(runs: CampaignRuns, proposal: Proposal, emit: Report, number: int, total: int) -> RunRecord:
     """Measure a split, again as often as the study allows where it fails; return the last attempt.
 
     A run that is lost is repeated once in addition.
@@ -160,11 +159,11 @@ def _try(runs: CampaignRuns, proposal: Proposal, tell: Report, number: int, tota
     if_lost = ["once more, since the last run was lost"]
     while True:
         record = runs.new(proposal)
-        tell(run_started(number, total, record, runs.study.layouts))
+        emit(run_started(number, total, record, runs.study.layouts))
         runs.do(record)
         left, limit = f"{total - number} left", runs.study.runs.core_hours
         used = "" if limit is None else f", {core_hours_of(runs.state.runs):.3g} of {limit:g} core-hours used"
-        tell(run_finished(number, total, record, left + used))
+        emit(run_finished(number, total, record, left + used))
         reasons = if_lost if record.outcome == "lost" and if_lost else if_failed
         if record.outcome == "finished" or not reasons or record.serial:
             return record
@@ -248,13 +247,13 @@ def logged(report: Report, directory: Path) -> Report:
     A log that cannot be written, such as on a full disk, stops no campaign.
     """
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with contextlib.suppress(OSError), (directory / LOG_FILE).open("a", encoding="utf-8") as file:
             file.write(f"{now} {event}\n")
         report(event)
 
-    return tell
+    return emit
 
 
 def print_event(event: Event) -> None:

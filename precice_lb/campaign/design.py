@@ -15,7 +15,6 @@ from precice_lb.campaign.worth import STABLE_REGRET, TARGET_REGRET, PosteriorSpl
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
-from precice_lb.plural import plural
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.recommend.posterior import node_ranks
@@ -24,6 +23,7 @@ from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import plural
 
 Split = dict[str, int]
 
@@ -146,7 +146,7 @@ class CalibrationDesign:
         self.admits: Callable[[Split], bool] = bool
         none = Samples([], [], parameters=dict.fromkeys(self.parameter, np.empty(0)))
         # With the parameters of the case alone.
-        self._told = Measurements(dict.fromkeys(self.names, none))
+        self._observed = Measurements(dict.fromkeys(self.names, none))
         self._spent = 0.0
         self._skipped: list[Split] = []
         # What follows from these, until there are more.
@@ -156,12 +156,12 @@ class CalibrationDesign:
     @property
     def runs(self) -> int:
         """Runs told so far."""
-        return len(self._told.frames[self.names[0]])
+        return len(self._observed.frames[self.names[0]])
 
     @property
     def own_runs(self) -> int:
         """Runs told so far that were of the case itself, with its own parameters."""
-        rows = zip(*self._told.frames[self.names[0]].parameters.values(), strict=True)
+        rows = zip(*self._observed.frames[self.names[0]].parameters.values(), strict=True)
         return [*rows].count(tuple(map(float, self.parameter.values()))) if self.parameter else self.runs
 
     @property
@@ -231,7 +231,7 @@ class CalibrationDesign:
             parameters={name: dict(stated) for name in self.names},
         )
         self._spent += sum(run.split.values()) * self.windows * window / 3600
-        self.add(replace(self._told, frames=frames, runs=(run,)))
+        self.add(replace(self._observed, frames=frames, runs=(run,)))
 
     def add(self, measurements: Measurements) -> None:
         """Add what recorded runs measured, in which each participant has one row per run; their windows count too.
@@ -241,12 +241,12 @@ class CalibrationDesign:
         measurements : Measurements
             Of all of them. Parameters that they do not state are those of the case.
         """
-        frames = dict(self._told.frames)
+        frames = dict(self._observed.frames)
         for name, frame in measurements.frames.items():
             stated = frame.parameters
             case = {key: stated.get(key, np.full(len(frame), float(value))) for key, value in self.parameter.items()}
             frames[name] = Samples.concat([frames[name], replace(frame, parameters=case)])
-        self._told = replace(measurements, frames=frames, runs=(*self._told.runs, *measurements.runs))
+        self._observed = replace(measurements, frames=frames, runs=(*self._observed.runs, *measurements.runs))
         self._recommended = self._posterior_of_runs = None
 
     def ask(self) -> Split | None:
@@ -305,12 +305,12 @@ class CalibrationDesign:
         # Sorted, so that the order of runs never matters.
         orders = {
             name: np.lexsort((*reversed(frame.parameters.values()), frame.standard_error, frame.seconds, frame.cores))
-            for name, frame in self._told.frames.items()
+            for name, frame in self._observed.frames.items()
         }
-        return self._told.rows(orders)
+        return self._observed.rows(orders)
 
     def _first(self) -> Split | None:
-        ranks = {name: node_ranks(self._told, name, self._limits) for name in self.names}
+        ranks = {name: node_ranks(self._observed, name, self._limits) for name in self.names}
         nodes = {name: int(count) for name, count in ranks.items() if count is not None}
         for part in (1, 2, 4, 8):
             limits = limits_of(self.names, self.budget // part, constraints=self._limits.constraints)
@@ -346,7 +346,7 @@ class CalibrationDesign:
 
     def _value(self, key: str) -> float | None:
         """Give a parameter of the case; None where all runs were of another one: then these are what there is."""
-        known = {value for frame in self._told.frames.values() for value in frame.parameters[key].tolist()}
+        known = {value for frame in self._observed.frames.values() for value in frame.parameters[key].tolist()}
         return None if len(known) == 1 and self.parameter[key] not in known else self.parameter[key]
 
     def _stop(self, reason: str) -> Split | None:

@@ -22,9 +22,9 @@ from precice_lb.campaign.study import Study
 from precice_lb.dataset import CoupledRun
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.exceptions import ScheduleError
-from precice_lb.plural import plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Machine
+from precice_lb.text import plural
 
 Array = NDArray[np.float64]
 # Runs of each combination of versions, before any of them is left out.
@@ -84,7 +84,7 @@ class StudyDesign:
 
     def _next(self, tried: Sequence[RunRecord], failed: Sequence[RunRecord]) -> Proposal | str:
         """Return what to measure next, or why nothing: of the combination that may be the best one, if any may."""
-        judged: list[tuple[Array, str, Proposal | str]] = []
+        candidates: list[tuple[Array, str, Proposal | str]] = []
         for versions, study in self._studies:
             which = ", ".join(f"{name} {version}" for name, version in versions.items())
             prefix = f"{which}: " if which else ""
@@ -95,13 +95,13 @@ class StudyDesign:
                 answer = Proposal(split, f"{answer}{doubt}", versions=versions)
                 if sum(run.versions == versions for run in tried) < INITIAL_RUNS:
                     return answer
-            judged.append(
+            candidates.append(
                 (design.recommended_windows if design.runs and versions else np.array(math.inf), which, answer)
             )
-        judged.sort(key=lambda entry: float(np.mean(entry[0])))
+        candidates.sort(key=lambda entry: float(np.mean(entry[0])))
         reasons = []
-        for place, (windows, which, answer) in enumerate(judged):
-            chance = float(np.mean(windows < judged[0][0])) if place else 1.0
+        for place, (windows, which, answer) in enumerate(candidates):
+            chance = float(np.mean(windows < candidates[0][0])) if place else 1.0
             if chance < LEAST_CHANCE:
                 reasons.append(f"{which} is faster with a probability of {100 * chance:.0f} % only")
             elif isinstance(answer, Proposal):

@@ -13,8 +13,8 @@ from precice_lb.campaign.state import RunRecord
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.layout import Layout
-from precice_lb.plural import plural
 from precice_lb.store.schema import name_in_files
+from precice_lb.text import plural
 
 # Stores, and preCICE's profiling files, of one rank.
 _RANK_FILE = re.compile(r"^(?P<who>.+)-\d+-(?P<size>\d+)(?:\.\d+)?\.(?:h5|spool|txt|json)$")

@@ -37,8 +37,7 @@ from precice_lb.case.machine import first_cores
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
-from precice_lb.names import visible, with_versions
-from precice_lb.plural import plural
+from precice_lb.text import plural, visible, with_versions
 
 _THREADS = "OMP_NUM_THREADS"
 # Lets the ranks of an MPI that can do so leave their core while they wait for others.

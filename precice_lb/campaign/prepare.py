@@ -20,7 +20,7 @@ from precice_lb.campaign.study import Study
 from precice_lb.case.sections import ParticipantSection
 from precice_lb.exceptions import CalibrationError
 from precice_lb.layout import Layout
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 # Left behind: what runs write and would only mislead or slow down the next one.
 LEFT_OUT = (
@@ -121,12 +121,12 @@ def _entries(
 
 def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.DirEntry[str]]:
     """Find the files that a run of the campaign in ``directory`` gets a copy of, by where they lie in it."""
-    found = {}
+    files = {}
     for source in filter(None, (study.case_directory, study.restart_path)):
         for inside, entry, linked in _entries(source, study.case.link, directory, (*LEFT_OUT, *left_out)):
             if entry.is_file(follow_symlinks=False) and not linked:
-                found[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
-    return found
+                files[os.fsencode(inside).decode("utf-8", "backslashreplace")] = entry
+    return files
 
 
 def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:

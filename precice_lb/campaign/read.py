@@ -15,14 +15,13 @@ from precice_lb.campaign.plan import RUN_VARIABLES, check_command, check_placeho
 from precice_lb.campaign.prepare import PLACEHOLDERS, task_of
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
-from precice_lb.case.earlier import at_present, tables_in
-from precice_lb.case.read import overlaid, read_toml, tables_from
+from precice_lb.case.read import at_present, overlaid, read_toml, tables_from, tables_in
 from precice_lb.case.sections import VERSION_VARIABLE, ChainSection, ParticipantSection
 from precice_lb.case.tables import explain, keys_at
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.plugins import choices
-from precice_lb.plural import plural
 from precice_lb.retired import STUDY_KEYS, drop_retired
+from precice_lb.text import plural
 
 
 def read_study(path: str | Path, settings: Sequence[str] = ()) -> Study:

@@ -17,15 +17,15 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from precice_lb.case.case import Case
-from precice_lb.case.earlier import at_present
+from precice_lb.case.read import at_present
 from precice_lb.case.tables import explain
 from precice_lb.dataset import CoupledRun, Measurements, load_runs, measurements_from_runs
 from precice_lb.exceptions import CalibrationError, DataError, PreciceLBError, StudyError, TooFewRunsError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.plural import first_of, plural
 from precice_lb.recommend.plan import FailedSplit
 from precice_lb.retired import CAMPAIGN_KEYS, drop_retired, pass_over_runs
 from precice_lb.store.files import lock
+from precice_lb.text import first_of, plural
 
 if TYPE_CHECKING:
     from precice_lb.campaign.study import Study

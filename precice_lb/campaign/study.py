@@ -20,10 +20,9 @@ from precice_lb.case.machine import Constraints, NodeKind, first_cores
 from precice_lb.case.sections import VERSION_VARIABLE, ParticipantSection, listed
 from precice_lb.exceptions import ConfigurationError, InfeasibleError, StudyError
 from precice_lb.layout import Layout, Layouts, layout_from
-from precice_lb.names import key_of, without_versions
 from precice_lb.plugins import choices
-from precice_lb.plural import first_of, plural, span
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import first_of, key_of, plural, span, without_versions
 
 # Of versions: options of a batch system, such as an account, leave runs valid.
 _IDENTITY = {"name", "command", "prepare", "environment", "gpus_per_rank", "ranks_per_node", "ranks", "threads"}

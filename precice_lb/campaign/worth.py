@@ -69,19 +69,20 @@ class PosteriorSplits:
     What the windows of one run leave open of its seconds is the median of the errors, or ``within`` as told, relative.
     """
 
-    def __init__(self, found: Recommendation, within: Mapping[str, float] | None = None) -> None:
-        self.expected, self.names = found.expected, found.expected.names
-        self._seed = found.expected.seed
+    def __init__(self, result: Recommendation, within: Mapping[str, float] | None = None) -> None:
+        self.expected, self.names = result.expected, result.expected.names
+        self._seed = result.expected.seed
         # Relative standard deviation of the seconds that a run would tell.
-        self.noise = {n: _noise(found, n, None if within is None else within[n]) for n in self.names}
+        self.noise = {n: _noise(result, n, None if within is None else within[n]) for n in self.names}
         self._measured = {
-            name: set(found.measurements.frames[name].cores[found.measured_here(name)].tolist()) for name in self.names
+            name: set(result.measurements.frames[name].cores[result.measured_here(name)].tolist())
+            for name in self.names
         }
-        nodes = {name: node_ranks(found.measurements, name, found.limits) for name in self.names}
+        nodes = {name: node_ranks(result.measurements, name, result.limits) for name in self.names}
         self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
-        chosen = self.expected.counts([found.split])
+        chosen = self.expected.counts([result.split])
         #: Splits that come into question, shape (k, participants).
-        self.splits = np.unique(np.vstack([chosen, _in_question(found, self._nodes)]), axis=0)
+        self.splits = np.unique(np.vstack([chosen, _in_question(result, self._nodes)]), axis=0)
         #: Seconds per window for each set of curves and each of these, shape (curves, k).
         self.windows = self.expected.windows(self.splits, replay=False)
         logs = np.log(self.windows)
@@ -142,9 +143,9 @@ class PosteriorSplits:
             name: np.log(self.expected.curves[name](ranks)) / self.noise[name]
             for name, ranks in zip(self.names, self.splits[rows].T, strict=True)
         }
-        found = []
-        for at in range(len(rows)):
-            logs = np.array([np.broadcast_to(every[name][:, at], len(truths)) for name in self.names])
+        savings = []
+        for row in range(len(rows)):
+            logs = np.array([np.broadcast_to(every[name][:, row], len(truths)) for name in self.names])
             read = logs + draws
             distance = (read * read).sum(axis=0)[:, None] + (logs * logs).sum(axis=0) - 2 * read.T @ logs
             # What is read must not be recognised.
@@ -154,8 +155,8 @@ class PosteriorSplits:
             weights = np.exp(-0.5 * distance / np.maximum(near, 1.0))
             chosen = np.argmin(weights @ losses, axis=1)
             # For the same truths, so that their luck is not the split's.
-            found.append(float((self.losses[truths, self.best] - losses[truths, chosen]).mean()))
-        return np.array(found)
+            savings.append(float((self.losses[truths, self.best] - losses[truths, chosen]).mean()))
+        return np.array(savings)
 
     def _alternatives(self) -> Integers:
         """List splits that are best for some curves, and the best one: among them a decision is made."""
@@ -166,55 +167,60 @@ class PosteriorSplits:
         return np.union1d(best, [self.best])
 
 
-def _noise(found: Recommendation, name: str, within: float | None) -> float:
+def _noise(result: Recommendation, name: str, within: float | None) -> float:
     """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
     if within is None:
-        frame = found.measurements.frames[name]
+        frame = result.measurements.frames[name]
         errors = frame.standard_error / frame.seconds
         within = float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0
-    return math.hypot(getattr(found.models[name], "noise_", USUAL_NOISE), within)
+    return math.hypot(getattr(result.models[name], "noise_", USUAL_NOISE), within)
 
 
-def _in_question(found: Recommendation, nodes: Mapping[str, int]) -> Integers:
+def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
     """List splits that may be the best one, or tell of it: with two participants all that spend the budget."""
-    limits, names = found.limits, found.expected.names
+    limits, names = result.limits, result.expected.names
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
     # What sharing cores costs is in the curves already.
     shared = tuple(dataclasses.replace(group, overhead=0.0) for group in limits.constraints.shared)
     (problem,) = problems_of(
-        {name: partial(_some, curve, step) for name, curve in found.expected.curves.items()}, limits.budget,
-        found.expected.schedule, constraints=dataclasses.replace(limits.constraints, shared=shared),
+        {name: partial(_some, curve, step) for name, curve in result.expected.curves.items()}, limits.budget,
+        result.expected.schedule, constraints=dataclasses.replace(limits.constraints, shared=shared),
     )  # fmt: skip
     # More ranks than are fastest for any of the curves are of no use.
-    own = [
+    candidates = [
         Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
         for o in problem.options.values()
     ]
-    last = [len(curve.ranks) - 1 for curve in own]
-    likely = [[found.split[name] for name in names]]
+    last = [len(curve.ranks) - 1 for curve in candidates]
+    likely = [[result.split[name] for name in names]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
         likely += [
             ranks_of(curves, solver.bounded(curves).choice) for curves in map(problem.curves, range(problem.samples))
         ]
-    columns = zip(own, np.array(likely).T, strict=True)
+    columns = zip(candidates, np.array(likely).T, strict=True)
     every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
     lines = [*every]
-    for at, curve in enumerate(own):
+    for column, curve in enumerate(candidates):
         lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
-        lines[-1][:, at] = _steps(curve, len(names))
+        lines[-1][:, column] = _steps(curve, len(names))
     if nodes:
-        full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, own, strict=True)]
-        down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(own, full, strict=True)]
-        every.append(np.stack([each[column] for each, column in zip(down, np.vstack(lines).T, strict=True)], axis=1))
+        full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, candidates, strict=True)]
+        down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(candidates, full, strict=True)]
+        every.append(
+            np.stack([indices[column] for indices, column in zip(down, np.vstack(lines).T, strict=True)], axis=1)
+        )
     if len(names) > 2:
         # Nor do the lines lead to all of them having fewer: the proportion of the recommended one, by halves.
-        parts = 2.0 ** -np.arange(1 + np.log2(max(found.split.values())))
-        like = [np.searchsorted(c.ranks, found.split[n] * parts, "right") - 1 for n, c in zip(names, own, strict=True)]
+        parts = 2.0 ** -np.arange(1 + np.log2(max(result.split.values())))
+        like = [
+            np.searchsorted(c.ranks, result.split[n] * parts, "right") - 1
+            for n, c in zip(names, candidates, strict=True)
+        ]
         lines.append(np.stack(like, axis=1).clip(0, last))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    indices = fitting(own, problem.machine, [*every, *lines], np.vstack(lines))
-    splits = np.stack([curve.ranks[indices[:, at]] for at, curve in enumerate(own)], axis=1)
+    indices = fitting(candidates, problem.machine, [*every, *lines], np.vstack(lines))
+    splits = np.stack([curve.ranks[indices[:, column]] for column, curve in enumerate(candidates)], axis=1)
     return splits[~excluded_splits(splits, names, limits.constraints)]
 
 
@@ -253,14 +259,14 @@ class Prospects:
         return self.regret > self.target_regret and self.saved >= STABLE_REGRET
 
 
-def next_runs(recommendation: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
+def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
     """Judge further runs by the regret that they are expected to remove, as calibration does.
 
     The curves are those that the recommendation was decided on.
     """
-    if not recommendation.expected.is_uncertain:
+    if not result.expected.is_uncertain:
         return Prospects(math.nan, (), target_regret)
-    posterior = PosteriorSplits(recommendation)
+    posterior = PosteriorSplits(result)
     runs = posterior.worth()
     telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
     prospects = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from precice_lb.case.config import Configuration, parse_configuration, read_configuration
+from precice_lb.case.coupling import AcceptedRanks, accepted_ranks
 from precice_lb.case.edits import patch_configuration
-from precice_lb.case.ranks import AcceptedRanks, accepted_ranks
 
 __all__ = [
     "AcceptedRanks",

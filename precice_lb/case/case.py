@@ -10,13 +10,13 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from precice_lb.case.machine import Constraints, Demands, MachineSection
 from precice_lb.case.sections import BoundsSection, CaseSection, ChainSection, ParticipantSection, RunsSection, listed
-from precice_lb.case.tables import Section, explain
+from precice_lb.case.tables import StudySection, explain
 from precice_lb.exceptions import StudyError
 from precice_lb.layout import Layouts
-from precice_lb.names import key_of
+from precice_lb.text import key_of
 
 
-class Case(Section):
+class Case(StudySection):
     """All that is known of a coupled simulation but what starts it: the tables of a study, each of them optional."""
 
     case: CaseSection = CaseSection()
@@ -81,6 +81,6 @@ def case_from(tables: Mapping[str, Any]) -> Case:
     except ValidationError as error:
         text = explain(error, whole, Case)
         text = re.sub(
-            r"^participants\[(\d+)\]", lambda at: f"participants.{participants[int(at[1]) - 1]['name']}", text
+            r"^participants\[(\d+)\]", lambda match: f"participants.{participants[int(match[1]) - 1]['name']}", text
         )
         raise StudyError(text) from None

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from precice_lb.case.elements import Element, load, parse, schema
 
-_Named = TypeVar("_Named", "Data", "Mesh", "Participant")
+_Named = TypeVar("_Named", "Data", "Mesh", "ConfiguredParticipant")
 
 _JUST_IN_TIME = ("nearest-neighbor", "rbf", "rbf-pum-direct", "coarse-graining")
 _MEASURE = "-convergence-measure"
@@ -76,7 +76,7 @@ class MeshMapping:
 
 
 @dataclass(frozen=True)
-class Participant:
+class ConfiguredParticipant:
     """One ``<participant>``: its meshes, data and mappings."""
 
     name: str
@@ -198,7 +198,7 @@ class Configuration:
         By name.
     meshes : dict of str to Mesh
         By name.
-    participants : dict of str to Participant
+    participants : dict of str to ConfiguredParticipant
         By name.
     m2ns : tuple of M2N
         In the file's order.
@@ -212,7 +212,7 @@ class Configuration:
     text: str
     data: dict[str, Data]
     meshes: dict[str, Mesh]
-    participants: dict[str, Participant]
+    participants: dict[str, ConfiguredParticipant]
     m2ns: tuple[M2N, ...]
     coupling_schemes: tuple[CouplingScheme, ...]
     root: Element
@@ -334,7 +334,7 @@ def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
     return Mesh(element.text("name"), element.integer("dimensions"), used)
 
 
-def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> Participant:
+def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> ConfiguredParticipant:
     provides = tuple(child.known("name", "mesh", meshes) for child in element.named("provide-mesh"))
     receives = tuple(
         ReceivedMesh(
@@ -364,10 +364,10 @@ def _participant(element: Element, meshes: Mapping[str, Mesh], participants: lis
             # One of them just in time.
             mixed = None in (mapping.source, other.source) and mapping.direction == other.direction == "write"
             if mapping.source == other.source or mixed:
-                found = f"a second to {mapping.target}"
-                mapping.element.fail("one mapping to a mesh from another", found, "remove one")
+                second = f"a second to {mapping.target}"
+                mapping.element.fail("one mapping to a mesh from another", second, "remove one")
     reads, writes = pairs("read-data"), pairs("write-data")
-    return Participant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
+    return ConfiguredParticipant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
 
 
 def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -> str:
@@ -467,7 +467,7 @@ def _count(element: Element, tag: str) -> int | None:
     return None if limit is None else limit.integer("value", least=1)
 
 
-def _members(element: Element, kind: str, participants: Mapping[str, Participant]) -> tuple[tuple[str, ...], str]:
+def _members(element: Element, kind: str, participants: Iterable[str]) -> tuple[tuple[str, ...], str]:
     if kind == "multi":
         children = element.named("participant")
         names = tuple(child.known("name", "participant", participants) for child in children)
@@ -475,8 +475,8 @@ def _members(element: Element, kind: str, participants: Mapping[str, Participant
             element.fail("two or more different participants", ", ".join(names) or "none", "correct them")
         controllers = [name for name, child in zip(names, children, strict=True) if child.boolean("control")]
         if len(controllers) != 1:
-            found = ", ".join(controllers) or "none"
-            element.fail('one participant with control="true"', found, "choose the controller")
+            controls = ", ".join(controllers) or "none"
+            element.fail('one participant with control="true"', controls, "choose the controller")
         return names, controllers[0]
     (pair,) = element.named("participants")
     first, second = (pair.known(name, "participant", participants) for name in ("first", "second"))

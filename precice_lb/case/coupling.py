@@ -1,4 +1,4 @@
-"""preCICE's rules of coupling schemes: who computes, sends and waits when, who receives, and who judges convergence.
+"""preCICE's rules of coupling schemes: who computes, sends and waits when, who receives, on how many ranks.
 
 Read from the source of preCICE 3.4.1, ``src/cplscheme``: `SerialCouplingScheme`, `ParallelCouplingScheme`,
 `MultiCouplingScheme` and, for participants with several schemes, `CompositionalCouplingScheme`.
@@ -8,18 +8,23 @@ schemes (``CompositionalCouplingScheme::getNextTimeStepMaxSize``); only the sche
 scheme whose first participant sets the size exchanges at every step of that participant. Explicit windows beside
 an implicit scheme have to be whole multiples of its windows: preCICE warns otherwise that the coupling is not
 well-defined.
+
+Held against preCICE 3.4.1 (``M2NConfiguration.cpp``, ``MappingConfiguration.cpp``, ``ParticipantConfiguration.cpp``),
+whose other checks do not depend on the number of ranks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, NoReturn
 
-from precice_lb.case.config import Configuration, CouplingScheme, Exchange, parse_configuration
+from precice_lb.case.config import Configuration, ConfiguredParticipant, CouplingScheme, Exchange, parse_configuration
 from precice_lb.exceptions import ConfigurationError, ScheduleError
+from precice_lb.text import plural
 
 # More steps of one participant until all windows end together are refused: the sizes are then unrelated numbers.
 _MAXIMUM_STEPS = 1000
@@ -92,8 +97,12 @@ class Roles:
             return None
         schemes = self.schemes(participant)
         exchanges = [exchange for scheme in schemes for exchange in scheme.exchanges if exchange.target == participant]
-        told = any(scheme.is_implicit and participant != scheme.controller for scheme in schemes)
-        if told or self.gets_window_size(participant) or any(exchange.substeps for exchange in exchanges):
+        waits_for_controller = any(scheme.is_implicit and participant != scheme.controller for scheme in schemes)
+        if (
+            waits_for_controller
+            or self.gets_window_size(participant)
+            or any(exchange.substeps for exchange in exchanges)
+        ):
             return True
         parts = {self._has_part(exchange, participant, mesh_sizes) for exchange in exchanges}
         return None if None in parts and True not in parts else True in parts
@@ -178,9 +187,9 @@ def period_of(configuration: Configuration) -> Period:
     return Period(float(period) if exact else math.nan, tuple(ends), steps)
 
 
-def _refuse(configuration: Configuration, participant: str, expected: str, found: str) -> NoReturn:
+def _refuse(configuration: Configuration, participant: str, expected: str, problem: str) -> NoReturn:
     place = f"{configuration.path}:{configuration.participants[participant].line}"
-    raise ScheduleError(f'{place}: expected {expected} participant "{participant}", found {found}')
+    raise ScheduleError(f'{place}: expected {expected} participant "{participant}", found {problem}')
 
 
 def _exact(sizes: list[float]) -> dict[float, Fraction]:
@@ -192,7 +201,7 @@ def _exact(sizes: list[float]) -> dict[float, Fraction]:
     return exact
 
 
-class Channel(NamedTuple):
+class Direction(NamedTuple):
     """One direction of one coupling scheme; its messages arrive in the order in which they are sent."""
 
     scheme: int
@@ -204,18 +213,18 @@ class Operation(NamedTuple):
     """One step of a program; sends never wait, receives wait for the message."""
 
     kind: Literal["work", "send", "receive"]
-    channel: Channel | None = None
+    channel: Direction | None = None
     share: float = 1.0
 
 
 def sends(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     """Send to some others."""
-    return [Operation("send", Channel(scheme, name, other)) for other in others]
+    return [Operation("send", Direction(scheme, name, other)) for other in others]
 
 
 def receives(scheme: int, name: str, others: Iterable[str]) -> list[Operation]:
     """Receive from some others."""
-    return [Operation("receive", Channel(scheme, other, name)) for other in others]
+    return [Operation("receive", Direction(scheme, other, name)) for other in others]
 
 
 class Program(NamedTuple):
@@ -294,3 +303,114 @@ def _phases(scheme: CouplingScheme, index: int, name: str, acceleration: float) 
         return _Phases(send_initial + receive_initial, send, receive)
     accelerate = [Operation("work", share=acceleration)] if scheme.is_implicit and acceleration else []
     return _Phases(receive_initial + send_initial, receive, accelerate + send)
+
+
+_SERIAL_KINDS = ("axial-geometric-multiscale", "radial-geometric-multiscale")
+# Of a parallel participant, by direction.
+_CONSTRAINTS = {"read": "consistent", "write": "conservative"}
+
+
+@dataclass(frozen=True)
+class RankBound:
+    """Fewest or most ranks with which preCICE starts a participant.
+
+    Attributes
+    ----------
+    ranks : int
+        The number.
+    why : str
+        The rule and the line of its element: "two-level initialisation of Flow and Shell, precice-config.xml:9".
+    remedy : str
+        What to change there.
+    """
+
+    ranks: int
+    why: str = ""
+    remedy: str = ""
+
+
+#: As many as MPI can number.
+UNBOUND = RankBound(2**31 - 1)
+
+
+@dataclass(frozen=True)
+class AcceptedRanks:
+    """With how many ranks preCICE starts a participant.
+
+    Attributes
+    ----------
+    least, most : RankBound
+        Both included.
+    """
+
+    least: RankBound = RankBound(1)
+    most: RankBound = UNBOUND
+
+    def problem(self, name: str, ranks: int) -> str:
+        """Say in one line why preCICE refuses so many ranks of a participant; empty where it does not.
+
+        Parameters
+        ----------
+        name : str
+            The participant.
+        ranks : int
+            Its ranks, whatever threads they have.
+
+        Returns
+        -------
+        str
+        """
+        if self.least.ranks <= ranks <= self.most.ranks:
+            return ""
+        side, bound = ("least", self.least) if ranks < self.least.ranks else ("most", self.most)
+        return (
+            f"expected at {side} {plural(bound.ranks, 'rank')} of {name}, found {ranks}, with which preCICE refuses to "
+            f"start ({bound.why}); change the ranks, or {bound.remedy}"
+        )
+
+
+def accepted_ranks(configuration: Configuration) -> dict[str, AcceptedRanks]:
+    """Find with how many ranks preCICE starts the participants of a configuration.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        What ``precice-config.xml`` says.
+
+    Returns
+    -------
+    dict of str to AcceptedRanks
+        Of those participants that have a bound.
+    """
+    accepted = {}
+    for name, participant in configuration.participants.items():
+        least = next(_least(configuration), RankBound(1))
+        most = next(_most(configuration, participant), UNBOUND)
+        if (least, most) != (RankBound(1), UNBOUND):
+            accepted[name] = AcceptedRanks(least, most)
+    return accepted
+
+
+def _least(configuration: Configuration) -> Iterator[RankBound]:
+    """Whoever reads such an m2n as a serial participant refuses, even if it is between others."""
+    for m2n in configuration.m2ns:
+        if m2n.use_two_level_initialization:
+            place = f"{configuration.path}:{m2n.element.line}"
+            why = f"two-level initialisation of {m2n.acceptor} and {m2n.connector}, {place}"
+            yield RankBound(2, why, "switch use-two-level-initialization off there")
+
+
+def _most(configuration: Configuration, participant: ConfiguredParticipant) -> Iterator[RankBound]:
+    for other in configuration.participants.values():
+        for mapping in other.mappings:
+            place = f"{configuration.path}:{mapping.element.line}"
+            # Whoever reads such a mapping as a parallel participant refuses, even if it is another's.
+            if mapping.kind in _SERIAL_KINDS:
+                yield RankBound(1, f"mapping:{mapping.kind}, {place}", "take another mapping there")
+            elif other is participant and mapping.constraint != (constraint := _CONSTRAINTS[mapping.direction]):
+                why = f"{mapping.constraint} {mapping.direction} mapping, {place}"
+                yield RankBound(1, why, f'take constraint="{constraint}" there, or map on the other side')
+    for element in configuration.root.named("participant"):
+        for export in element.named("export:vtk"):
+            if element.attributes["name"] == participant.name:
+                yield RankBound(1, f"export:vtk, {configuration.path}:{export.line}", "write export:vtu there")

@@ -43,7 +43,7 @@ def insert_behind(text: str, element: Element, *new: str) -> Edit:
     """Put new elements behind another and the comments in its line, on lines of their own where that has one."""
     comments = _COMMENTS.match(text, element.end)
     place = comments.end() if comments else element.end
-    return place, place, "".join(f"{_gap(text, element)}{each}" for each in new)
+    return place, place, "".join(f"{_gap(text, element)}{line}" for line in new)
 
 
 def set_attribute(text: str, element: Element, name: str, value: str) -> Edit:

@@ -31,10 +31,10 @@ _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"\s*[+-]?\d+", re.ASCII)
 
 
-def fail(path: Path, line: int | None, expected: str, found: str, remedy: str) -> NoReturn:
+def fail(path: Path, line: int | None, expected: str, actual: str, remedy: str) -> NoReturn:
     """Raise the one-line error that says where, what was expected, what was found and what to do."""
     place = f"{path}:{line}" if line is not None else str(path)
-    raise ConfigurationError(f"{place}: expected {expected}, found {found}; {remedy}")
+    raise ConfigurationError(f"{place}: expected {expected}, found {actual}; {remedy}")
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
@@ -78,9 +78,9 @@ class Element:
         """Return the first child of these tags."""
         return next(iter(self.named(*tags)), None)
 
-    def fail(self, expected: str, found: str, remedy: str) -> NoReturn:
+    def fail(self, expected: str, actual: str, remedy: str) -> NoReturn:
         """Refuse it; see `fail`."""
-        fail(self.path, self.line, f"{expected} in <{self.tag}>", found, remedy)
+        fail(self.path, self.line, f"{expected} in <{self.tag}>", actual, remedy)
 
     def text(self, name: str, default: str | None = None) -> str:
         """Attribute `name`; without a default it must be there."""

@@ -13,7 +13,7 @@ from precice_lb.case import AcceptedRanks
 from precice_lb.case.tables import Amount, Count, Options, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
-from precice_lb.names import checked_name, for_versions, key_of
+from precice_lb.text import checked_name, for_versions, key_of
 
 if TYPE_CHECKING:
     # What a type checker knows.
@@ -153,7 +153,7 @@ class MachineSection:
 
     @model_validator(mode="before")
     @classmethod
-    def _said(cls, values: object) -> object:
+    def _without_none(cls, values: object) -> object:
         return (
             {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
         )
@@ -235,8 +235,8 @@ class Constraints(Demands):
         if self.memory and self.memory_per_rank is None:
             raise ValueError("expected memory_per_rank beside memory, found none")
         beside = ("cores", "cores_per_node", "gpus_per_node", "whole_nodes", "shared")
-        if self.kinds and (said := [key for key in beside if getattr(self, key)]):
-            raise ValueError(f"expected {said[0]} or kinds of nodes, which say what there is, found both")
+        if self.kinds and (stated := [key for key in beside if getattr(self, key)]):
+            raise ValueError(f"expected {stated[0]} or kinds of nodes, which say what there is, found both")
         names = [kind.name for kind in self.kinds]
         for participant, name in self.kind.items():
             if name not in names:
@@ -286,18 +286,18 @@ class Constraints(Demands):
         counts: list[tuple[Any, Any]] = [
             (self.unit, budget), ("ranks", self.ranks), ("cores", self.cores), ("nodes", self.nodes)
         ]  # fmt: skip
-        given = [(unit, count) for unit, count in counts if count is not None]
+        budgets = [(unit, count) for unit, count in counts if count is not None]
         if self.kinds:
-            if any(unit != "nodes" for unit, _ in given):
+            if any(unit != "nodes" for unit, _ in budgets):
                 raise InfeasibleError(f"expected the budget as kinds of nodes alone, found {budget} {self.unit} too")
             every = sum(kind.nodes for kind in self.kinds)
             return min(budget or self.nodes or every, every), replace(self, unit="nodes", nodes=None)
-        if len(given) != 1:
+        if len(budgets) != 1:
             raise InfeasibleError(
                 f"expected the budget as one of ranks, cores or nodes (--ranks, --cores, --nodes), found "
-                f"{' and '.join(unit for unit, _ in given) or 'none of them'}"
+                f"{' and '.join(unit for unit, _ in budgets) or 'none of them'}"
             )
-        ((unit, count),) = given
+        ((unit, count),) = budgets
         number = whole_number(count, "budget" if unit == "ranks" else f"a budget in {unit}", 1)
         return number, replace(self, unit=unit, ranks=None, cores=None, nodes=None)
 

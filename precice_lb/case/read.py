@@ -1,15 +1,19 @@
-"""Tables as people write them: a TOML file, keys given by themselves as KEY=VALUE, and these laid over its tables."""
+"""Tables as people write them: a TOML file, keys given by themselves as KEY=VALUE, and keys of earlier versions."""
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from precice_lb.case.sections import listed
+from precice_lb.case.sections import BoundsSection, listed
 from precice_lb.exceptions import StudyError
+from precice_lb.plugins import choices
+from precice_lb.text import say
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -86,11 +90,11 @@ def overlaid(tables: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     for key, value in settings.items():
         before = merged.get(key)
         if isinstance(value, dict) and isinstance(before, list):
-            given = {table["name"]: table for table in listed(value)}
+            changes = {table["name"]: table for table in listed(value)}
             names = {str(table.get("name")) for table in before}
-            if unknown := [name for name in given if name not in names]:
+            if unknown := [name for name in changes if name not in names]:
                 raise StudyError(f"--set: expected one of {', '.join(sorted(names))} in {key}, found {unknown[0]}")
-            merged[key] = [overlaid(table, given.get(str(table.get("name")), {})) for table in before]
+            merged[key] = [overlaid(table, changes.get(str(table.get("name")), {})) for table in before]
         else:
             merged[key] = overlaid(before, value) if isinstance(value, dict) and isinstance(before, dict) else value
     return merged
@@ -101,3 +105,147 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+# Tables, and keys of tables.
+_MOVED = {
+    "budget.ranks": "machine.ranks",
+    "budget.cores": "machine.ranks",
+    "budget.kinds": "machine.kinds",
+    "environment": "case.environment",
+    "parameter": "case.parameter",
+    "parameters": "case.parameter",
+    **{f"recommend.{key}": f"runs.{key}" for key in ("level", "within", "accept_missing_ranks", "learner")},
+}
+# Keys of [machine] that participants have now, by what they are called there.
+_OF_PARTICIPANTS = {key: key for key in ("multiple", "grid", "memory", "gpus_per_rank", "kind", "ranks_per_node")}
+_OF_PARTICIPANTS |= {"allow": "ranks", "fixed": "ranks", "elements": "minimum_ranks"}
+
+
+def at_present(tables: Mapping[str, Any], source: object = None, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Move keys of earlier versions to where they stand now, and say so in one line.
+
+    Parameters
+    ----------
+    tables : mapping
+        Of a study, or of settings; what is no table stays, to be refused where it is checked.
+    source : path or str, optional
+        Where they stand, for that line; without, nothing is said.
+    names : iterable of str
+        Participants for whom a key of all speaks, beside those of the tables.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StudyError
+        A key stands there by its old and its new name.
+    """
+    new = deepcopy(dict(tables))
+    moved: dict[str, str] = {}
+    recommend = new.get("recommend")
+    if isinstance(recommend, dict) and "learner_parameters" in recommend:
+        # One key of a learner's name and its parameters.
+        parameters = recommend.pop("learner_parameters")
+        recommend["learner"] = {"name": recommend.get("learner", "bayes"), **(parameters or {})}
+        moved["recommend.learner_parameters"] = "runs.learner"
+    for key, to in _MOVED.items():
+        before, _, word = key.rpartition(".")
+        holder = new.get(before) if before else new
+        if isinstance(holder, dict) and word in holder:
+            _put(new, to, holder.pop(word), key)
+            moved[key] = to
+    for emptied in ("budget", "recommend"):
+        if new.get(emptied) == {}:
+            del new[emptied]
+    for participant in tables_in(new.get("participants")):
+        for table in (participant, *tables_in(participant.get("versions"))):
+            if "pairs" in table:
+                moved["participants.pairs"] = "participants.ranks"
+                table["ranks"] = list(map(_pair, table.pop("pairs")))
+            if "decomposition" in table:
+                moved["participants.decomposition"] = "participants.grid"
+                table["grid"] = table.pop("decomposition")
+    moved |= _of_participants(new, names)
+    if moved and source is not None:
+        keys = ", ".join(f"{now} ({before})" for before, now in moved.items())
+        say(f"precice-lb: {source}: read as {keys}", sys.stderr)
+    return new
+
+
+def tables_in(tables: object) -> list[dict[str, Any]]:
+    """Return the tables of a list of tables, or of tables by name."""
+    entries = tables.values() if isinstance(tables, dict) else tables if isinstance(tables, list | tuple) else ()
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _put(tables: dict[str, Any], key: str, value: Any, before: str) -> None:
+    name, _, word = key.partition(".")
+    table = tables.setdefault(name, {})
+    if not isinstance(table, dict) or value is None:
+        return
+    if isinstance(value, dict) and isinstance(table.get(word), dict):
+        value = table[word] | value
+    elif table.get(word) is not None:
+        raise StudyError(f"{before}: expected {key}, its name of today, alone, found both")
+    table[word] = value
+
+
+def _pair(pair: Any) -> str:
+    """Write ranks and threads, [1, 4], as 1x4."""
+    if isinstance(pair, list | tuple) and len(pair) == 2:
+        return f"{pair[0]}x{pair[1]}"
+    raise StudyError(f"participants.pairs: expected pairs of ranks and threads, such as [[1, 4]], found {pair!r}")
+
+
+def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Move what a machine's table says of participants into theirs."""
+    machine = tables.get("machine")
+    keys = [key for key in _OF_PARTICIPANTS if isinstance(machine, dict) and key in machine]
+    if not isinstance(machine, dict) or not keys:
+        return {}
+    participants = tables.setdefault("participants", {})
+    of_rank = machine.pop("elements_per_rank", None)
+    everyone = {*names, *(str(table.get("name")) for table in tables_in(listed(participants)))}
+    for key in keys:
+        value, word = machine.pop(key), _OF_PARTICIPANTS[key]
+        for who, entry in (value if isinstance(value, dict) else dict.fromkeys(everyone, value)).items():
+            table = _table(participants, who, f"machine.{key}")
+            if key == "fixed":
+                entry = [entry]
+            if word == "ranks" and table.keys() & {"ranks", "threads"}:
+                # Numbers of cores, as the ranks and threads that it has on them.
+                bounds = {key: table.pop(key) for key in ("ranks", "threads") if key in table}
+                layouts = BoundsSection.model_validate(bounds).layouts
+                entry = [layouts.of(count).name for count in entry or ()]
+            if key == "elements":
+                entry = max(_ranks_for(entry, of_rank, who), table.get(word, 1))
+            table[word] = entry
+    return {f"machine.{key}": f"participants.{_OF_PARTICIPANTS[key]}" for key in keys}
+
+
+def _table(participants: Any, who: str, key: str) -> dict[str, Any]:
+    """Return the table of a participant, or of a version such as Fluid:gpu."""
+    if isinstance(participants, dict):
+        return participants.setdefault(who, {})  # type: ignore[no-any-return]
+    known = {str(table.get("name")): table for table in tables_in(participants)}
+    for name, table in list(known.items()):
+        known |= {f"{name}:{version.get('name')}": version for version in tables_in(table.get("versions"))}
+    if who not in known:
+        what = "version" if ":" in who else "participant"
+        raise StudyError(f"{key}: unknown {what} {who!r}{choices(who, list(known))}")
+    return known[who]
+
+
+def _ranks_for(elements: Any, of_rank: Any, who: str) -> Any:
+    """Give the fewest ranks that hold the elements of a mesh."""
+    most = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
+    if not all(isinstance(number, int | float) and number > 0 for number in (elements, most)):
+        raise StudyError(
+            f"machine.elements.{who}: expected numbers above 0 as elements and elements_per_rank, found "
+            f"{elements!r} and {most!r}"
+        )
+    # Whole quotients must not become one more by rounding.
+    return math.ceil(elements / most * (1 - 1e-12))

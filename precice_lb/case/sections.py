@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 from pydantic import AliasChoices, BeforeValidator, Field, create_model, field_validator, model_validator
 
 from precice_lb.case.machine import Demands
-from precice_lb.case.tables import Options, Section, Text, Whole
+from precice_lb.case.tables import Options, StudySection, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
-from precice_lb.names import checked_name
+from precice_lb.text import checked_name
 
 _List = Field(strict=False)
 _Template = Annotated[str, Field(pattern=r"[^/]\.in$")]
@@ -80,7 +80,7 @@ def listed(tables: Any) -> Any:
     return [*entries.values()]
 
 
-class CaseSection(Section):
+class CaseSection(StudySection):
     """What is coupled.
 
     Attributes
@@ -113,7 +113,7 @@ class CaseSection(Section):
     parameter: Parameters = Field(default_factory=dict)
 
 
-class RunsSection(Section):
+class RunsSection(StudySection):
     """How long a run is and how many there are, and what is said of them.
 
     Attributes
@@ -166,7 +166,7 @@ class RunsSection(Section):
     learner: Text | dict[str, Any] | None = None
 
 
-class ChainSection(Section):
+class ChainSection(StudySection):
     """Production in segments, for ``precice-lb chain`` alone; other commands take no notice of it.
 
     Attributes
@@ -204,7 +204,7 @@ def _demands() -> dict[str, Any]:
 
 if TYPE_CHECKING:
 
-    class OneDemand(Section):
+    class OneDemand(StudySection):
         """What one participant demands."""
 
         kind: str | None = None
@@ -212,7 +212,7 @@ if TYPE_CHECKING:
         ranks_per_node: int | None = None
 
 else:
-    OneDemand = create_model("OneDemand", __base__=Section, **_demands())
+    OneDemand = create_model("OneDemand", __base__=StudySection, **_demands())
 
 
 class BoundsSection(OneDemand):
@@ -307,7 +307,7 @@ class VersionSection(BoundsSection):
     @classmethod
     def _commands(cls, command: object) -> object:
         commands = command.values() if isinstance(command, dict) else [command]
-        if not all(isinstance(each, str) and each for each in commands):
+        if not all(isinstance(text, str) and text for text in commands):
             raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
         if isinstance(command, dict):
             for key in command:

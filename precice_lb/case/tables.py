@@ -32,7 +32,7 @@ Options = Annotated[tuple[Annotated[str, Field(pattern=r"^-[^\s#]")], ...], Fiel
 """Words of a command line."""
 
 
-class Section(BaseModel):
+class StudySection(BaseModel):
     """A table: unknown keys are refused, and so are both of two that say the same, ranks and cores."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -59,11 +59,11 @@ def table(**options: Any) -> Callable[[type], type]:
 
         def construct(self: Any, *args: Any, **values: Any) -> None:
             named = dict(zip((field.name for field in dataclasses.fields(made)), args, strict=False)) | values
-            said = {key: value for key, value in named.items() if value is not None}
+            stated = {key: value for key, value in named.items() if value is not None}
             try:
-                checked(self, **said)
+                checked(self, **stated)
             except ValidationError as error:
-                raise InfeasibleError(explain(error, said, made)) from None
+                raise InfeasibleError(explain(error, stated, made)) from None
 
         made.__init__ = construct
         return made  # type: ignore[no-any-return]
@@ -77,7 +77,7 @@ def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> s
     details.sort(key=lambda detail: detail["type"] not in _UNKNOWN)
     first = details[0]
     location = first["loc"]
-    found = first["input"]
+    value = first["input"]
     if first["type"] in _UNKNOWN:
         retired = REFUSED_KEYS.get(".".join(map(str, location)))
         known = choices(str(location[-1]), keys_at(location[:-1], model))
@@ -85,13 +85,13 @@ def explain(error: ValidationError, values: Mapping[str, Any], model: type) -> s
     elif first["type"] == "missing":
         text = "this key is missing"
     elif first["type"] == "sequence_str":
-        text = f"expected a list, found {_shown(found)}"
+        text = f"expected a list, found {_shown(value)}"
     elif first["type"] == "value_error":
         text = str(first["msg"]).removeprefix("Value error, ")
     else:
         message = re.sub(r"^Input should be", "expected", str(first["msg"]))
         message = re.sub(r"^(\w+) should", "expected to", message)
-        text = f"{message.partition(' after validation')[0]}, found {_shown(found)}"
+        text = f"{message.partition(' after validation')[0]}, found {_shown(value)}"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     where = _dotted(location, values, missing=first["type"] == "missing")
     return f"{where}{': ' if where else ''}{text}{more}"
@@ -109,12 +109,12 @@ def _shown(value: object) -> str:
 
 def _dotted(location: tuple[int | str, ...], values: object, *, missing: bool) -> str:
     """Write the place of a value; pydantic's marks between the keys, such as which type it tried, are left out."""
-    text, found = "", values
+    text, value = "", values
     for number, part in enumerate(location, start=1):
-        if isinstance(found, Mapping) and (part in found or (missing and number == len(location))):
-            text, found = f"{text}.{part}", found.get(part)
-        elif isinstance(found, list | tuple) and isinstance(part, int):
-            text, found = f"{text}[{part + 1}]", found[part]
+        if isinstance(value, Mapping) and (part in value or (missing and number == len(location))):
+            text, value = f"{text}.{part}", value.get(part)
+        elif isinstance(value, list | tuple) and isinstance(part, int):
+            text, value = f"{text}[{part + 1}]", value[part]
     return text.lstrip(".")
 
 
@@ -137,7 +137,7 @@ def _fields(model: type) -> dict[str, Any]:
 
 
 def _models(annotation: object) -> list[type]:
-    """Return the tables in a type such as ``Section | None`` or ``tuple[Section, ...]``."""
+    """Return the tables in a type such as ``StudySection | None`` or ``tuple[StudySection, ...]``."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]

@@ -9,7 +9,7 @@ from cyclopts import App
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Output
-from precice_lb.names import say
+from precice_lb.text import say
 
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
 app.command(chain_app)

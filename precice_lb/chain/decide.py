@@ -31,12 +31,12 @@ from precice_lb.chain.document import Decision, Segment
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layouts, count_text, split_text
-from precice_lb.plural import plural
 from precice_lb.recommend import recommend
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import plural
 
 Array = NDArray[np.float64]
 Split = dict[str, int]
@@ -53,7 +53,7 @@ LEAST_AT_FIRST, LEAST_LATER = 0.002, 0.025
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class DecisionProblem:
     """What a chain may do next.
 
     Attributes
@@ -117,7 +117,7 @@ class Question:
         return "it failed" if any(failed.items() <= split.items() for failed in self.failed) else ""
 
 
-def decide(segments: Sequence[Segment], question: Question) -> Decision:
+def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
     """Decide on the split of the next segment.
 
     A change costs what preparing and collecting took at the chain's borders, in the median: the border comes anyway.
@@ -126,7 +126,7 @@ def decide(segments: Sequence[Segment], question: Question) -> Decision:
     ----------
     segments : sequence of Segment
         Those that are done, at least one, in order.
-    question : Question
+    question : DecisionProblem
         What may be done.
 
     Returns
@@ -178,7 +178,7 @@ class _Option(NamedTuple):
 class _Choice:
     """What is expected of the splits that come into question, at the load of the latest windows."""
 
-    def __init__(self, segments: Sequence[Segment], question: Question) -> None:
+    def __init__(self, segments: Sequence[Segment], question: DecisionProblem) -> None:
         self.names, self.question = question.names, question
         self.present = {name: segments[-1].split[name] for name in self.names}
         self.left = max(question.windows_left, 1)
@@ -232,12 +232,14 @@ class _Choice:
         saved = (self.stays[:, None] - self.windows) * self.left - self.border
         learning = np.full(len(means), -np.inf)
         if (after := self.left - self.next) > 0:
-            judged = posterior.candidates()
-            regret = np.maximum(posterior.saved(judged), 0.0)
+            candidates = posterior.candidates()
+            regret = np.maximum(posterior.saved(candidates), 0.0)
             # After the segment the best split in sight, for another border, or a better one by what was learned.
             later = after * (means[posterior.best] - regret * float(self.windows.min(axis=1).mean()))
-            later += self.border * (judged != posterior.best)
-            learning[judged] = self.left * float(self.stays.mean()) - self.next * means[judged] - self.border - later
+            later += self.border * (candidates != posterior.best)
+            learning[candidates] = (
+                self.left * float(self.stays.mean()) - self.next * means[candidates] - self.border - later
+            )
         present, problem = self.measured.get(tuple(self.present.values())), self.question.problem(self.present)
         columns = zip(means, saved.mean(axis=0), learning, (saved > 0).mean(axis=0), strict=True)
         options = []

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from precice_lb.campaign.state import Document, read_json, write_json
 from precice_lb.exceptions import CalibrationError
-from precice_lb.plain import plain
+from precice_lb.text import to_jsonable
 
 CHAIN_FILE = "chain.json"
 _CHAIN = Document("precice-lb-chain", 1, "record of a chain")
@@ -132,7 +132,7 @@ class ChainDocument:
 
     def save(self, directory: Path) -> None:
         """Replace ``chain.json`` in one step."""
-        write_json(directory / CHAIN_FILE, plain(self), _CHAIN)
+        write_json(directory / CHAIN_FILE, to_jsonable(self), _CHAIN)
 
 
 def read_chain(directory: Path) -> ChainDocument | None:
@@ -143,9 +143,9 @@ def read_chain(directory: Path) -> ChainDocument | None:
         return None
     names, done, damaged = ", ".join(sorted(chain.participants)), 0, f"{path}: damaged {_CHAIN.what}"
 
-    def check(where: str, expected: object, found: object) -> None:
-        if found != expected:
-            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {found}")
+    def check(where: str, expected: object, actual: object) -> None:
+        if actual != expected:
+            raise CalibrationError(f"{damaged}: {where}: expected {expected}, found {actual}")
 
     for place, entry in enumerate(chain.segments):
         start = (entry.segment, entry.start_window)

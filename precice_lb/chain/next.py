@@ -16,7 +16,7 @@ from pathlib import Path
 from precice_lb.campaign.campaign import Event, Report, logged, print_event
 from precice_lb.campaign.plan import RunPlan
 from precice_lb.campaign.processes import Outcome, log_tail
-from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, judged, read_exits
+from precice_lb.campaign.schedulers import EXIT_FILE, JOB_LOG, Scheduler, insist, outcome_of, read_exits
 from precice_lb.campaign.state import RunRecord
 from precice_lb.campaign.study import Study
 from precice_lb.case import Configuration, read_configuration
@@ -25,7 +25,7 @@ from precice_lb.chain.document import CHAIN_FILE, Decision
 from precice_lb.chain.segments import note_of
 from precice_lb.chain.steps import Chain, Decide, open_chain
 from precice_lb.exceptions import CalibrationError, PreciceLBError
-from precice_lb.plural import first_of, plural
+from precice_lb.text import first_of, plural
 
 
 def run_chain(study: Study, directory: Path, *, report: Report | None = None, decider: Decide = decide) -> Path:
@@ -59,42 +59,42 @@ def run_chain(study: Study, directory: Path, *, report: Report | None = None, de
         As of `precice_lb.campaign.run_campaign`.
     """
     with open_chain(study, directory, decider) as chain:
-        tell = _opened(chain, report)
-        chain.runs.launcher.warn = lambda text: tell(Event("waiting", text))
+        emit = _opened(chain, report)
+        chain.runs.launcher.warn = lambda text: emit(Event("waiting", text))
         cut_short = chain.runs.clear_up(
-            lambda run: tell(
+            lambda run: emit(
                 Event("resumed", f"waiting for job {run.job} of the interrupted chain: {chain.text(run.split)}", run)
             )
         )
         chain.state.save()
-        _collect_again(chain, tell)
-        tell(_begun(chain, cut_short))
-        for decision in _decisions(chain, tell):
+        _collect_again(chain, emit)
+        emit(_begun(chain, cut_short))
+        for decision in _decisions(chain, emit):
             chain.runs.check_room()
             record = chain.enter(decision)
-            tell(segment_begun(chain, record))
+            emit(segment_begun(chain, record))
             chain.runs.do(record)
             chain.write()
-            tell(segment_ended(chain, record))
+            emit(segment_ended(chain, record))
         return chain.directory / CHAIN_FILE
 
 
 def _opened(chain: Chain, report: Report | None) -> Report:
     """Give a report that is also logged, and say which files of the case changed, by which something may be mended."""
-    tell = logged(report or print_event, chain.directory)
+    emit = logged(report or print_event, chain.directory)
     if chain.changed:
-        tell(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
-    return tell
+        emit(Event("waiting", f"the next segment has other files of the case than the last: {first_of(chain.changed)}"))
+    return emit
 
 
-def _collect_again(chain: Chain, tell: Report) -> None:
+def _collect_again(chain: Chain, emit: Report) -> None:
     """Tell what became of a segment of which only that had failed."""
     if (run := chain.runs.collect_again()) is not None:
         text = f"segment {note_of(run).number}, whose state could not be taken over, is collected again: {run.outcome}"
-        tell(Event("resumed", text + (f": {run.error}" if run.error else ""), run))
+        emit(Event("resumed", text + (f": {run.error}" if run.error else ""), run))
 
 
-def _decisions(chain: Chain, tell: Report) -> Iterator[Decision]:
+def _decisions(chain: Chain, emit: Report) -> Iterator[Decision]:
     """Decide on one segment after the other, to the chain's end; a chain that has to stop says so in its page."""
     while True:
         try:
@@ -104,7 +104,7 @@ def _decisions(chain: Chain, tell: Report) -> Iterator[Decision]:
             raise
         chain.write(decision)
         if decision is None:
-            tell(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
+            emit(Event("ended", f"the chain has come to its end: {plural(chain.windows.total, 'window')}"))
             return
         yield decision
 
@@ -202,32 +202,32 @@ def next_segment(
                 f"launcher.name: expected one whose runs are jobs, such as slurm or a template with script and submit, "
                 f"found {study.launcher.name!r}; precice-lb chain runs a chain with it"
             )
-        tell = _opened(chain, report)
+        emit = _opened(chain, report)
         words = [sys.executable, "-m", "precice_lb", "chain", "next", str(study.path), "-o", str(chain.directory)]
         chain.runs.last_line = shlex.join([*words, *["--submit"] * submit])
         running = [run for run in chain.state.runs if run.outcome == "running"]
         if not running:
-            _collect_again(chain, tell)
+            _collect_again(chain, emit)
         for record in running:
             # Failures of all jobs since the last segment count, whichever process saw them.
             chain.since = max((n for n, run in enumerate(chain.state.runs, 1) if run.outcome == "finished"), default=0)
             if _is_ready(chain, record):
-                return _handed_on(chain, record, scheduler, tell, submit=submit)
+                return _handed_on(chain, record, scheduler, emit, submit=submit)
             outcome = _ended(chain, record, scheduler, lost=lost)
             if outcome is None:
                 chain.runs.set_aside(record)
                 chain.state.save()
-                tell(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
+                emit(Event("resumed", f"segment {note_of(record).number}: cut short, and set aside", record))
                 continue
             chain.runs.conclude(record, outcome)
             chain.write()
-            tell(segment_ended(chain, record))
-        for decision in _decisions(chain, tell):
+            emit(segment_ended(chain, record))
+        for decision in _decisions(chain, emit):
             record = chain.enter(decision)
             if chain.runs.make(record):
                 _write_script(chain, record)
-                return _handed_on(chain, record, scheduler, tell, submit=submit)
-            tell(segment_ended(chain, record))
+                return _handed_on(chain, record, scheduler, emit, submit=submit)
+            emit(segment_ended(chain, record))
         (chain.directory / JOB_FILE).unlink(missing_ok=True)
         return None
 
@@ -256,14 +256,14 @@ def _is_ready(chain: Chain, record: RunRecord) -> bool:
     return record.job is None and not read_exits(plan.directory / EXIT_FILE).begun
 
 
-def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Report, *, submit: bool) -> Path:
+def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, emit: Report, *, submit: bool) -> Path:
     """Let the link point to a segment's script, submit it where that is asked for, and say so."""
     script, link = _script_of(chain, record), chain.directory / JOB_FILE
     new = link.with_name(f"{JOB_FILE}.new")
     new.unlink(missing_ok=True)
     new.symlink_to(os.path.relpath(script, chain.directory))
     new.replace(link)
-    tell(segment_begun(chain, record))
+    emit(segment_begun(chain, record))
     if submit:
         plan = chain.runs.plan(record)
         job = scheduler.submit(plan, script)
@@ -272,9 +272,9 @@ def _handed_on(chain: Chain, record: RunRecord, scheduler: Scheduler, tell: Repo
         # Empty where the command says no number: the job is there all the same.
         record.job = scheduler.number(job) or ""
         chain.state.save()
-        tell(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
+        emit(Event("resumed", f"submitted as job {record.job or 'of unknown number'}", record))
     else:
-        tell(Event("resumed", f"ready to be submitted: {link}", record))
+        emit(Event("resumed", f"ready to be submitted: {link}", record))
     return link
 
 
@@ -315,7 +315,7 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
         states = insist(lambda: scheduler.poll(job))
         if scheduler.live.isdisjoint(states):
             if outcome is None or outcome.error is not None:
-                outcome = judged(scheduler, plan, job, states)
+                outcome = outcome_of(scheduler, plan, job, states)
         elif outcome is None:
             raise CalibrationError(
                 f"segment {note.number} waits or runs as {scheduler.describe(job)}: its last line goes on"

@@ -27,7 +27,7 @@ from precice_lb.dataset.runs import unfinished
 from precice_lb.dataset.series import LEAST_WINDOWS, mean_of, spread_of
 from precice_lb.exceptions import CalibrationError, PreciceLBError, StudyError
 from precice_lb.ingest.profiling import enrich
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 
 class ChainWindows:

@@ -15,7 +15,7 @@ from precice_lb.campaign.design_study import schedule_of
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.state import FAILURES, CampaignResult, RunRecord, SegmentNote, failed_splits, measured_runs
 from precice_lb.campaign.study import Study
-from precice_lb.chain.decide import Question, decide
+from precice_lb.chain.decide import DecisionProblem, decide
 from precice_lb.chain.document import ChainDocument, Decision, Segment
 from precice_lb.chain.segments import ChainWindows, SegmentRuns, earlier_samples, entry_of, note_of, segment_of
 from precice_lb.dataset import CoupledRun, ParticipantRun, load_runs
@@ -25,7 +25,7 @@ from precice_lb.ingest.profiling import enrich
 from precice_lb.layout import split_text
 from precice_lb.recommend.limits import in_proportion
 
-Decide = Callable[[Sequence[Segment], Question], Decision]
+Decide = Callable[[Sequence[Segment], DecisionProblem], Decision]
 # How long the directory may be held by another process, such as the last line of the job before.
 LOCK_SECONDS = 10.0
 _NOT_OF_CHAINS = ("runs.windows",)
@@ -134,10 +134,10 @@ class Chain:
         why = f": {' | '.join(run.why)}" if run.why else ""
         return f"{split_text(run.split, self.study.layouts)} in {self.directory / run.directory}: {run.error}{why}"
 
-    def _question(self, segments: Sequence[Segment]) -> Question:
+    def _question(self, segments: Sequence[Segment]) -> DecisionProblem:
         study = self.study
         iterations = pooled_iterations(self._all_runs())
-        return Question(
+        return DecisionProblem(
             schedule=schedule_of(study, iterations),
             budget=study.budget,
             lowest={name: low for name, (low, _) in study.bounds.items()},

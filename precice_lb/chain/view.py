@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precice_lb.plain import plain
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Story, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    DefinitionList,
+    Paragraph,
+    Story,
+    Table,
+    percent,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.report.style import GREY, Panel, colour_of, stacked, whole_ticks
-from precice_lb.report.text import percent, seconds_unit, short_names
+from precice_lb.text import plural, to_jsonable
 
 if TYPE_CHECKING:
     from precice_lb.chain.document import ChainDocument
@@ -51,7 +59,7 @@ def story_of(chain: ChainDocument) -> Story:
         line=chain_line(chain),
         study=chain.study,
         is_over=chain.is_over,
-        values=plain(chain),
+        values=to_jsonable(chain),
         section=lambda: chain_section(chain),
         blocks=lambda: chain_blocks(chain),
         progress=lambda: chain_progress(chain),

@@ -1,18 +1,22 @@
-"""The command line's root, to which every subcommand adds itself, completion for shells, and errors as one line."""
+"""The command line's root, options and values of several subcommands, completion for shells, errors as one line."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from precice_lb.exceptions import PreciceLBError, TooFewRunsError
-from precice_lb.names import say
+from precice_lb.exceptions import DataError, InfeasibleError, PreciceLBError, TooFewRunsError
+from precice_lb.layout import layout_from
+from precice_lb.plugins import close_match
 from precice_lb.retired import refuse_retired
+from precice_lb.text import checked_name, say, without_versions
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 1 something was found (check, guess check, inside), or too few runs ended well "
@@ -128,3 +132,120 @@ def _dispatch(tokens: list[str]) -> int:
     code = command(*bound.args, **bound.kwargs)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
+
+
+Stores = Annotated[Path, Parameter(help="Directories of stores, searched with everything below them.")]
+"""Where recorded runs are."""
+Warmup = Annotated[
+    int | None,
+    Parameter(
+        help="Time windows to leave out of each run; by default what the run says, else 1, or more where more are "
+        "unlike those that follow."
+    ),
+]
+"""How much of a run is not learned from."""
+Settings = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set",
+        help="Any key of a study, by its own name: machine.cores_per_node=48, participants.Fluid.maximum_ranks=96, "
+        "case.parameter.level=8, runs.within=0.02; values as in TOML. configs/README.md lists the keys.",
+    ),
+]
+"""Keys of a study that are given by themselves."""
+
+
+def required(sources: Sequence[Path], what: str) -> Sequence[Path]:
+    """Return the sources, or refuse if there is none of ``what``."""
+    if not sources:
+        raise DataError(f"expected at least one {what}, found none; precice-lb --help names the commands")
+    return sources
+
+
+def refuse_unknown(option: str, names: Iterable[str], participants: Sequence[str]) -> None:
+    """Refuse the first name that is none of the participants."""
+    for name in names:
+        if name not in participants:
+            raise DataError(
+                f"{option}: expected one of the participants {', '.join(participants)}, found {name!r}"
+                f"{close_match(name, participants)}"
+            )
+
+
+def named_values(
+    texts: Sequence[str],
+    option: str,
+    expected: str,
+    read: Callable[[str, str], Any],
+    *,
+    participants: Sequence[str] | None = None,
+    single: bool = False,
+) -> dict[str, Any]:
+    """Read ``a=1,b=2`` (``single``: one pair), given once or several times, each value by ``read``."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        # A path may have an equals sign in it, and a participant too.
+        parts = [text.partition("=")] if single else [part.rpartition("=") for part in text.split(",")]
+        for name, value in ((name.strip(), value.strip()) for name, _, value in parts):
+            if name in values:
+                raise DataError(f"{option}: expected each name once, found {name!r} twice")
+            try:
+                if not name or not value:
+                    raise ValueError(text)
+                values[name] = read(name, value)
+            except InfeasibleError as error:
+                raise DataError(f"{option}: {error}") from error
+            except ValueError:
+                raise DataError(f"{option}: expected {expected}, found {text!r}") from None
+    if participants is not None:
+        refuse_unknown(option, values, participants)
+    return values
+
+
+def by_participant(texts: Sequence[str], names: Sequence[str], option: str, kind: Callable[[str], float]) -> Any:
+    """Read a number above 0 of each participant: ``Inner=2,Outer=4``."""
+
+    def number(_: str, value: str) -> float:
+        amount = kind(value)
+        if not (math.isfinite(amount) and amount > 0):
+            raise ValueError(value)
+        return amount
+
+    wanted = "a whole number" if kind is int else "a number"
+    expected = f"participant={wanted} above 0 for each participant, such as {names[0]}=2"
+    return named_values(texts, option, expected, number, participants=names)
+
+
+def split_values(
+    texts: Sequence[str], names: Sequence[str], versions: dict[str, str] | None = None, option: str = "--split"
+) -> dict[str, int | str]:
+    """Read ``Fluid=24,Solid=1x8``, given once or several times: numbers, and texts such as 1x8.
+
+    With ``versions`` that of ``Fluid:gpu=24`` is put there, and ``Fluid`` is the key.
+    """
+
+    def read(_: str, value: str) -> int | str:
+        if "x" in value.lower():
+            layout_from(value)
+            return value
+        if (number := int(value)) < 1:
+            raise ValueError(value)
+        return number
+
+    expected = (
+        f"participant=a whole number above 0 for each participant, such as {names[0]}=2, or ranks x threads, such as "
+        f"{names[0]}=1x8"
+    )
+    values = named_values(texts, option, expected, read, participants=names if versions is None else None)
+    if versions is None:
+        return values
+    counts, _ = without_versions(values)
+    if len(counts) < len(values):
+        raise DataError(f"{option}: expected each participant once, found a participant twice")
+    refuse_unknown(option, counts, names)
+    for name, colon, version in (key.partition(":") for key in values):
+        try:
+            versions |= {name: checked_name(version, "version")} if colon else {}
+        except ValueError as error:
+            raise DataError(f"{option}: {name}: {error}") from None
+    return counts

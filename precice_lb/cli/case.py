@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
-from precice_lb.cli.options import Settings, Warmup, refuse_unknown, required, split_values
+from precice_lb.cli.app import Settings, Warmup, refuse_unknown, required, split_values
 from precice_lb.exceptions import DataError
-from precice_lb.names import key_of, say
+from precice_lb.text import key_of, say
 
 if TYPE_CHECKING:
     from precice_lb.campaign import CampaignResult
@@ -155,8 +155,7 @@ def _case(measured: Measured, asked: Asked) -> Case:
     """Lay the options over the tables of a study, or of the campaign: each is a key of these, as with ``--set``."""
     from precice_lb.campaign import read_study
     from precice_lb.case.case import case_from
-    from precice_lb.case.earlier import at_present, tables_in
-    from precice_lb.case.read import overlaid, tables_from
+    from precice_lb.case.read import at_present, overlaid, tables_from, tables_in
 
     measurements = measured.measurements
     names = list(measurements.samples)

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from precice_lb.cli.case import Asked, measured_by, recommend_case
 from precice_lb.exceptions import DataError
-from precice_lb.names import say, with_versions
+from precice_lb.text import say, with_versions
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study
@@ -104,9 +104,9 @@ def print_result(
 
     Without a format, the end of the file's name says it. ``whole_lines``: for programs that search what is no screen.
     """
-    from precice_lb.plain import json_text
+    from precice_lb.report.blocks import times_in
     from precice_lb.report.render import console, rendered, write_files
-    from precice_lb.report.text import times_in
+    from precice_lb.text import json_text
 
     if output is not None and output.is_dir():
         raise DataError(f"--output: expected the name of a file, found the directory {output}; name a file in it")
@@ -130,9 +130,9 @@ def print_result(
 
 def print_answer(recommendation: Recommendation, advice: str, *, verbose: bool = False) -> None:
     """Print what people decide by, the answer last."""
+    from precice_lb.report.blocks import short_names
     from precice_lb.report.recommendation import screen_blocks
     from precice_lb.report.render import attempted
-    from precice_lb.report.text import short_names
 
     names = short_names(recommendation.split, 24)
 

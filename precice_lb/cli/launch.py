@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from precice_lb.cli.app import app, as_typed
+from precice_lb.cli.app import app, as_typed, by_participant, named_values, split_values
 from precice_lb.cli.flow import name_files, recommended_split
-from precice_lb.cli.options import by_participant, named_values, split_values
 from precice_lb.exceptions import DataError, StudyError
 from precice_lb.layout import layout_from
-from precice_lb.names import say
 from precice_lb.plugins import close_match
-from precice_lb.plural import plural
+from precice_lb.text import plural, say
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Study

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import App, Parameter
 
-from precice_lb.cli.app import app
+from precice_lb.cli.app import Stores, Warmup, app, named_values, required
 from precice_lb.cli.flow import OUTPUT, Output, ResultFile, Unit, name_files, print_result
-from precice_lb.cli.options import Stores, Warmup, named_values, required
 from precice_lb.exceptions import DataError
-from precice_lb.names import say
 from precice_lb.plugins import READERS, close_match
-from precice_lb.plural import plural
+from precice_lb.text import plural, say
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError, InfeasibleError
 from precice_lb.layout import Layout, Layouts, layouts_of
-from precice_lb.names import key_of
 from precice_lb.store.columns import Array, Values
+from precice_lb.text import key_of
 
 Column: TypeAlias = Any
 """An array of shape (n,), made of anything that numpy makes one of."""
@@ -129,7 +129,7 @@ class MeasuredRun:
         By participant, its sample: compute seconds per window, from the median per iteration.
     parameters : dict of str to dict
         Of the case, by participant.
-    crowding : str
+    oversubscription : str
         Where more ranks ran than there were cores for them, in words.
     versions : dict of str to str
         By participant, the version that ran; of those that said which.
@@ -141,7 +141,7 @@ class MeasuredRun:
     standard_errors: dict[str, float]
     compute_seconds: dict[str, float]
     parameters: dict[str, dict[str, Any]]
-    crowding: str = ""
+    oversubscription: str = ""
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -353,6 +353,8 @@ def stated_parameters(
 ) -> dict[str, float | str | None]:
     """Parameters that a run states, as far as measurements have columns for them: numbers, and all else as text."""
     known = {column for columns in measurements.parameters.values() for column in columns}
-    stated = {key: value for each in metadata for key, value in (each.get("parameters") or {}).items() if key in known}
+    stated = {
+        key: value for document in metadata for key, value in (document.get("parameters") or {}).items() if key in known
+    }
     is_number = {key: isinstance(value, int | float) and not isinstance(value, bool) for key, value in stated.items()}
     return {key: float(value) if is_number[key] else str(value) for key, value in stated.items()}

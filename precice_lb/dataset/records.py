@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from precice_lb.layout import Layout
-from precice_lb.plural import numbered, plural
 from precice_lb.store.columns import Array, Integers, Mask, Rows
 from precice_lb.store.records import RankFile
+from precice_lb.text import numbered, plural
 
 GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
 """One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
@@ -23,7 +23,7 @@ spent most on it, and what it was wrong by over what the last value would have b
 
 
 @dataclass(frozen=True)
-class Predictor:
+class GuessedWindows:
     """What the windows have in common that began with a guess of one predictor; NaN for what is not known."""
 
     name: str
@@ -77,7 +77,7 @@ class Guesses:
         return rows
 
 
-def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
+def predictors_of(participants: Sequence[Columns]) -> tuple[GuessedWindows, ...]:
     """Sum up the windows of a run by predictor, those with the most windows first.
 
     Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
@@ -96,7 +96,7 @@ def predictors_of(participants: Sequence[Columns]) -> tuple[Predictor, ...]:
         errors = guesses["error"][:, mine]
         known = errors[np.isfinite(errors)]
         predictors.append(
-            Predictor(
+            GuessedWindows(
                 name,
                 windows=int(mine.sum()),
                 iterations=float(iterations[:, mine].max(axis=0).mean()),
@@ -415,7 +415,7 @@ class CoupledRun:
         return mode_of(part.metadata for part in self.participants.values())
 
     @property
-    def predictors(self) -> tuple[Predictor, ...]:
+    def predictors(self) -> tuple[GuessedWindows, ...]:
         """What the windows after warm-up have in common by the predictor of their first guess; none without one."""
         parts = [(part, self.steady(name)) for name, part in self.participants.items() if len(part.guesses)]
         return predictors_of(
@@ -423,7 +423,7 @@ class CoupledRun:
         )
 
     @property
-    def crowding(self) -> str:
+    def oversubscription(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
         what = "threads" if any(part.threads > 1 for part in self.participants.values()) else "ranks"
         if not all(part.places for part in self.participants.values()):

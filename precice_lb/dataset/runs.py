@@ -16,9 +16,9 @@ from precice_lb.dataset.records import WINDOW, CoupledRun, CoupledTime, Particip
 from precice_lb.dataset.series import warmup_of
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.plural import plural
 from precice_lb.store.reader import read_stores, runs_with_doubts
 from precice_lb.store.records import Complete, RankFile
+from precice_lb.text import plural
 
 DEFAULT_WARMUP_WINDOWS = 1
 """Time windows left out at least where neither the caller nor the run says how many."""
@@ -278,10 +278,10 @@ def cut_short(run: CoupledRun) -> str:
     """Say whose records end far earlier on one rank than on others, more than a kill explains; empty where none do."""
     calls = {name: part.rank_calls or {0: 0} for name, part in run.participants.items()}
     return "; ".join(
-        f"the records of rank {min(each, key=lambda rank: each[rank])} of {name} end after {min(each.values())} of "
-        f"{max(each.values())} calls of advance, and with them what is used"
-        for name, each in calls.items()
-        if min(each.values()) + _FEW_CALLS < (1 - _FEW_SHARE) * max(each.values())
+        f"the records of rank {min(counts, key=counts.__getitem__)} of {name} end after {min(counts.values())} of "
+        f"{max(counts.values())} calls of advance, and with them what is used"
+        for name, counts in calls.items()
+        if min(counts.values()) + _FEW_CALLS < (1 - _FEW_SHARE) * max(counts.values())
     )
 
 

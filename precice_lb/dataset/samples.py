@@ -15,9 +15,9 @@ from precice_lb.dataset.records import CoupledRun, ParticipantRun, mean_known
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
 from precice_lb.exceptions import DataError
-from precice_lb.plural import plural
 from precice_lb.store.columns import Array, Mask, Values
 from precice_lb.store.records import Complete
+from precice_lb.text import plural
 
 
 def load_measurements(
@@ -108,7 +108,9 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         if seconds.keys() == run.participants.keys():
             split = {name: part.cores for name, part in run.participants.items()}
             means, errors = ({name: float(values[k]) for name, values in windows.items()} for k in (0, 1))
-            measured.append(MeasuredRun(run.name, split, means, errors, seconds, stated, run.crowding, run.versions))
+            measured.append(
+                MeasuredRun(run.name, split, means, errors, seconds, stated, run.oversubscription, run.versions)
+            )
     if not rows:
         raise DataError(
             f"run {runs[0].name}: expected time windows after a warm-up of {runs[0].warmup_windows}, found none; "

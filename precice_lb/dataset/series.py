@@ -91,9 +91,9 @@ def warmup_of(seconds: Array) -> int:
     # The fewer windows the less is known of their deviation.
     limit = np.maximum(WARMUP_DEVIATIONS * (1 + 4 / len(later)) * deviation, WARMUP_SHARE * np.abs(level))
     unlike = np.abs(seconds - level) > limit
-    for at in range(half):
-        if not unlike[at] and not unlike[at + 1]:
-            return at
+    for index in range(half):
+        if not unlike[index] and not unlike[index + 1]:
+            return index
     return half
 
 
@@ -158,10 +158,10 @@ def spread_of(seconds: Array) -> Spread:
 
 def without_outliers(seconds: Array) -> Array:
     """Put the median of their neighbours in place of windows that are far from them, shape (n,)."""
-    at = outliers_of(seconds)
+    outliers = outliers_of(seconds)
     kept = np.array(seconds, dtype=np.float64)
-    if len(at):
-        kept[at] = _running_median(seconds)[at]
+    if len(outliers):
+        kept[outliers] = _running_median(seconds)[outliers]
     return kept
 
 

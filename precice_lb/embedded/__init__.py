@@ -6,8 +6,8 @@ cannot is refused before anything runs. It is for trying, testing and teaching, 
 
 from __future__ import annotations
 
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.participant import Participant
+from precice_lb.embedded.timeline import CouplingError
 
 __all__ = ["CouplingError", "Participant", "__version__", "get_version_information"]
 

@@ -22,9 +22,8 @@ import numpy as np
 
 from precice_lb.case.elements import Element
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mesh import CouplingData
-from precice_lb.embedded.timeline import TOLERANCE, Array
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError
 
 
 def _inside(element: Element, *tags: str) -> Element:
@@ -159,8 +158,8 @@ class Aitken(Acceleration):
 
 def triangle(matrix: Array, intra: IntraComm) -> Array:
     """Return R of the QR factorisation of a matrix whose rows lie on all ranks, on each of them."""
-    own = _triangle(matrix)
-    return intra.reduce(own, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else own
+    local = _triangle(matrix)
+    return intra.reduce(local, lambda parts: _triangle(np.concatenate(parts))) if intra.is_parallel else local
 
 
 def independent_columns(factor: Array, filtering: str, limit: float) -> list[int]:

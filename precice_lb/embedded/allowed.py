@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
-from precice_lb.case.config import Configuration, CouplingScheme, Participant
+from precice_lb.case.config import Configuration, ConfiguredParticipant, CouplingScheme
 from precice_lb.case.coupling import Roles
 from precice_lb.case.elements import Element, Tag, schema
 from precice_lb.embedded.assemble import mapped_data, providers_of, watch_points_of, watched_place
@@ -137,18 +137,18 @@ def check_supported(configuration: Configuration, participant: str, size: int) -
 
 def _check_iterations(element: Element, scheme: CouplingScheme) -> None:
     """Refuse measures and accelerations of data that whoever judges does not exchange, or, in series, send."""
-    judged = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller in (one.source, one.target)}
+    measured = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller in (one.source, one.target)}
     sent = {(one.mesh, one.data) for one in scheme.exchanges if scheme.controller == one.source}
     accelerated = [data for acceleration in element.named("acceleration:") for data in acceleration.named("data")]
     for child in (*element.children, *accelerated):
         place = child.attributes.get("mesh"), child.attributes.get("name", child.attributes.get("data"))
-        known = sent if scheme.is_serial and child.tag == "data" else judged
+        known = sent if scheme.is_serial and child.tag == "data" else measured
         if (child.tag == "data" or child.tag.endswith("-convergence-measure")) and place not in known:
             what = f'data that "{scheme.controller}" {"sends" if known is sent else "exchanges"}'
             child.fail(what, f'"{place[1]}" on mesh "{place[0]}"', "add its <exchange>")
 
 
-def _in_schemes(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+def _in_schemes(configuration: Configuration, me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     schemes = Roles(configuration).schemes(me.name)
     implicit = [scheme for scheme in schemes if scheme.is_implicit]
     if len(implicit) > 1:
@@ -169,7 +169,7 @@ def _fit_together(first: CouplingScheme, other: CouplingScheme, implicit: Coupli
     return together and (implicit is None or all(abs(math.remainder(size, step)) <= TOLERANCE for size in sizes))
 
 
-def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tuple[int, str]]:
+def _in_exchanges(configuration: Configuration, me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     provider_of = providers_of(me)
     mapped = (
         (str(mapping.target), data) for mapping in me.mappings for data in mapped_data(configuration, me, mapping)
@@ -188,7 +188,7 @@ def _in_exchanges(configuration: Configuration, me: Participant) -> Iterator[tup
             filled.add((exchange.mesh, exchange.data))
 
 
-def _in_parallel(me: Participant) -> Iterator[tuple[int, str]]:
+def _in_parallel(me: ConfiguredParticipant) -> Iterator[tuple[int, str]]:
     for mapping in me.mappings:
         if (mapping.direction == "write") != (mapping.constraint == "conservative"):
             what = "writes with a consistent" if mapping.direction == "write" else "reads with a conservative"
@@ -208,8 +208,8 @@ def _check(element: Element, tag: Tag) -> None:
             known = ", ".join(other for other in rules if rules[other] is not None)
             _refuse(element, f"the attributes {known or 'none'}", name, True)
         elif not rule.fits(element, name):
-            found = f'{name}="{element.attributes[name]}"'
-            _refuse(element, f'{rule.what} as "{name}"', found, rule.only_libprecice)
+            attribute = f'{name}="{element.attributes[name]}"'
+            _refuse(element, f'{rule.what} as "{name}"', attribute, rule.only_libprecice)
     seen: set[tuple[str, ...]] = set()
     for child in element.children:
         if child.tag not in _KNOWN_TAGS or (element.tag, child.tag) in _NOT_INSIDE:
@@ -226,11 +226,11 @@ def _check(element: Element, tag: Tag) -> None:
         _check(child, tag.children[child.tag])
 
 
-def _refuse(element: Element, expected: str, found: str, only_libprecice: bool) -> NoReturn:
+def _refuse(element: Element, expected: str, actual: str, only_libprecice: bool) -> NoReturn:
     where = f"{element.path}, line {element.line}: "
     if only_libprecice:
         raise UnsupportedConfigurationError(
-            f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {found}; if it is no "
+            f"{where}the embedded backend takes only {expected} in <{element.tag}>, found {actual}; if it is no "
             "mistake, libprecice does it: install libprecice and pyprecice, or change the configuration"
         )
-    raise ConfigurationError(f"{where}expected {expected} in <{element.tag}>, found {found}: correct it")
+    raise ConfigurationError(f"{where}expected {expected} in <{element.tag}>, found {actual}: correct it")

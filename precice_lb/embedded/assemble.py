@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from precice_lb.case.config import Configuration, CouplingScheme, MeshMapping, Participant
+from precice_lb.case.config import Configuration, ConfiguredParticipant, CouplingScheme, MeshMapping
 from precice_lb.case.coupling import Roles
 from precice_lb.case.elements import Element
 from precice_lb.embedded.acceleration import Acceleration, Aitken, QuasiNewton
 from precice_lb.embedded.files import WatchPoint
 from precice_lb.embedded.mapping import MappedField, Mapping, NearestNeighbour, RadialBasis
-from precice_lb.embedded.mesh import CouplingData, Field, Mesh
+from precice_lb.embedded.mesh import CouplingData, Field, LocalMesh
 from precice_lb.embedded.schemes import Composition, Scheme, SerialScheme
 
 _ACCELERATIONS: dict[str, type[Acceleration]] = {"constant": Acceleration, "aitken": Aitken, "IQN-ILS": QuasiNewton}
@@ -56,16 +56,18 @@ class Parts:
         self.coupling = Composition([_scheme(configuration, one, participant, self.meshes) for one in schemes])
 
 
-def _mesh(configuration: Configuration, name: str, provider: str, provided: bool) -> Mesh:
+def _mesh(configuration: Configuration, name: str, provider: str, provided: bool) -> LocalMesh:
     described = configuration.meshes[name]
-    mesh = Mesh(name, described.dimensions, provider, provided)
+    mesh = LocalMesh(name, described.dimensions, provider, provided)
     for data in described.data:
         components = described.dimensions if configuration.data[data].is_vector else 1
         mesh.fields[data] = Field(mesh, data, components, configuration.data[data].waveform_degree)
     return mesh
 
 
-def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, Mesh]) -> Scheme:
+def _scheme(
+    configuration: Configuration, scheme: CouplingScheme, participant: str, meshes: dict[str, LocalMesh]
+) -> Scheme:
     exchanges = {(one.mesh, one.data): one for one in scheme.exchanges if participant in (one.source, one.target)}
     # In the order in which preCICE numbers data.
     data = {
@@ -83,7 +85,7 @@ def _scheme(configuration: Configuration, scheme: CouplingScheme, participant: s
     return kind(scheme, participant, partners, data, make_acceleration)
 
 
-def providers_of(me: Participant) -> dict[str, str]:
+def providers_of(me: ConfiguredParticipant) -> dict[str, str]:
     """Who provides each mesh that a participant uses, by the mesh's name."""
     return dict.fromkeys(me.provides, me.name) | {mesh.name: mesh.provider for mesh in me.receives}
 
@@ -111,7 +113,7 @@ def watched_place(configuration: Configuration, element: Element) -> list[float]
     return place
 
 
-def mapped_data(configuration: Configuration, me: Participant, mapping: MeshMapping) -> list[str]:
+def mapped_data(configuration: Configuration, me: ConfiguredParticipant, mapping: MeshMapping) -> list[str]:
     """List the data that a mapping carries: what the solver reads or writes there and the other mesh has as well."""
     pairs, here, there = me.writes, mapping.source, mapping.target
     if mapping.direction == "read":

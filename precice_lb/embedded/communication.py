@@ -34,14 +34,13 @@ from urllib.parse import quote
 import numpy as np
 
 from precice_lb.case.config import M2N
-from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Array
+from precice_lb.embedded.timeline import Array, CouplingError
 
 _CONNECT_SECONDS = 60.0
 _GREETING_SECONDS = 5.0
 _GREETING_LIMIT = 4096
 _POLL_SECONDS = 0.01
-#: Connections that may wait at a door without having greeted; the oldest go first.
+#: Connections that may wait at an endpoint without having greeted; the oldest go first.
 _STRANGERS = 64
 #: Messages that wait behind the one on its way: one `advance` sends a window size, a convergence and data.
 _AHEAD = 3
@@ -94,7 +93,7 @@ class _Greeting:
         return bytes(self._came[8:])
 
 
-class _Door:
+class _Endpoint:
     """A listening socket. Greetings are read side by side, each until its own deadline: strangers delay nobody."""
 
     def __init__(self, address: str, port: int, head: bytes, expected: int = 1) -> None:
@@ -129,7 +128,7 @@ class _Door:
             sock.close()
 
 
-class Channel:
+class Connection:
     """The connection to one partner's primary rank, or to another rank of this participant.
 
     What the operating system does not take at once is left to a thread, up to what one ``advance`` sends; then `send`
@@ -184,8 +183,8 @@ class Channel:
             for dimensions in shapes:
                 shape = tuple(itertools.islice(shapes, dimensions))
                 size = math.prod(shape)
-                found = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
-                arrays.append(found.reshape(shape))
+                values = np.frombuffer(message, count=size, offset=position) if size else np.empty(0)
+                arrays.append(values.reshape(shape))
                 position += 8 * size
             failure = bytes(message[position : position + length]).decode()
         except (OSError, ValueError, OverflowError, MemoryError, struct.error) as error:
@@ -263,21 +262,21 @@ class IntraComm:
         self.is_primary = rank == 0
         self.is_parallel = size > 1
         #: By rank: all other ranks at the primary rank, the primary rank elsewhere.
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, Connection] = {}
         if size == 1 and communicator is None:
             return
         from mpi4py import MPI
 
-        given = MPI.COMM_WORLD if communicator is None else communicator
-        if (given.Get_rank(), given.Get_size()) != (rank, size):
+        world = MPI.COMM_WORLD if communicator is None else communicator
+        if (world.Get_rank(), world.Get_size()) != (rank, size):
             raise CouplingError(
-                f"expected the MPI communicator's rank {given.Get_rank()} of {given.Get_size()}, found process index "
+                f"expected the MPI communicator's rank {world.Get_rank()} of {world.Get_size()}, found process index "
                 f"{rank} of size {size}: start the solver with this environment's mpiexec and pass its rank and size"
             )
         if size > 1:
             # A duplicate, so that no message of ours can meet one of the solver's.
             try:
-                self._connect(name, given.Dup(), MPI.Get_processor_name())
+                self._connect(name, world.Dup(), MPI.Get_processor_name())
             except OSError as error:
                 raise CouplingError(
                     f'the ranks of "{name}" cannot connect over TCP: {error}; run them on one machine, or let the name '
@@ -286,31 +285,31 @@ class IntraComm:
 
     def _connect(self, name: str, communicator: Any, host: str) -> None:
         hosts = communicator.allgather(host)
-        token, door, published = secrets.token_bytes(16), None, None
+        token, endpoint, published = secrets.token_bytes(16), None, None
         try:
             if self.is_primary:
-                door = _Door("127.0.0.1" if len(set(hosts)) == 1 else host, 0, token, self.size)
-                published = (door.listener.getsockname(), token)
+                endpoint = _Endpoint("127.0.0.1" if len(set(hosts)) == 1 else host, 0, token, self.size)
+                published = (endpoint.listener.getsockname(), token)
         finally:
             published = communicator.bcast(published)
         if published is None:
             raise ConnectionError("the primary rank cannot listen")
-        if door is None:
+        if endpoint is None:
             address, token = published
             sock = socket.create_connection(address, timeout=_CONNECT_SECONDS)
             write_frame(sock, token + self.rank.to_bytes(8, "big"))
-            self.channels[0] = Channel(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
+            self.channels[0] = Connection(sock, f"{name}, rank {self.rank}", f"{name}, rank 0")
             return
         deadline = time.monotonic() + _CONNECT_SECONDS
-        with contextlib.closing(door):
+        with contextlib.closing(endpoint):
             while len(self.channels) < self.size - 1:
-                if (greeted := door.poll()) is not None:
+                if (greeted := endpoint.poll()) is not None:
                     rank = int.from_bytes(greeted[1][len(token) :], "big")
-                    self.channels[rank] = Channel(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
+                    self.channels[rank] = Connection(greeted[0], f"{name}, rank 0", f"{name}, rank {rank}")
                 elif time.monotonic() > deadline:
                     raise TimeoutError(f"{self.size - 1 - len(self.channels)} did not come")
                 else:
-                    select.select([door.listener], [], [], _POLL_SECONDS)
+                    select.select([endpoint.listener], [], [], _POLL_SECONDS)
 
     def gather(self, local: Arrays) -> list[Arrays]:
         """Return every rank's arrays at the primary rank, which alone waits; nothing elsewhere."""
@@ -373,35 +372,35 @@ def published_file(m2n: M2N) -> Path:
     return Path(m2n.exchange_directory) / _DIRECTORY / names
 
 
-def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) -> dict[str, Channel]:
+def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) -> dict[str, Connection]:
     """Meet all partners, in whatever order they come; a `CouplingError` if one does not, or has another configuration.
 
     `m2ns` are all and `configuration` is the text of it; `timeout` are the seconds until all must have come.
     """
     digest = hashlib.sha256(configuration.encode()).hexdigest()
-    told: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
-    meetings: dict[str, _Acceptor | _Connector] = {}
-    channels: dict[str, Channel] = {}
+    handshake: dict[str, int | str] = {"protocol": _PROTOCOL, "configuration": digest}
+    sides: dict[str, _Acceptor | _Connector] = {}
+    channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:
         for m2n in m2ns:
             if me == m2n.acceptor:
-                meetings[m2n.connector] = _Acceptor(me, m2n.connector, m2n, told)
+                sides[m2n.connector] = _Acceptor(me, m2n.connector, m2n, handshake)
             elif me == m2n.connector:
-                meetings[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, told)
+                sides[m2n.acceptor] = _Connector(me, m2n.acceptor, m2n, handshake)
         while True:
-            for partner, meeting in meetings.items():
-                if partner not in channels and (sock := meeting.attempt()) is not None:
-                    channels[partner] = Channel(sock, me, partner)
-            if len(channels) == len(meetings):
+            for partner, side in sides.items():
+                if partner not in channels and (sock := side.attempt()) is not None:
+                    channels[partner] = Connection(sock, me, partner)
+            if len(channels) == len(sides):
                 return channels
             if time.monotonic() > deadline:
                 never_came = [
                     f'"{me}" waited {timeout:g} s for its partner "{partner}", which never came to '
-                    f"the exchange directory {meeting.path.parent.parent.resolve()}: start it with the same "
+                    f"the exchange directory {side.path.parent.parent.resolve()}: start it with the same "
                     "configuration, so that its exchange-directory means this directory too, or raise "
                     "PRECICE_LB_TIMEOUT (seconds)."
-                    for partner, meeting in meetings.items()
+                    for partner, side in sides.items()
                     if partner not in channels
                 ]
                 raise CouplingError(" ".join(never_came))
@@ -411,26 +410,26 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
             channel.abort()
         raise
     finally:
-        for meeting in meetings.values():
-            meeting.close()
+        for side in sides.values():
+            side.close()
 
 
-class _Meeting:
+class _Side:
     """One side of an m2n."""
 
-    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
+    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
         self.path = published_file(m2n)
         self._names = f'"{me}" and its partner "{partner}"'
-        self._told = told
+        self._handshake = handshake
 
     def _greet(self, sock: socket.socket, token: str) -> None:
-        write_frame(sock, json.dumps({"token": token, **self._told}).encode())
+        write_frame(sock, json.dumps({"token": token, **self._handshake}).encode())
 
     def _compare(self, sock: socket.socket, content: bytes) -> socket.socket:
         """Return the connection to whoever knew the token; a `CouplingError` if what else was told differs."""
         greeting = json.loads(content)
         for key, problem in _DIFFERENCES.items():
-            if greeting.get(key) != self._told[key]:
+            if greeting.get(key) != self._handshake[key]:
                 sock.close()
                 raise CouplingError(f"{self._names} {problem}")
         return sock
@@ -441,17 +440,17 @@ def _head(token: str) -> bytes:
     return json.dumps({"token": token}).encode()[:-1]
 
 
-class _Acceptor(_Meeting):
+class _Acceptor(_Side):
     """Listens, and publishes where."""
 
-    def __init__(self, me: str, partner: str, m2n: M2N, told: dict[str, int | str]) -> None:
-        super().__init__(me, partner, m2n, told)
+    def __init__(self, me: str, partner: str, m2n: M2N, handshake: dict[str, int | str]) -> None:
+        super().__init__(me, partner, m2n, handshake)
         self._token = secrets.token_hex(16)
         # Over which interface and at which port; 0 is any free one.
         address = _interface_address(m2n.element.text("network", "lo"))
         try:
-            self._door = _Door(address, m2n.element.integer("port", "0"), _head(self._token))
-            port = self._door.listener.getsockname()[1]
+            self._endpoint = _Endpoint(address, m2n.element.integer("port", "0"), _head(self._token))
+            port = self._endpoint.listener.getsockname()[1]
             self._published = json.dumps({"address": address, "port": port, "token": self._token})
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Written aside and renamed: a connector sees the whole file or none, and an old one is replaced.
@@ -467,7 +466,7 @@ class _Acceptor(_Meeting):
 
     def attempt(self) -> socket.socket | None:
         """One look whether the connector has come; others are strangers, or connectors that read an old file."""
-        if (greeted := self._door.poll()) is None:
+        if (greeted := self._endpoint.poll()) is None:
             return None
         with contextlib.suppress(OSError):
             self._greet(greeted[0], self._token)
@@ -475,14 +474,14 @@ class _Acceptor(_Meeting):
 
     def close(self) -> None:
         """Stop listening and remove the file, if it is still ours."""
-        self._door.close()
+        self._endpoint.close()
         with contextlib.suppress(OSError, ValueError):
             if self.path.read_text() == self._published:
                 self.path.unlink()
                 self.path.parent.rmdir()
 
 
-class _Connector(_Meeting):
+class _Connector(_Side):
     """Reads the acceptor's file and introduces itself there."""
 
     _answer: _Greeting | None = None

@@ -18,9 +18,9 @@ import numpy as np
 
 from precice_lb.case import Configuration
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
 from precice_lb.embedded.mapping import nearest_neighbours
-from precice_lb.embedded.mesh import Mesh
+from precice_lb.embedded.mesh import LocalMesh
+from precice_lb.embedded.timeline import CouplingError
 
 
 class Profiler:
@@ -30,9 +30,9 @@ class Profiler:
         self._started = time.perf_counter_ns()
         now = time.time_ns()
         elements = [child.attributes for child in configuration.root.children if child.tag == "profiling"]
-        said = elements[0] if elements else {}
-        mode = said.get("mode", "fundamental")
-        self._flush_every = int(said.get("flush-every", "50"))
+        settings = elements[0] if elements else {}
+        mode = settings.get("mode", "fundamental")
+        self._flush_every = int(settings.get("flush-every", "50"))
         self._records: list[str] = []
         self._names: dict[str, int] = {}
         self._file: TextIO | None = None
@@ -40,7 +40,7 @@ class Profiler:
         self.records_api = mode in ("api", "all")
         if mode == "off":
             return
-        path = Path(said.get("directory", "."), "precice-profiling", f"{participant}-{rank}-{size}.txt")
+        path = Path(settings.get("directory", "."), "precice-profiling", f"{participant}-{rank}-{size}.txt")
         seconds, milliseconds = divmod(now // 1_000_000, 1000)
         header = {
             "name": participant,
@@ -138,7 +138,7 @@ class Profiler:
         self._records.clear()
 
 
-class Table:
+class LogFile:
     """A file in the working directory, started anew, whose rows are complete as soon as they are written."""
 
     def __init__(self, name: str, columns: Sequence[str]) -> None:
@@ -160,11 +160,11 @@ class Table:
 class WatchPoint:
     """Writes the data at the vertex of a provided mesh that is nearest to a place, a row for each time window."""
 
-    def __init__(self, participant: str, name: str, mesh: Mesh, place: list[float]) -> None:
+    def __init__(self, participant: str, name: str, mesh: LocalMesh, place: list[float]) -> None:
         self._file = f"precice-{participant}-watchpoint-{name}.log"
         self._mesh = mesh
         self._place = np.array([place])
-        self._table: Table | None = None
+        self._table: LogFile | None = None
 
     def initialize(self, intra: IntraComm) -> None:
         """Find the vertex, once the mesh is known, on the rank that is nearest to the place."""
@@ -178,7 +178,7 @@ class WatchPoint:
         for field in self._mesh.fields.values():
             several = [f"{field.data}{axis}" for axis in range(field.components)]
             columns += several if field.components > 1 else [field.data]
-        self._table = Table(self._file, columns)
+        self._table = LogFile(self._file, columns)
 
     def write(self, time: float) -> None:
         """Write a row for a simulated time."""

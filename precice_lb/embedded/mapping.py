@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from precice_lb.case.config import MeshMapping
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.mesh import Field, Mesh, gather
+from precice_lb.embedded.mesh import Field, LocalMesh, gather
 from precice_lb.embedded.timeline import TOLERANCE, Array
 
 Indices = NDArray[np.int64]
@@ -81,7 +81,7 @@ class Mapping(ABC):
     #: Whether the geometric filter of a received mesh counts with it.
     filters = True
 
-    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
+    def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         self.source = source
         self.target = target
         self.conservative = described.constraint == "conservative"
@@ -131,7 +131,7 @@ class RadialBasis(Mapping):
 
     filters = False
 
-    def __init__(self, described: MeshMapping, source: Mesh, target: Mesh) -> None:
+    def __init__(self, described: MeshMapping, source: LocalMesh, target: LocalMesh) -> None:
         super().__init__(described, source, target)
         (function,) = described.element.children
         self._function = KERNELS[function.kind]
@@ -210,7 +210,7 @@ class RadialBasis(Mapping):
         (local,) = self._intra.scatter(lambda rank: [part(whole, rank)])
         return local
 
-    def _gather(self, local: Array, mesh: Mesh) -> Array:
+    def _gather(self, local: Array, mesh: LocalMesh) -> Array:
         return gather(self._intra, [mesh.partition], [local], add=False)[0]
 
 

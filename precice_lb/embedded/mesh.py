@@ -18,16 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration
-from precice_lb.embedded.communication import Arrays, Channel, IntraComm
-from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.timeline import Array, Waveform
+from precice_lb.embedded.communication import Arrays, Connection, IntraComm
+from precice_lb.embedded.timeline import Array, CouplingError, Waveform
 
 if TYPE_CHECKING:
     from precice_lb.embedded.files import Profiler
     from precice_lb.embedded.mapping import Mapping
 
 
-class Partition:
+class VertexPartition:
     """Which of a mesh's vertices each rank holds.
 
     At the provider, whose vertices are numbered rank after rank, `size` are this rank's; elsewhere `size` are all and
@@ -63,7 +62,7 @@ class Partition:
 
 
 def gather(
-    intra: IntraComm, partitions: Sequence[Partition], local: Sequence[Array], *, add: bool = True
+    intra: IntraComm, partitions: Sequence[VertexPartition], local: Sequence[Array], *, add: bool = True
 ) -> list[Array]:
     """Bring samples of all ranks to the primary rank; those of shared vertices are added up, or all the same.
 
@@ -81,7 +80,7 @@ def gather(
 class Field:
     """One data on one mesh: its values in time, and what the solver has written since the last ``advance``."""
 
-    def __init__(self, mesh: Mesh, data: str, components: int, degree: int) -> None:
+    def __init__(self, mesh: LocalMesh, data: str, components: int, degree: int) -> None:
         self.mesh = mesh
         self.data = data
         self.components = components
@@ -125,7 +124,7 @@ class CouplingData:
         self.previous = copy.copy(self.field.waveform)
 
 
-class Mesh:
+class LocalMesh:
     """One mesh that this participant provides or receives; of the latter a rank has the vertices that it needs."""
 
     def __init__(self, name: str, dimensions: int, provider: str, provided: bool) -> None:
@@ -134,7 +133,7 @@ class Mesh:
         self.provider = provider
         self.provided = provided
         self.fields: dict[str, Field] = {}
-        self.partition: Partition
+        self.partition: VertexPartition
         self.size = 0
         # Pieces, joined when they are needed: solvers may set thousands of vertices one by one.
         self._pieces = [np.zeros((0, dimensions))]
@@ -157,7 +156,7 @@ class Mesh:
 class Links:
     """The links of one participant to all its partners, and what they have in common."""
 
-    def __init__(self, intra: IntraComm, channels: dict[str, Channel], profiler: Profiler) -> None:
+    def __init__(self, intra: IntraComm, channels: dict[str, Connection], profiler: Profiler) -> None:
         self.intra = intra
         self.profiler = profiler
         self._channels = channels
@@ -203,11 +202,11 @@ class Links:
                 [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
                 for one in data
             ]
-            partitions = [one.field.mesh.partition for one, own in zip(data, samples, strict=True) for _ in own]
-            wholes = iter(gather(self.intra, partitions, [sample for own in samples for sample in own]))
+            partitions = [one.field.mesh.partition for one, series in zip(data, samples, strict=True) for _ in series]
+            wholes = iter(gather(self.intra, partitions, [sample for series in samples for sample in series]))
             message: Arrays = []
-            for one, own in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(own) :]), *itertools.islice(wholes, len(own))]
+            for one, series in zip(data, samples, strict=True):
+                message += [np.array(one.field.waveform.times[-len(series) :]), *itertools.islice(wholes, len(series))]
             self.send(partner, message)
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
@@ -237,7 +236,11 @@ def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
 
 
 def exchange_meshes(
-    configuration: Configuration, participant: str, links: Links, meshes: Sequence[Mesh], mappings: Sequence[Mapping]
+    configuration: Configuration,
+    participant: str,
+    links: Links,
+    meshes: Sequence[LocalMesh],
+    mappings: Sequence[Mapping],
 ) -> None:
     """Send provided meshes to whoever receives them, receive the others and divide them among the ranks.
 
@@ -252,7 +255,7 @@ def exchange_meshes(
             (whole,) = links.receive(mesh.provider)
             _keep(mesh, whole, factor, [mapping for mapping in mappings if mapping.searched is mesh], intra)
             continue
-        mesh.partition = Partition(intra, mesh.size)
+        mesh.partition = VertexPartition(intra, mesh.size)
         (whole,) = gather(intra, [mesh.partition], [mesh.coordinates])
         receivers = [
             other.name
@@ -265,11 +268,13 @@ def exchange_meshes(
             links.send(receiver, [whole])
 
 
-def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm) -> None:
+def _keep(
+    mesh: LocalMesh, whole: Array, safety_factor: float | None, mappings: list[Mapping], intra: IntraComm
+) -> None:
     size = len(whole)
     if not intra.is_parallel:
         mesh.add_vertices(whole)
-        mesh.partition = Partition(intra, size, np.arange(size))
+        mesh.partition = VertexPartition(intra, size, np.arange(size))
         return
     candidates = np.arange(size)
     origins = [mapping.origins.coordinates for mapping in mappings if mapping.origins.size]
@@ -284,7 +289,7 @@ def _keep(mesh: Mesh, whole: Array, safety_factor: float | None, mappings: list[
     needed = [candidates[mapping.needed(whole[candidates])] for mapping in mappings]
     mine = np.unique(np.concatenate([candidates[:0], *needed]))
     mesh.add_vertices(whole[mine])
-    mesh.partition = Partition(intra, size, mine)
+    mesh.partition = VertexPartition(intra, size, mine)
 
 
 def expanded_box(coordinates: Array, safety_factor: float) -> Array:

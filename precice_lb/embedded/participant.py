@@ -17,14 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.case import read_configuration
 from precice_lb.embedded.allowed import check_supported
 from precice_lb.embedded.assemble import Parts
-from precice_lb.embedded.communication import Channel, IntraComm, connect, timeout_seconds
-from precice_lb.embedded.errors import CouplingError, ShapeError, refused
+from precice_lb.embedded.communication import Connection, IntraComm, connect, timeout_seconds
 from precice_lb.embedded.files import Profiler
-from precice_lb.embedded.mesh import Field, Links, Mesh, exchange_meshes
+from precice_lb.embedded.mesh import Field, Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.schemes import Action
-from precice_lb.embedded.timeline import TOLERANCE, Array
+from precice_lb.embedded.timeline import TOLERANCE, Array, CouplingError, ShapeError, refused
 from precice_lb.exceptions import ConfigurationError
-from precice_lb.names import say
+from precice_lb.text import say
 
 
 class State(enum.Enum):
@@ -53,7 +52,7 @@ def as_array(values: Any, name: str, call: str, dtype: type[np.generic] | None =
     return np.asarray(values, dtype=dtype)
 
 
-def as_rows(values: Any, name: str, mesh: Mesh, columns: int, call: str) -> NDArray[Any]:
+def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) -> NDArray[Any]:
     """Return an array of so many columns; a `ShapeError` if it has others."""
     array = as_array(values, name, call)
     if len(array) == 0:
@@ -100,7 +99,7 @@ class Access:
         self._parts = Parts(self._configuration, name)
         self._coupling = self._parts.coupling
         self._state = State.CONSTRUCTED
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, Connection] = {}
         self._links = Links(self._intra, self._channels, profiler)
         # Serves as destructor and at interpreter exit, whichever comes first.
         self._close = weakref.finalize(self, _close, self._channels, self._intra, profiler)
@@ -241,7 +240,7 @@ class Access:
         """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
         as_rows(vertices, "vertices", self._mesh_of_3d(mesh_name), 4, "set_mesh_tetrahedra")
 
-    def _mesh_of_3d(self, mesh_name: str) -> Mesh:
+    def _mesh_of_3d(self, mesh_name: str) -> LocalMesh:
         mesh = self._mesh_to_modify(mesh_name)
         if mesh.dimensions != 3:
             raise CouplingError(f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{mesh.name}"')
@@ -292,14 +291,14 @@ class Access:
                 f"{call}() has to be called between initialize() and finalize(), found {self._state.value}"
             )
 
-    def _mesh(self, mesh_name: str) -> Mesh:
+    def _mesh(self, mesh_name: str) -> LocalMesh:
         name = as_text(mesh_name)
         if (mesh := self._parts.meshes.get(name)) is None:
             known = ", ".join(f'"{mesh}"' for mesh in self._parts.meshes)
             raise CouplingError(f'expected a mesh that participant "{self._name}" uses ({known}), found "{name}"')
         return mesh
 
-    def _mesh_to_modify(self, mesh_name: str) -> Mesh:
+    def _mesh_to_modify(self, mesh_name: str) -> LocalMesh:
         mesh = self._mesh(mesh_name)
         if not mesh.provided:
             raise CouplingError(
@@ -562,7 +561,7 @@ def _leave_all_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-def _close(channels: dict[str, Channel], intra: IntraComm, profiler: Profiler) -> None:
+def _close(channels: dict[str, Connection], intra: IntraComm, profiler: Profiler) -> None:
     profiler.leave_solver()
     profiler.begin("finalize")
     for channel in (*channels.values(), *intra.channels.values()):

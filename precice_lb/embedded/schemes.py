@@ -14,10 +14,9 @@ import numpy as np
 from precice_lb.case.config import CouplingScheme
 from precice_lb.embedded.acceleration import Acceleration
 from precice_lb.embedded.communication import IntraComm
-from precice_lb.embedded.errors import CouplingError
-from precice_lb.embedded.files import Table
+from precice_lb.embedded.files import LogFile
 from precice_lb.embedded.mesh import CouplingData, Field, Links
-from precice_lb.embedded.timeline import TOLERANCE, Clock
+from precice_lb.embedded.timeline import TOLERANCE, Clock, CouplingError
 
 
 class Action(enum.Enum):
@@ -74,8 +73,8 @@ class Scheme:
         self._total_iterations = 1
         self._acceleration: Acceleration | None = None
         self._links: Links
-        self._iterations_log: Table | None = None
-        self._convergence_log: Table | None = None
+        self._iterations_log: LogFile | None = None
+        self._convergence_log: LogFile | None = None
 
     @property
     def is_ongoing(self) -> bool:
@@ -105,8 +104,8 @@ class Scheme:
     def initialize(self, links: Links) -> None:
         """Exchange what ``initialize`` exchanges; the primary rank starts the logs of implicit schemes."""
         self._links = links
-        for each in self.receives.values():
-            for data in each:
+        for group in self.receives.values():
+            for data in group:
                 data.field.waveform.put(self.clock.time, np.zeros((data.field.mesh.size, data.field.components)))
         if self.is_implicit:
             for data in self._data:
@@ -116,10 +115,10 @@ class Scheme:
             if links.intra.is_primary:
                 more = [] if self._acceleration is None else self._acceleration.log_entries()
                 columns = ["TimeWindow", "TotalIterations", "Iterations", "Convergence", *more]
-                self._iterations_log = Table(f"precice-{self._participant}-iterations.log", columns)
+                self._iterations_log = LogFile(f"precice-{self._participant}-iterations.log", columns)
                 if not self.first:
                     columns = ["TimeWindow", "Iteration", *(measure.header for measure, _ in self._measures)]
-                    self._convergence_log = Table(f"precice-{self._participant}-convergence.log", columns)
+                    self._convergence_log = LogFile(f"precice-{self._participant}-convergence.log", columns)
         self._exchange_initial()
 
     def first_exchange(self) -> None:
@@ -208,8 +207,8 @@ class Scheme:
         """Judge an iteration, accelerate or take note (``doImplicitStep``), and tell all."""
         if not self.is_implicit:
             return
-        residuals, judged = self._measure()
-        self._has_converged = (bool(judged) and all(judged)) or self._iteration == self._max_iterations
+        residuals, converged = self._measure()
+        self._has_converged = (bool(converged) and all(converged)) or self._iteration == self._max_iterations
         if self._convergence_log is not None:
             self._convergence_log.write([self._window - 1, self._iteration, *residuals])
         if self._acceleration is not None:
@@ -230,12 +229,12 @@ class Scheme:
             change = now - data.previous.last
             squares += [np.vdot(change, change), np.vdot(now, now)]
         norms = np.sqrt(self._links.intra.total(np.array(squares))).tolist() if squares else []
-        residuals, judged = [], []
+        residuals, converged = [], []
         for (measure, _), difference, norm in zip(self._measures, norms[::2], norms[1::2], strict=True):
             scale = norm if measure.kind == "relative" else 1.0
             residuals.append(float("inf") if scale <= TOLERANCE else difference / scale)
-            judged.append(difference <= scale * measure.limit)
-        return residuals, judged
+            converged.append(difference <= scale * measure.limit)
+        return residuals, converged
 
 
 def _of_interest(data: Sequence[CouplingData], initial: bool) -> bool:
@@ -317,12 +316,12 @@ class Composition:
         self._schemes = [*self._explicit, *([self._implicit] if self._implicit else [])]
         self._leading = self._implicit or self._explicit[0]
         self._on_hold = False
-        sent = [data for scheme in schemes for each in scheme.sends.values() for data in each]
+        sent = [data for scheme in schemes for group in scheme.sends.values() for data in group]
         #: Whether any data is sent with all its samples of a time window.
         self.sends_substeps = any(data.substeps for data in sent)
         received = self._implicit.receives.values() if self._implicit else ()
         #: Fields that come anew in every iteration.
-        self.repeated: set[Field] = {data.field for each in received for data in each}
+        self.repeated: set[Field] = {data.field for group in received for data in group}
         self.keeps_window_start = self._leading.keeps_window_start
         self._require(Action.INITIALIZE_DATA if any(data.initialize for data in sent) else None)
 

@@ -1,4 +1,4 @@
-"""Simulated time: where a participant is in its time windows, and the values of data between samples.
+"""Simulated time: where a participant is in its time windows, values between samples; and errors of failed calls.
 
 preCICE's ``cplscheme/impl/TimeHandler.cpp`` and ``utils/DoubleAggregator.hpp``, ``time/Waveform.cpp`` and, for degrees
 above 1, ``math/Bspline.cpp``.
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from precice_lb.exceptions import BackendError, ConfigurationError, UnsupportedConfigurationError
 
 Array = NDArray[np.float64]
 
@@ -179,3 +181,28 @@ def _interpolation(times: Array, samples: Array, degree: int) -> Any:
     inner = [scaled[j : j + degree].mean() for j in range(1, len(times) - degree)]
     knots = np.concatenate([np.zeros(degree + 1), inner, np.ones(degree + 1)])
     return make_interp_spline(scaled, samples, k=degree, t=knots)
+
+
+class CouplingError(BackendError, RuntimeError):
+    """A call that preCICE would refuse, or a partner that is lost.
+
+    pyprecice turns every error of preCICE into a ``RuntimeError``: solvers that catch it catch this one as well.
+    """
+
+
+class ShapeError(CouplingError, AssertionError):
+    """An array of another shape than the call takes; pyprecice asserts it."""
+
+
+class RefusedConfigurationError(ConfigurationError, RuntimeError):
+    """A configuration that preCICE would refuse as well."""
+
+
+class UnknownToBackendError(UnsupportedConfigurationError, RefusedConfigurationError):
+    """A configuration that libprecice takes and this backend does not."""
+
+
+def refused(error: ConfigurationError) -> RefusedConfigurationError:
+    """Return the same error as one that solvers may catch as a ``RuntimeError``."""
+    kind = UnknownToBackendError if isinstance(error, UnsupportedConfigurationError) else RefusedConfigurationError
+    return kind(str(error))

@@ -11,7 +11,7 @@ from cyclopts import App
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import OUTPUT, ResultFile, print_result
-from precice_lb.names import say
+from precice_lb.text import say
 
 guess_app = App(
     name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."

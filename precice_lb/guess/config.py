@@ -75,7 +75,7 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
 
     A field that a solver writes on several meshes, or reads on several, has as many routes.
     """
-    found = []
+    ways = []
     for scheme in configuration.coupling_schemes:
         if not scheme.is_implicit:
             continue
@@ -85,17 +85,17 @@ def routes(configuration: Configuration) -> tuple[Route, ...]:
             shifted = not scheme.sends_ahead(exchange.source)
             for write_mesh, writes in _ends(configuration, exchange, "write"):
                 for read_mesh, reads in _ends(configuration, exchange, "read"):
-                    found.append(Route(scheme, exchange, write_mesh, read_mesh, (*writes, *reads), shifted))
-    return tuple(found)
+                    ways.append(Route(scheme, exchange, write_mesh, read_mesh, (*writes, *reads), shifted))
+    return tuple(ways)
 
 
 def carriers(configuration: Configuration) -> tuple[Route, ...]:
     """Find the routes that a prediction goes along with: all that are shifted, and the first other one of a scheme."""
-    found: list[Route] = []
+    chosen: list[Route] = []
     for route in routes(configuration):
-        if route.shifted or not any(other.scheme is route.scheme and not other.shifted for other in found):
-            found.append(route)
-    return tuple(found)
+        if route.shifted or not any(other.scheme is route.scheme and not other.shifted for other in chosen):
+            chosen.append(route)
+    return tuple(chosen)
 
 
 _Way = tuple[str, tuple[MeshMapping, ...]]
@@ -116,7 +116,7 @@ def _ends(configuration: Configuration, exchange: Exchange, direction: str) -> l
 
 
 @dataclass(frozen=True)
-class Field:
+class GuessField:
     """A field at one of its ends.
 
     Attributes
@@ -159,8 +159,8 @@ class Field:
         ends = route.exchange.source, route.exchange.target
         return any(
             # One that is initialized takes all of its direction with it.
-            each.initialize and (each.source, each.target) == ends and not is_added(each.data)
-            for each in route.scheme.exchanges
+            exchange.initialize and (exchange.source, exchange.target) == ends and not is_added(exchange.data)
+            for exchange in route.scheme.exchanges
         )
 
     @property
@@ -179,30 +179,30 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Channel:
+class GuessFields:
     """The fields of a participant that have predictions beside them, or the mere word that it takes part.
 
     Attributes
     ----------
-    sent, received : tuple of Field
+    sent, received : tuple of GuessField
         By who writes.
     initializes : bool
         Whether the solver itself has initial data to write.
     """
 
-    sent: tuple[Field, ...]
-    received: tuple[Field, ...]
+    sent: tuple[GuessField, ...]
+    received: tuple[GuessField, ...]
     initializes: bool
 
     @classmethod
-    def of(cls, configuration: Configuration, participant: str) -> Channel | None:
-        """Find a participant's channel; None where the configuration has no predictions for it."""
+    def of(cls, configuration: Configuration, participant: str) -> GuessFields | None:
+        """Find a participant's fields; None where the configuration has no predictions for it."""
         if not is_patched(configuration):
             return None
-        exchanges = [each for scheme in configuration.coupling_schemes for each in scheme.exchanges]
-        carried = {(each.data, each.mesh, each.source, each.target) for each in exchanges}
-        sent: list[Field] = []
-        received: list[Field] = []
+        exchanges = [exchange for scheme in configuration.coupling_schemes for exchange in scheme.exchanges]
+        carried = {(exchange.data, exchange.mesh, exchange.source, exchange.target) for exchange in exchanges}
+        sent: list[GuessField] = []
+        received: list[GuessField] = []
         for route in routes(configuration):
             exchange = route.exchange
             if (guess_name(exchange.data), exchange.mesh, exchange.source, exchange.target) in carried:
@@ -213,9 +213,11 @@ class Channel:
                 ):
                     if name == participant:
                         direct = mesh not in configuration.participants[name].provides
-                        fields.append(Field(mesh, exchange.data, route, degree, direct))
-        own = [each.data for each in exchanges if each.initialize and each.source == participant]
-        initializes = any(not is_added(data) for data in own)
+                        fields.append(GuessField(mesh, exchange.data, route, degree, direct))
+        initialized = [
+            exchange.data for exchange in exchanges if exchange.initialize and exchange.source == participant
+        ]
+        initializes = any(not is_added(data) for data in initialized)
         return cls(tuple(sent), tuple(received), initializes) if sent or received else None
 
 
@@ -235,8 +237,8 @@ def notes(configuration: Configuration) -> list[str]:
     return _lines(_measured(configuration))
 
 
-def _lines(found: Iterable[_Finding]) -> list[str]:
-    return [f"line {line}, <{tag}>: {what}" for line, tag, what in sorted(set(found))]
+def _lines(findings: Iterable[_Finding]) -> list[str]:
+    return [f"line {line}, <{tag}>: {what}" for line, tag, what in sorted(set(findings))]
 
 
 # --- obstacles -----------------------------------------------------------------------------------------------------
@@ -285,9 +287,9 @@ def _in_mappings(configuration: Configuration) -> Iterator[_Finding]:
                     tag,
                     f'is not linear with constraint="{mapping.constraint}"; take consistent',
                 )
-        for name, at, free in ((way.exchange.source, "target", "source"), (way.exchange.target, "source", "target")):
+        for name, end, free in ((way.exchange.source, "target", "source"), (way.exchange.target, "source", "target")):
             for mapping in configuration.participants[name].mappings:
-                if getattr(mapping, free) is None and getattr(mapping, at) == way.exchange.mesh:
+                if getattr(mapping, free) is None and getattr(mapping, end) == way.exchange.mesh:
                     what = "takes places anew in every call, so there are none to predict at; map between meshes"
                     yield mapping.element.line, f"mapping:{mapping.kind}", what
 
@@ -314,8 +316,8 @@ def _in_actions(configuration: Configuration) -> Iterator[_Finding]:
         place: way.exchange.data
         for way in routes(configuration)
         if way.shifted
-        for who, own in ((way.exchange.source, way.write_mesh), (way.exchange.target, way.read_mesh))
-        for place in ((who, own), (who, way.exchange.mesh))
+        for who, mesh in ((way.exchange.source, way.write_mesh), (way.exchange.target, way.read_mesh))
+        for place in ((who, mesh), (who, way.exchange.mesh))
     }
     for participant in configuration.root.named("participant"):
         for action in participant.named("action:"):
@@ -361,7 +363,7 @@ def _place(element: Element, name: str) -> tuple[str, str]:
 
 def _has_bounds(configuration: Configuration, data: str) -> bool:
     elements = configuration.root.named("data:scalar", "data:vector")
-    attributes = [name for each in elements if each.attributes["name"] == data for name in each.attributes]
+    attributes = [name for element in elements if element.attributes["name"] == data for name in element.attributes]
     return any(name.startswith(("lower-bound", "upper-bound")) for name in attributes)
 
 
@@ -404,9 +406,9 @@ def patch_guess(source: str | Path, target: str | Path, *, limits: float = 1.0) 
     for data in configuration.data.values():
         if is_added(data.name):
             fail(path, data.line, "a configuration that is not patched", f'data "{data.name}"', "patch its original")
-    if found := obstacles(configuration):
-        more = f" (and {len(found) - 1} more, see precice-lb guess check)" if len(found) > 1 else ""
-        raise UnsupportedConfigurationError(f"{path}, {found[0]}{more}")
+    if problems := obstacles(configuration):
+        more = f" (and {len(problems) - 1} more, see precice-lb guess check)" if len(problems) > 1 else ""
+        raise UnsupportedConfigurationError(f"{path}, {problems[0]}{more}")
     patched = apply(text, [*_edits(configuration), *_limit_edits(configuration, limits)])
     # What cannot be read must not be left to a run.
     parse_configuration(patched, copy)
@@ -429,13 +431,13 @@ def _edits(configuration: Configuration) -> Iterator[Edit]:
 
 def _places(ways: Sequence[Route]) -> set[tuple[str, ...]]:
     """Say where data is named on its ways: tag, name of what that stands in, mesh where there is one, and data."""
-    found: set[tuple[str, ...]] = set()
+    places: set[tuple[str, ...]] = set()
     for way in ways:
         exchange, data = way.exchange, way.exchange.data
-        found |= {("use-data", mesh, "", data) for mesh in (way.write_mesh, exchange.mesh, way.read_mesh)}
-        found |= {("data", "", "", data), ("write-data", exchange.source, way.write_mesh, data)}
-        found.add(("read-data", exchange.target, way.read_mesh, data))
-    return found
+        places |= {("use-data", mesh, "", data) for mesh in (way.write_mesh, exchange.mesh, way.read_mesh)}
+        places |= {("data", "", "", data), ("write-data", exchange.source, way.write_mesh, data)}
+        places.add(("read-data", exchange.target, way.read_mesh, data))
+    return places
 
 
 def _named_beside(text: str, element: Element, shifted: bool) -> Edit:
@@ -451,20 +453,22 @@ def _named_beside(text: str, element: Element, shifted: bool) -> Edit:
 
 def _in_scheme(text: str, element: Element, scheme: CouplingScheme, ways: Sequence[Route]) -> Iterator[Edit]:
     sent = {way.exchange: way.shifted for way in ways}
-    for each, exchange in zip(element.named("exchange"), scheme.exchanges, strict=True):
+    for child, exchange in zip(element.named("exchange"), scheme.exchanges, strict=True):
         if exchange in sent:
-            guess = {name: each.attributes[name] for name in ("data", "mesh", "from", "to")}
+            guess = {name: child.attributes[name] for name in ("data", "mesh", "from", "to")}
             guess |= {"data": guess_name(exchange.data), "initialize": "true", "substeps": "false"}
-            shifted = {**each.attributes, "data": shifted_name(exchange.data)}
+            shifted = {**child.attributes, "data": shifted_name(exchange.data)}
             both = [shifted, guess] if sent[exchange] else [guess]
-            yield insert_behind(text, each, *(written("exchange", values) for values in both))
-    judged = [each for each in element.children if each.tag.endswith("-convergence-measure")]
-    named = [(each, "data") for each in judged if scheme.acceleration in RELAXATIONS]
-    named += [(each, "name") for acceleration in element.named("acceleration:") for each in acceleration.named("data")]
+            yield insert_behind(text, child, *(written("exchange", values) for values in both))
+    measures = [child for child in element.children if child.tag.endswith("-convergence-measure")]
+    named = [(measure, "data") for measure in measures if scheme.acceleration in RELAXATIONS]
+    named += [
+        (child, "name") for acceleration in element.named("acceleration:") for child in acceleration.named("data")
+    ]
     of_shifted = {(exchange.mesh, exchange.data) for exchange, is_shifted in sent.items() if is_shifted}
-    for each, key in named:
-        if (each.attributes["mesh"], each.attributes[key]) in of_shifted:
-            yield set_attribute(text, each, key, shifted_name(each.attributes[key]))
+    for child, key in named:
+        if (child.attributes["mesh"], child.attributes[key]) in of_shifted:
+            yield set_attribute(text, child, key, shifted_name(child.attributes[key]))
     for acceleration in element.named("acceleration:IQN-IMVJ") if of_shifted else ():
         yield from _restart_mode(text, acceleration)
 

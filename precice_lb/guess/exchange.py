@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
-from precice_lb.guess.config import Channel, Field
-from precice_lb.guess.predictors import LENGTH, MODES, Array, Guard, Guesser
-from precice_lb.guess.shift import Delta, Position, Sent
-from precice_lb.record.device import on_host
+from precice_lb.guess.config import GuessField, GuessFields
+from precice_lb.guess.predictors import LENGTH, MODES, Array, Delta, Guesser, Position, PredictionController, Sent
 from precice_lb.record.recorder import setting, warn_once
+from precice_lb.record.solver import on_host
 from precice_lb.store.spool import raised_elsewhere
 
 if TYPE_CHECKING:
@@ -44,18 +43,18 @@ def participant_class(cls: Any, recording: Any, asked: str | None, arguments: Ma
         raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
     mode = asked or setting("PRECICE_LB_GUESS", "", *MODES)
     try:
-        channel = Channel.of(read_configuration(configuration), participant)
+        fields = GuessFields.of(read_configuration(configuration), participant)
     except ConfigurationError as error:
         # preCICE says better what it does not understand.
         warn_once(f"{participant} runs without a first guess: {error}")
         return cls
-    if channel is not None:
+    if fields is not None:
         if not mode:
             return _refusing(cls, participant, configuration)
         _install(recording)
         # Each participant has a class of its own.
         is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
-        guess = ShiftedExchange(participant, channel, mode, is_silent)
+        guess = ShiftedExchange(participant, fields, mode, is_silent)
         return _derived(cls, _precice_lb_guess=guess)
     if mode:
         warn_once(
@@ -71,10 +70,10 @@ def _refusing(cls: Any, participant: str, configuration: str) -> Any:
     def initialize(self: Any) -> NoReturn:
         cls.requires_initial_data(self)
         cls.initialize(self)
-        found = os.environ.get("PRECICE_LB_GUESS") or "nothing"
+        value = os.environ.get("PRECICE_LB_GUESS") or "nothing"
         raise GuessError(
             f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has fields "
-            f"for a first guess, found {found}; set it for all participants, or use the configuration without them"
+            f"for a first guess, found {value}; set it for all participants, or use the configuration without them"
         )
 
     return _derived(cls, initialize=initialize)
@@ -115,7 +114,7 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
         # Conservative mappings may leave a rank without anything, so any rank's word counts, where all can be asked:
         # other participants may be in the same world.
         if ranks.Get_size() == size:
-            concerned, heard = (bool(ranks.allreduce(each, MPI.LOR)) for each in (concerned, heard))
+            concerned, heard = (bool(ranks.allreduce(flag, MPI.LOR)) for flag in (concerned, heard))
     return concerned and not heard
 
 
@@ -132,14 +131,16 @@ class ShiftedExchange:
     ``base`` is always the participant as the backend has it, followed by the call without a guess.
     """
 
-    def __init__(self, participant: str, channel: Channel, mode: str, is_silent: Callable[[bool, bool], bool]) -> None:
-        self._participant, self._channel, self.mode, self._is_silent = participant, channel, mode, is_silent
-        self._sent: dict[_Key, tuple[Field, Sent, Guesser]] = {}
-        self._received: dict[_Key, tuple[Field, Delta]] = {}
+    def __init__(
+        self, participant: str, fields: GuessFields, mode: str, is_silent: Callable[[bool, bool], bool]
+    ) -> None:
+        self._participant, self._fields, self.mode, self._is_silent = participant, fields, mode, is_silent
+        self._sent: dict[_Key, tuple[GuessField, Sent, Guesser]] = {}
+        self._received: dict[_Key, tuple[GuessField, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
         # What the solver writes before `initialize`; None after it.
         self._initial: list[tuple[_Key, Any, Any]] | None = []
-        self._guard = Guard()
+        self._controller = PredictionController()
         self._position = Position(1.0)
         self._window = self._iterations = 1
         # Whether this window started from predictions, and whether the next one is to.
@@ -153,7 +154,7 @@ class ShiftedExchange:
 
     def requires_initial_data(self, base: Any, ask: Callable[[], bool]) -> bool:
         """Tell the solver whether it has initial data of its own to write."""
-        return ask() and self._channel.initializes
+        return ask() and self._fields.initializes
 
     def initialize(self, base: Any, initialize: Callable[[], Any]) -> Any:
         """Start the coupling, if all partners take part."""
@@ -164,11 +165,11 @@ class ShiftedExchange:
 
     def _before_initialize(self, base: Any) -> None:
         """Write what says that this side takes part, and the shifted fields' initial values: the solver's own."""
-        if not self._channel.initializes:
+        if not self._fields.initializes:
             # Else the solver has to ask.
             base.requires_initial_data()
         written, self._initial = self._initial or [], None
-        for field in self._channel.sent:
+        for field in self._fields.sent:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
@@ -184,10 +185,10 @@ class ShiftedExchange:
     def _after_initialize(self, base: Any) -> None:
         """Refuse to go on where a partner does not take part, which the ranks find out together."""
         missing = None
-        for field in self._channel.received:
+        for field in self._fields.received:
             ids, shape = self._size(base, field)
-            said = base.read_data(field.mesh, field.guess, ids, 0.0)
-            if self._is_silent(len(ids) > 0, bool(np.any(said))):
+            values = base.read_data(field.mesh, field.guess, ids, 0.0)
+            if self._is_silent(len(ids) > 0, bool(np.any(values))):
                 missing = field.route.exchange.source
             if field.route.shifted:
                 # By vertex, of which there may be others in between.
@@ -210,8 +211,8 @@ class ShiftedExchange:
         result = write(mesh_name, data_name, vertex_ids, values)
         if self._initial is not None:
             self._initial.append((key, np.array(vertex_ids), np.array(values)))
-        elif (found := self._sent.get(key)) is not None:
-            found[1].write(vertex_ids, values)
+        elif (entry := self._sent.get(key)) is not None:
+            entry[1].write(vertex_ids, values)
         return result
 
     def read_data(
@@ -224,10 +225,10 @@ class ShiftedExchange:
         relative_read_time: Any,
     ) -> Any:
         """Read what the solver asks for."""
-        found = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
-        if found is None:
+        entry = self._received.get((os.fsdecode(mesh_name), os.fsdecode(data_name)))
+        if entry is None:
             return read(mesh_name, data_name, vertex_ids, relative_read_time)
-        field, delta = found
+        field, delta = entry
         shift = delta.at(self._position.after(relative_read_time))[np.asarray(vertex_ids, dtype=np.int32)]
         return read(mesh_name, field.shifted, vertex_ids, relative_read_time) + shift
 
@@ -274,7 +275,7 @@ class ShiftedExchange:
         if complete:
             self._begin_ns, self._cost_ns = now, 0
 
-    def _size(self, base: Any, field: Field) -> tuple[NDArray[np.int32], tuple[int, ...]]:
+    def _size(self, base: Any, field: GuessField) -> tuple[NDArray[np.int32], tuple[int, ...]]:
         """Return this rank's vertices of a field's mesh, and the shape of its values."""
         if field.direct:
             ids = np.asarray(base.get_mesh_vertex_ids_and_coordinates(field.mesh)[0], dtype=np.int32)
@@ -296,7 +297,7 @@ class ShiftedExchange:
 
     def _complete(self, recorder: Recorder | None) -> None:
         """Take a time window that has converged, and decide how the next one but one starts."""
-        self._guard.count(self._guessed, self._iterations)
+        self._controller.count(self._guessed, self._iterations)
         learns, begin = self._window % self._every == 0, time.perf_counter_ns()
         for _, sent, guesser in self._sent.values():
             sent.converged()
@@ -313,9 +314,11 @@ class ShiftedExchange:
         guessers = [guesser for _, _, guesser in self._sent.values()]
         if recorder is not None and guessers:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
-            recorder.guessed(self._window, names, self._cost_ns, float(np.mean([each.error for each in guessers])))
+            recorder.guessed(
+                self._window, names, self._cost_ns, float(np.mean([guesser.error for guesser in guessers]))
+            )
         self._guessed = self._guesses_next
-        self._guesses_next = self._guard.wants() or self.mode != "auto"
+        self._guesses_next = self._controller.wants() or self.mode != "auto"
         self._window += 1
         self._iterations = 1
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precice_lb.guess.config import carriers, is_patched, notes, obstacles
-from precice_lb.names import visible
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import or_dash
+from precice_lb.report.blocks import Block, Paragraph, Table, or_dash
+from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.case import Configuration

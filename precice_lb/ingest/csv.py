@@ -18,8 +18,8 @@ import numpy as np
 from precice_lb.dataset import Measurements, Samples
 from precice_lb.dataset.measurements import convergence_remarks, once
 from precice_lb.exceptions import DataError
-from precice_lb.names import checked_name
 from precice_lb.store.columns import Values
+from precice_lb.text import checked_name
 
 COLUMNS = ("participant", "ranks", "seconds")
 """Columns that every table of measurements has."""

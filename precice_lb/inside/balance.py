@@ -18,8 +18,8 @@ import scipy
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError
 from precice_lb.inside.loads import BASES, Cells, FeatureCosts, Floats, Integers, RankLoad, counts_for
-from precice_lb.inside.weighted import PARTITIONERS, cost_weights
-from precice_lb.plural import first_of
+from precice_lb.inside.mesh import PARTITIONERS, cost_weights
+from precice_lb.text import first_of
 
 _NOISE = 0.035
 """Relative standard deviation of busy seconds that nobody needs to explain."""
@@ -90,8 +90,8 @@ def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
     means = np.concatenate([np.full(len(ranks), load.seconds[ranks].mean() or 1.0) for load, ranks in kept])
     scale = np.maximum(seconds, _IDLE * means)
     design = counts / scale[:, None]
-    fit = _Fit(design, seconds / scale)
-    other = _Fit(np.column_stack([design, 1.0 / scale]), seconds / scale)
+    fit = _LeastSquares(design, seconds / scale)
+    other = _LeastSquares(np.column_stack([design, 1.0 / scale]), seconds / scale)
     if (
         _sizes_differ(loads, features)
         and len(seconds) > other.rank > fit.rank
@@ -118,7 +118,7 @@ def _sizes_differ(loads: Sequence[RankLoad], features: tuple[str, ...]) -> bool:
     return bool(((means[:, None] >= _MORE * means) & (means[:, None] > 0)).all(axis=2).any())
 
 
-class _Fit:
+class _LeastSquares:
     """Values and standard errors of all columns, and relative residuals with the share of noise that each keeps."""
 
     def __init__(self, design: Floats, wanted: Floats) -> None:
@@ -188,7 +188,7 @@ def _noise(loads: Sequence[RankLoad]) -> tuple[float, int]:
     return squares / max(freedom, 1), freedom
 
 
-def _misfit(fit: _Fit, places: Sequence[tuple[str, int]], variance: float, freedom: int) -> str:
+def _misfit(fit: _LeastSquares, places: Sequence[tuple[str, int]], variance: float, freedom: int) -> str:
     """Say whether seconds differ from the features' by more than noise: all together, or those of one rank."""
     allowed = max(_NOISE**2, variance)
     left = max(fit.freedom, 1)
@@ -217,7 +217,7 @@ def _unsure(
     counts: Floats,
     design: Floats,
     seconds: Floats,
-    fit: _Fit,
+    fit: _LeastSquares,
 ) -> str:
     """Name features whose costs may be exchanged with each other's; those at the bound 0 too."""
     errors = np.sqrt(fit.variance * np.diag(np.linalg.pinv(design.T @ design)))
@@ -319,7 +319,7 @@ class Balance:
         ranks = len(self.partition.seconds)
         same = [load for load in self.loads if len(load.seconds) == ranks and self._has_the_cells(load)]
         if same:
-            load = max(same, key=lambda each: imbalance(self.busy(each)))
+            load = max(same, key=lambda load: imbalance(self.busy(load)))
             return self.busy(load), f"run {load.run}" if load.run else "the run"
         return self.partition.equal_seconds, "as many cells on each rank"
 

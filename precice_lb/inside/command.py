@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
 from precice_lb.exceptions import DataError
-from precice_lb.names import say
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun
@@ -85,9 +85,9 @@ def inside(
         held = _counted(runs, participant, chosen, counts, mesh, partition)
         loads = loads_of_runs(runs, participant, chosen, sections=_names(sections) or (), counts=held)
     elif counts is None or seconds is None:
-        found = "--counts alone" if counts else "--seconds alone" if seconds else "neither"
+        options = "--counts alone" if counts else "--seconds alone" if seconds else "neither"
         raise DataError(
-            f"expected directories of stores, or both --counts and --seconds, found {found}; give what is missing"
+            f"expected directories of stores, or both --counts and --seconds, found {options}; give what is missing"
         )
     else:
         loads = loads_of_tables(read_counts(counts, chosen), read_seconds(seconds))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.csv import checked_number, read_rows, whole_number
-from precice_lb.plural import numbered, plural
+from precice_lb.text import numbered, plural
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -202,9 +202,9 @@ def loads_of_tables(counts: Mapping[str, Counts], seconds: Mapping[str, Floats])
     for name in dict.fromkeys([*counts, *seconds]):
         if name not in counts or name not in seconds:
             there, other = ("counts", "seconds") if name in counts else ("seconds", "counts")
-            found = f"run {name!r}" if name else "rows without a run"
+            which = f"run {name!r}" if name else "rows without a run"
             raise DataError(
-                f"expected the same runs in the tables of counts and of seconds, found {found} in that of {there} "
+                f"expected the same runs in the tables of counts and of seconds, found {which} in that of {there} "
                 f"alone; add it to that of {other}, or leave it out"
             )
         held, timed = len(counts[name][1]), len(seconds[name])
@@ -271,14 +271,14 @@ def loads_of_runs(
     """
     used = [run for run in runs if participant in run.participants and run.steady(participant).any()]
     if not used:
-        found = ", ".join(sorted({name for run in runs for name in run.participants})) or "none"
+        names = ", ".join(sorted({name for run in runs for name in run.participants})) or "none"
         raise DataError(
             f"{participant}: expected runs of it with time windows after the warm-up, found none in "
-            f"{plural(len(runs), 'run')} (participants: {found}); record it, or name another participant"
+            f"{plural(len(runs), 'run')} (participants: {names}); record it, or name another participant"
         )
     held = [_held(run, participant, counts or {}) for run in used]
     chosen = _features(participant, features, held)
-    tables = [_table(run, participant, chosen, own) for run, own in zip(used, held, strict=True)]
+    tables = [_table(run, participant, chosen, features_of) for run, features_of in zip(used, held, strict=True)]
     serial = [table for table in tables if len(table) == 1]
     if serial and np.linalg.matrix_rank(np.concatenate(serial)) == len(chosen):
         basis = "serial"
@@ -297,7 +297,7 @@ def loads_of_runs(
     return loads
 
 
-def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dict[str, Floats]:
+def _held(run: CoupledRun, participant: str, counts: Mapping[str, Counts]) -> dict[str, Floats]:
     """Give what each rank of a run held, by feature, each of shape (ranks,)."""
     part = run.participants[participant]
     if len(without := np.flatnonzero(np.isnan(part.rank_solve))):
@@ -307,10 +307,10 @@ def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dic
         )
     held = {INTERFACE: part.rank_vertices} if np.isfinite(part.rank_vertices).all() else {}
     held |= part.rank_counts
-    names, table = given.get(run.name) or given.get("") or ((), np.empty((part.ranks, 0)))
+    names, table = counts.get(run.name) or counts.get("") or ((), np.empty((part.ranks, 0)))
     if len(table) == part.ranks:
         held |= dict(zip(names, np.asarray(table, dtype=np.float64).T, strict=True))
-    elif run.name in given:
+    elif run.name in counts:
         raise DataError(
             f"run {run.name}: expected counts of the {plural(part.ranks, 'rank')} of {participant}, found those of "
             f"{plural(len(table), 'rank')}; count the ranks of this run"
@@ -319,7 +319,7 @@ def _held(run: CoupledRun, participant: str, given: Mapping[str, Counts]) -> dic
 
 
 def _features(participant: str, asked: Sequence[str] | None, held: Sequence[Mapping[str, Floats]]) -> tuple[str, ...]:
-    known = list(dict.fromkeys(name for each in held for name in each))
+    known = list(dict.fromkeys(name for features in held for name in features))
     if asked is None:
         counted = tuple(name for name in known if name != INTERFACE)
         if not counted:

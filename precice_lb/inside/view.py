@@ -14,13 +14,10 @@ from precice_lb.exceptions import DataError
 from precice_lb.inside.balance import balance_of, imbalance, residuals, seconds_by_feature
 from precice_lb.inside.loads import loads_of_runs
 from precice_lb.inside.mesh import partition_files
-from precice_lb.names import visible
-from precice_lb.plain import json_text
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import Block, Chart, DefinitionList, Paragraph, Table, or_dash, percent, seconds_unit
 from precice_lb.report.render import write_files
 from precice_lb.report.style import GREY, Panel, colour_of, one_panel
-from precice_lb.report.text import or_dash, percent, seconds_unit
+from precice_lb.text import json_text, plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.inside import Balance

@@ -103,8 +103,8 @@ class Prior:
 
 def _grid(*cells: Cells) -> tuple[list[Array], Array]:
     """Combine cells: the values of each, and the logarithms of their weights."""
-    values = np.array(list(itertools.product(*(each[0] for each in cells)))).T
-    weights = np.array(list(itertools.product(*(each[1] for each in cells))))
+    values = np.array(list(itertools.product(*(cell[0] for cell in cells)))).T
+    weights = np.array(list(itertools.product(*(cell[1] for cell in cells))))
     return list(values), np.log(weights).sum(axis=1)
 
 
@@ -131,14 +131,14 @@ class _Places:
         """Draw both, shape (n, points) each."""
         twice, once = np.zeros((2, n, len(self.columns)))
         for s, side in itertools.product(self.axes, (1, -1)):
-            at = np.flatnonzero(side * s > 0)
-            places, back = np.unique(np.abs(s[at]), return_inverse=True)
+            columns = np.flatnonzero(side * s > 0)
+            places, back = np.unique(np.abs(s[columns]), return_inverse=True)
             h, z = np.diff(places, prepend=0.0), rng.standard_normal((3, n, len(places)))
             slope = np.cumsum(np.sqrt(h) * z[0], axis=1)
             # The exact step of slope and value together.
             steps = h * (slope - np.sqrt(h) * z[0]) + h**1.5 * (z[0] / 2 + z[1] / np.sqrt(12))
-            twice[:, at] += np.cumsum(steps, axis=1)[:, back]
-            once[:, at] += np.cumsum(np.sqrt(h) * z[2], axis=1)[:, back]
+            twice[:, columns] += np.cumsum(steps, axis=1)[:, back]
+            once[:, columns] += np.cumsum(np.sqrt(h) * z[2], axis=1)[:, back]
         return twice, once
 
 
@@ -198,8 +198,8 @@ class _Fit:
         logs += (within[self.level] - 0.5 * np.linalg.slogdet(covariance)[1])[:, None]
         # A reading that is an outlier has a variance of its own, which changes the inverse by a matrix of rank one.
         off = prior.outlier_sd**2
-        own = (1.0 + off * self.inverse[:, diagonal, diagonal])[:, None]
-        likelier = np.log(prior.outlier) - 0.5 * np.log(own) + 0.5 * off * solved**2 / own
+        spread = (1.0 + off * self.inverse[:, diagonal, diagonal])[:, None]
+        likelier = np.log(prior.outlier) - 0.5 * np.log(spread) + 0.5 * off * solved**2 / spread
         if len(x) < 3:
             likelier[:] = -np.inf
         logs = logs[:, :, None] + np.concatenate([np.zeros((*logs.shape, 1)), likelier], axis=2)
@@ -235,8 +235,8 @@ class _Fit:
     def _beyond(self, x: Array, n: int, rng: np.random.Generator) -> Array:
         """Draw what happens beyond the node that all readings are within, of which they say nothing."""
         prior, places = self.prior, np.maximum(x - self.origin - self.node, 0.0)
-        sigma, tau = (rng.choice(each[0], n, p=np.divide(each[1], np.sum(each[1])))[:, None]
-                      for each in (prior.sigma, prior.tau))  # fmt: skip
+        sigma, tau = (rng.choice(hyperprior[0], n, p=np.divide(hyperprior[1], np.sum(hyperprior[1])))[:, None]
+                      for hyperprior in (prior.sigma, prior.tau))  # fmt: skip
         cells = rng.choice(len(self.drift), n, p=self.mean_share)
         twice, once = _Places((places,), places[:, None], places).paths(n, rng)
         # The first two octaves of nodes are like those that anybody measures.
@@ -247,8 +247,8 @@ class _Fit:
         x, steps = self._steps(points)
         m, rows, off = len(self.x), np.arange(n), self.prior.outlier_sd**2
         weights = np.cumsum(self.share)
-        at = np.searchsorted(weights, (rows + rng.random(n)) / n * weights[-1]).clip(max=len(weights) - 1)
-        cell, mean, out = np.unravel_index(rng.permutation(at), self.share.shape)
+        cells = np.searchsorted(weights, (rows + rng.random(n)) / n * weights[-1]).clip(max=len(weights) - 1)
+        cell, mean, out = np.unravel_index(rng.permutation(cells), self.share.shape)
         both = self._places(np.append(self.x, x), np.vstack([self.steps, steps]))
         there = self._places(x, steps)
         sigma, tau = self.sigma[cell, None], self.tau[cell, None]
@@ -273,8 +273,8 @@ def _merged(x: Array, steps: Array, y: Array, variance: Array) -> tuple[Array, A
     """Put readings together in bins of ranks, each case by itself; and how likely they are within these."""
     cases, case = np.unique(steps, axis=0, return_inverse=True)
     bins = max(MOST_READINGS // len(cases), 1)
-    at = np.floor((x - x.min()) / max(np.ptp(x), 1e-9) * bins * (1 - 1e-9))
-    _, label = np.unique(case.ravel() * (bins + 1) + at, return_inverse=True)
+    bin_number = np.floor((x - x.min()) / max(np.ptp(x), 1e-9) * bins * (1 - 1e-9))
+    _, label = np.unique(case.ravel() * (bins + 1) + bin_number, return_inverse=True)
     # Weighed as at a middle level of noise: by it alone the mean would depend on the cell.
     weight = 1.0 / variance[len(variance) // 3]
     total = np.bincount(label, weight)
@@ -353,20 +353,20 @@ class BayesRegressor(Learner):
 
         def curves(X: ArrayLike) -> Array:
             points = self._points(X)
-            found = np.empty((n, len(points)))
+            logs = np.empty((n, len(points)))
             cases, case = np.unique(points[:, 1:], axis=0, return_inverse=True)
-            for at, row in enumerate(cases):
+            for label, row in enumerate(cases):
                 if tuple(row) not in known:
                     rows = np.column_stack([knots, np.tile(row, (len(knots), 1))])
                     known[tuple(row)] = self._sample(rows, n, np.random.default_rng(seed))
-                here = case.ravel() == at
-                found[:, here] = interpolated(points[here, 0], knots, known[tuple(row)])
-            return np.asarray(np.exp(found))
+                here = case.ravel() == label
+                logs[:, here] = interpolated(points[here, 0], knots, known[tuple(row)])
+            return np.asarray(np.exp(logs))
 
         return curves
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
-        known = [each.name for each in fields(Prior)]
+        known = [field.name for field in fields(Prior)]
         for name in self.prior or {}:
             if name not in known:
                 raise ModelError(f"expected constants of the prior out of {', '.join(known)}, found {name!r}")
@@ -378,25 +378,29 @@ class BayesRegressor(Learner):
         columns = points[:, 1:].T
         logarithmic = np.array([bool((column > 0).all()) for column in columns], dtype=np.bool_)
         choices = [logarithmic]
-        for at, column in enumerate(columns):
-            if logarithmic[at] and len(np.unique(column)) >= 3 and column.max() <= LARGEST_LEVEL_RANGE * column.min():
-                choices.append(np.where(np.arange(len(columns)) == at, False, logarithmic))
+        for index, column in enumerate(columns):
+            if (
+                logarithmic[index]
+                and len(np.unique(column)) >= 3
+                and column.max() <= LARGEST_LEVEL_RANGE * column.min()
+            ):
+                choices.append(np.where(np.arange(len(columns)) == index, False, logarithmic))
         self._fits: list[_Fit] = []
         for chosen in choices:
             fit = partial(_Fit, points, chosen, y, errors, self._cores, prior)
             logs = np.log(prior.growth) if len(columns) else np.zeros(1)
-            found = {float(log): fit(np.exp(log)) for log in logs}
+            fits = {float(log): fit(np.exp(log)) for log in logs}
             for _ in range(REFINED if len(columns) else 0):
-                logs = np.sort(list(found))
-                best = int(np.argmax([found[log].evidence for log in logs]))
-                for at in (best - 1, best):
-                    if 0 <= at < len(logs) - 1:
-                        middle = float(logs[at] + logs[at + 1]) / 2
-                        found[middle] = fit(np.exp(middle))
-            logs = np.sort(list(found))
+                logs = np.sort(list(fits))
+                best = int(np.argmax([fits[log].evidence for log in logs]))
+                for left in (best - 1, best):
+                    if 0 <= left < len(logs) - 1:
+                        middle = float(logs[left] + logs[left + 1]) / 2
+                        fits[middle] = fit(np.exp(middle))
+            logs = np.sort(list(fits))
             for log, share in zip(logs, np.gradient(logs) if len(logs) > 1 else [1.0], strict=True):
-                found[log].evidence += float(np.log(share))
-                self._fits.append(found[log])
+                fits[log].evidence += float(np.log(share))
+                self._fits.append(fits[log])
         self.reweigh(np.ones(len(prior.noise[0])))
 
     def reweigh(self, ratio: Array) -> None:
@@ -418,8 +422,8 @@ class BayesRegressor(Learner):
         """Draw logarithms of seconds at points together, shape (n, points)."""
         # As many draws of each as its share, to less than one.
         counts = np.diff(np.rint(np.append(0.0, np.cumsum(self._shares)) * n).astype(int))
-        found = [fit.draw(points, count, rng) for fit, count in zip(self._fits, counts, strict=True) if count]
-        return np.asarray(np.vstack(found)[rng.permutation(n)] + self._centre)
+        draws = [fit.draw(points, count, rng) for fit, count in zip(self._fits, counts, strict=True) if count]
+        return np.asarray(np.vstack(draws)[rng.permutation(n)] + self._centre)
 
     def _predict(self, points: Array) -> Array:
         """Positive, finite seconds: the median of the draws."""
@@ -463,9 +467,9 @@ def share_noise(models: Sequence[BayesRegressor]) -> None:
     """Let fitted models of the participants of one machine tell each other of the noise of readings."""
     prior = Prior(**(models[0].prior or {}))
     weights, same = np.divide(prior.noise[1], np.sum(prior.noise[1])), prior.noise_shared
-    told = np.array([same * model.levels_ / weights + 1 - same for model in models])
-    for at, model in enumerate(models):
-        common = np.delete(told, at, axis=0).prod(axis=0)
+    likelihoods = np.array([same * model.levels_ / weights + 1 - same for model in models])
+    for row, model in enumerate(models):
+        common = np.delete(likelihoods, row, axis=0).prod(axis=0)
         model.reweigh(same * common / (weights @ common) + 1 - same)
 
 

@@ -109,7 +109,7 @@ def start_up(
     ``kept``. Without ``cores`` that all share every rank has one.
     """
     provider, receiver = ranks
-    whole, own = vertices
+    whole, local = vertices
     shared = math.inf if cores is None else cores
     everyone, receivers = (max(count / shared, 1.0) for count in (provider + receiver, receiver))
 
@@ -118,7 +118,7 @@ def start_up(
 
     parts = {
         "connect primary ranks": steps(_STEPS, everyone),
-        "set up own vertices": model.vertex * max(most_own, (whole + own) / shared),
+        "set up own vertices": model.vertex * max(most_own, (whole + local) / shared),
         # The primary rank hears every rank of the receiver; in two levels neighbours then agree among themselves. The
         # provider waits in a socket meanwhile, without polling.
         "settle owners": steps(receiver, receivers),

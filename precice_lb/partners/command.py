@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from precice_lb.cli.app import app
+from precice_lb.cli.app import app, by_participant, named_values
 from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
-from precice_lb.cli.options import by_participant, named_values
 from precice_lb.exceptions import DataError
 
 if TYPE_CHECKING:

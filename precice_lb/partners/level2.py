@@ -221,7 +221,7 @@ def _grown(box: Floats, margin: float) -> Floats:
 
 def _owned(tags: list[Integers], vertices: int) -> list[Integers]:
     """Owners as the primary rank gives them out: rank by rank up to an even share, then the rest greedily."""
-    at_interface = sum(bool(len(each)) for each in tags)
+    at_interface = sum(bool(len(tagged)) for tagged in tags)
     share = vertices // max(at_interface, 1)
     owner = np.full(vertices, -1, np.int64)
     for limit in (share or vertices, vertices):
@@ -238,7 +238,7 @@ def _owned_two_level(points: Floats, tags: list[Integers], boxes: Floats) -> lis
     shared = [np.zeros(len(tagged), bool) for tagged in tags]
     for (a, _), there in inside.items():
         shared[a] |= there
-    alone = [int((~each).sum()) for each in shared]
+    alone = [int((~there).sum()) for there in shared]
     keeps = [np.ones(len(tagged), bool) for tagged in tags]
     for a, b in pairs:
         if (alone[a], a) > (alone[b], b):
@@ -308,7 +308,7 @@ def nearest_cells(
     beyond = where[place] - np.clip(where[place], low[cell], high[cell])
     if len(corners) == 2:
         start, along = corners[0, cell], corners[1, cell] - corners[0, cell]
-        ahead, length = (np.einsum("nk,nk->n", each, along) for each in (where[place] - start, along))
+        ahead, length = (np.einsum("nk,nk->n", vectors, along) for vectors in (where[place] - start, along))
         share = np.divide(ahead, length, out=np.zeros_like(length), where=length > 0)
         beyond = where[place] - start - np.clip(share, 0, 1)[:, None] * along
     square = np.einsum("nk,nk->n", beyond, beyond)
@@ -380,7 +380,7 @@ def _nearest(tree: cKDTree, origin: Floats) -> tuple[Integers, Booleans, Floats]
     nearest = index[:, 0].astype(np.int64)
     rows = np.flatnonzero(tied)
     alike = tree.query_ball_point(origin[rows], distance[rows, 1] * (1 + _SAME), return_sorted=True)
-    nearest[rows] = [each[0] for each in alike]
+    nearest[rows] = [nearby[0] for nearby in alike]
     return nearest, np.asarray(tied), np.asarray(distance[:, 1])
 
 
@@ -402,7 +402,7 @@ def _crowded(point: Integers, alike: Booleans, square: Floats, count: int, most:
     farthest = np.zeros(count)
     np.maximum.at(farthest, point, square)
     last = alike & (square >= farthest[point] * (1 - 2 * _SAME))
-    others, near = (np.bincount(point[each], minlength=count) for each in (~alike, last))
+    others, near = (np.bincount(point[rows], minlength=count) for rows in (~alike, last))
     return (others >= most) & (near > 0)
 
 

@@ -135,10 +135,10 @@ def _link(configuration: Configuration, receiver: str, received: ReceivedMesh) -
     )
     dimensions = configuration.meshes[received.name].dimensions
     exchanges = tuple(
-        (each, dimensions if configuration.data[each.data].is_vector else 1)
+        (exchange, dimensions if configuration.data[exchange.data].is_vector else 1)
         for scheme in configuration.coupling_schemes
-        for each in scheme.exchanges
-        if each.mesh == received.name and {each.source, each.target} == {receiver, received.provider}
+        for exchange in scheme.exchanges
+        if exchange.mesh == received.name and {exchange.source, exchange.target} == {receiver, received.provider}
     )
     return Link(
         mesh=received.name,
@@ -210,8 +210,8 @@ def receiver_boxes(link: Link, local: Meshes, region: Floats | None = None) -> F
     of the access region, enlarged likewise only where there is a just-in-time mapping; NaN for an empty rank.
     preCICE 3.4, ``ReceivedPartition::prepareBoundingBox``.
     """
-    own = (_mesh_of(link, local, name, link.receiver) for name in link.locals)
-    parts = [scaled_boxes(mesh.boxes, link.safety_factor) for mesh in own]
+    meshes = (_mesh_of(link, local, name, link.receiver) for name in link.locals)
+    parts = [scaled_boxes(mesh.boxes, link.safety_factor) for mesh in meshes]
     if link.api_access and region is not None:
         checked = check_boxes(region, f"access regions of {link.title}")
         parts.append(scaled_boxes(checked, link.safety_factor) if link.just_in_time else checked)

@@ -191,7 +191,7 @@ def _boxes(points: Floats, counts: Integers) -> Floats:
 
 def united(boxes: Sequence[Floats]) -> Floats:
     """Box of each rank around all of its boxes; NaN where all are empty."""
-    low, high = (np.array([each[..., side] for each in boxes]) for side in (0, 1))
+    low, high = (np.array([rank_boxes[..., side] for rank_boxes in boxes]) for side in (0, 1))
     return np.stack([np.fmin.reduce(low), np.fmax.reduce(high)], axis=-1)
 
 
@@ -379,10 +379,12 @@ def scaled_boxes(boxes: Floats, safety_factor: float) -> Floats:
 def overlapping_pairs(first: Floats, second: Floats) -> Integers:
     """Sorted pairs of boxes, shape (ranks, dimensions, 2), that overlap as in preCICE: closed, and empty with empty."""
     empty = [np.isnan(boxes[:, 0, 0]) for boxes in (first, second)]
-    nothing = [np.flatnonzero(each) for each in empty]
+    nothing = [np.flatnonzero(is_empty) for is_empty in empty]
     keys = [np.add.outer(nothing[0] * len(second), nothing[1]).ravel()]
     if not (empty[0].all() or empty[1].all()):
-        trees = [_Tree(boxes, np.flatnonzero(~each)) for boxes, each in zip((first, second), empty, strict=True)]
+        trees = [
+            _Tree(boxes, np.flatnonzero(~is_empty)) for boxes, is_empty in zip((first, second), empty, strict=True)
+        ]
         keys += [a * len(second) + b for a, b in _overlaps(*trees)]
     joined = np.concatenate(keys)
     joined.sort()

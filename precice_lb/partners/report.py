@@ -24,7 +24,7 @@ from precice_lb.partners.meshes import (
     repartition,
     scaled_boxes,
 )
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 # preCICE's documentation advises two-level initialisation from thousands of ranks.
 _MANY_RANKS = 1000
@@ -36,12 +36,12 @@ _FEWER = 0.8
 def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     """Say what to change, in sentences; none where there is nothing."""
     advice: list[str] = []
-    received = Counter(found.link.mesh for found in links)
-    for found in links:
-        advice += _refusals(found, meshes)
-        advice += _scheme(found, received[found.link.mesh])
-        advice += _factor(found, meshes)
-        advice += _partition(found, meshes)
+    received = Counter(analysis.link.mesh for analysis in links)
+    for analysis in links:
+        advice += _refusals(analysis, meshes)
+        advice += _scheme(analysis, received[analysis.link.mesh])
+        advice += _factor(analysis, meshes)
+        advice += _partition(analysis, meshes)
     for mesh in meshes.values():
         empty = int((mesh.counts == 0).sum())
         if empty:
@@ -52,13 +52,13 @@ def advise(links: tuple[LinkPartners, ...], meshes: Meshes) -> tuple[str, ...]:
     return tuple(advice)
 
 
-def _refusals(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
+def _refusals(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Ranks for which preCICE would stop: they have vertices, but nothing of the received mesh reaches them."""
-    link = found.link
-    if found.level_2 is None or not link.filtered or found.ranks[1] == 1:
+    link = analysis.link
+    if analysis.level_2 is None or not link.filtered or analysis.ranks[1] == 1:
         return
-    lonely = found.partners(1, found.level_2) == 0
-    busy = sum((meshes[name].counts for name in link.locals), np.zeros(found.ranks[1])) > 0
+    lonely = analysis.partners(1, analysis.level_2) == 0
+    busy = sum((meshes[name].counts for name in link.locals), np.zeros(analysis.ranks[1])) > 0
     ranks = np.flatnonzero(lonely & busy)
     if len(ranks):
         yield (
@@ -68,11 +68,11 @@ def _refusals(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
         )
 
 
-def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
-    link = found.link
-    one, two = found.cost[False], found.cost[True]
-    many = max(found.ranks) >= _MANY_RANKS
-    if not found.parallel or receivers > 1:
+def _scheme(analysis: LinkPartners, receivers: int) -> Iterator[str]:
+    link = analysis.link
+    one, two = analysis.cost[False], analysis.cost[True]
+    many = max(analysis.ranks) >= _MANY_RANKS
+    if not analysis.parallel or receivers > 1:
         if link.two_level and receivers > 1:
             refusal = "preCICE refuses it for a mesh with several receivers"
             yield f"{link.title}: switch two-level initialisation off: {refusal}"
@@ -83,38 +83,38 @@ def _scheme(found: LinkPartners, receivers: int) -> Iterator[str]:
         )
     elif link.two_level and not many and one.seconds < two.seconds:
         yield (
-            f"{link.title}: two-level initialisation does not pay at {sum(found.ranks)} ranks; it does from thousands "
-            "of ranks"
+            f"{link.title}: two-level initialisation does not pay at {sum(analysis.ranks)} ranks; it does from "
+            "thousands of ranks"
         )
 
 
-def _factor(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
-    link, needed = found.link, found.needed_factor
+def _factor(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
+    link, needed = analysis.link, analysis.needed_factor
     if not np.isfinite(needed) or len(link.mappings) != 1 or not link.filtered:
         return
     # Some room for what moves; coarse steps read best.
     proposed = float(np.ceil(max(1.5 * needed, 0.01) * 20) / 20)
     if proposed >= link.safety_factor:
         return
-    pairs = len(overlapping_pairs(found.provider_boxes, scaled_boxes(meshes[link.locals[0]].boxes, proposed)))
-    if pairs <= _FEWER * len(found.level_1):
+    pairs = len(overlapping_pairs(analysis.provider_boxes, scaled_boxes(meshes[link.locals[0]].boxes, proposed)))
+    if pairs <= _FEWER * len(analysis.level_1):
         yield (
             f"{link.title}: safety-factor {proposed:g} instead of {link.safety_factor:g} is enough for the mapping "
-            f"({needed:.2g} is needed) and leaves {pairs} of {len(found.level_1)} pairs of level 1"
+            f"({needed:.2g} is needed) and leaves {pairs} of {len(analysis.level_1)} pairs of level 1"
         )
 
 
-def _partition(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
+def _partition(analysis: LinkPartners, meshes: Meshes) -> Iterator[str]:
     """Compare with recursive coordinate bisection on both sides."""
-    link = found.link
+    link = analysis.link
     both = [meshes[name] for name in (link.mesh, *link.locals)]
     if len(both) != 2 or link.api_access or any(mesh.coordinates is None for mesh in both):
         return
     compact = [repartition(mesh, mesh.ranks) for mesh in both]
     boxes = [mesh.boxes[mesh.counts > 0] for mesh in compact]
     pairs = len(overlapping_pairs(boxes[0], scaled_boxes(boxes[1], link.safety_factor)))
-    filled = [~np.isnan(each[:, 0, 0]) for each in (found.provider_boxes, found.receiver_boxes)]
-    now = int((filled[0][found.level_1[:, 0]] & filled[1][found.level_1[:, 1]]).sum())
+    filled = [~np.isnan(rank_boxes[:, 0, 0]) for rank_boxes in (analysis.provider_boxes, analysis.receiver_boxes)]
+    now = int((filled[0][analysis.level_1[:, 0]] & filled[1][analysis.level_1[:, 1]]).sum())
     if pairs <= _FEWER * now:
         yield (
             f"{link.title}: compact partitions (recursive coordinate bisection) would connect {pairs} pairs in level 1 "
@@ -122,27 +122,28 @@ def _partition(found: LinkPartners, meshes: Meshes) -> Iterator[str]:
         )
 
 
-def reason(found: LinkPartners, side: int, rank: int) -> str:
+def reason(analysis: LinkPartners, side: int, rank: int) -> str:
     """Say why a rank of provider (side 0) or receiver (1) has many partners: "a long thin box", for example."""
-    boxes = (found.provider_boxes, found.receiver_boxes)[side]
+    boxes = (analysis.provider_boxes, analysis.receiver_boxes)[side]
     if np.isnan(boxes[rank]).any():
         return "an empty rank meets every empty rank"
     extents = boxes[:, :, 1] - boxes[:, :, 0]
-    if side == 1 and found.link.mappings:
+    if side == 1 and analysis.link.mappings:
         # Without the safety margin, which hides the shape of the rank's part.
-        factor = found.link.safety_factor
+        factor = analysis.link.safety_factor
         extents = np.maximum(extents - 2 * factor / (1 + 2 * factor) * extents.max(axis=1, keepdims=True), 0.0)
     diagonal = np.linalg.norm(extents, axis=1)
     usual = float(np.nanmedian(diagonal))
-    own = np.sort(extents[rank])[::-1]
+    lengths = np.sort(extents[rank])[::-1]
     if usual > 0 and diagonal[rank] > _LARGE * usual:
         return f"a box {diagonal[rank] / usual:.1f} times as large as usual: its vertices are scattered"
-    if own[0] > 0 and own[1] * _THIN < own[0]:
+    if lengths[0] > 0 and lengths[1] * _THIN < lengths[0]:
         return "a long thin box, whose safety margin follows its longest edge" if side else "a long thin box"
-    other = (found.provider_boxes, found.receiver_boxes)[1 - side]
+    other = (analysis.provider_boxes, analysis.receiver_boxes)[1 - side]
     theirs = float(np.nanmedian(np.linalg.norm(other[:, :, 1] - other[:, :, 0], axis=1)))
     if theirs * 1.5 < diagonal[rank]:
-        return f"{(found.link.provider, found.link.receiver)[1 - side]}'s boxes are smaller, so that more of them fit"
+        partner = (analysis.link.provider, analysis.link.receiver)[1 - side]
+        return f"{partner}'s boxes are smaller, so that more of them fit"
     return "large boxes or safety margins around it"
 
 
@@ -176,29 +177,29 @@ def forecast(
     vertices: Mapping[str, int],
 ) -> tuple[dict[str, PartitionedMesh], Forecast]:
     """Partition all meshes for other numbers of ranks, by files or by bisection."""
-    chosen, same, told = {}, {}, {}
+    chosen, same, methods = {}, {}, {}
     for name, mesh in meshes.items():
         count = ranks[mesh.participant]
         if name in partitions:
             chosen[name] = read_partition(partitions[name], mesh, count)
-            same[name], told[name] = mesh, str(partitions[name])
+            same[name], methods[name] = mesh, str(partitions[name])
             continue
         chosen[name] = repartition(mesh, count, vertices=vertices.get(name))
-        same[name], told[name] = repartition(mesh, mesh.ranks), "bisection"
+        same[name], methods[name] = repartition(mesh, mesh.ranks), "bisection"
     errors = []
     for link in links:
         truth, guess = _mean_and_most(link, meshes), _mean_and_most(link, same)
         errors.append(np.divide(np.abs(guess - truth), truth, out=(guess > 0).astype(float), where=truth > 0))
-    return chosen, Forecast(told, *np.max(errors, axis=(0, 1)).tolist())
+    return chosen, Forecast(methods, *np.max(errors, axis=(0, 1)).tolist())
 
 
 def _mean_and_most(link: Link, meshes: Meshes) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
     counts = [
-        np.bincount(each, minlength=len(box)) for each, box in zip(overlapping_pairs(*boxes).T, boxes, strict=True)
+        np.bincount(ranks, minlength=len(box)) for ranks, box in zip(overlapping_pairs(*boxes).T, boxes, strict=True)
     ]
-    return np.array([(each.mean(), each.max()) for each in counts])
+    return np.array([(partners.mean(), partners.max()) for partners in counts])
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ class PartnersReport:
         """Return everything but the pairs as nested mappings for JSON; seconds and bytes."""
         return {
             "ranks": self.ranks,
-            "links": [_link_dict(each) for each in self.links],
+            "links": [_link_dict(analysis) for analysis in self.links],
             "advice": list(self.advice),
             "missing": list(self.missing),
             "forecast": None if self.forecast is None else asdict(self.forecast),
@@ -313,13 +314,13 @@ def partners_report(
     if cores is not None and cores < 1:
         raise DataError(f"expected at least 1 core, found {cores}")
     model = model or CostModel()
-    chosen, told = dict(meshes), None
+    chosen, prediction = dict(meshes), None
     if ranks or partitions or vertices:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
         counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, told = forecast(links, meshes, counted, partitions or {}, vertices or {})
-    found = tuple(
+        chosen, prediction = forecast(links, meshes, counted, partitions or {}, vertices or {})
+    analyses = tuple(
         analyse_link(
             link,
             chosen,
@@ -334,45 +335,45 @@ def partners_report(
     order = {name: counted[name] for name in configuration.participants if name in counted}
     accepted = accepted_ranks(configuration)
     refusals = [accepted[name].problem(name, count) for name, count in order.items() if name in accepted]
-    advice = (*filter(None, refusals), *advise(found, chosen))
+    advice = (*filter(None, refusals), *advise(analyses, chosen))
     missing = tuple(
-        f"{each.link.title}: level 2 and the data per time window need coordinates: record with "
+        f"{analysis.link.title}: level 2 and the data per time window need coordinates: record with "
         "PRECICE_LB_MESHES=coordinates"
-        for each in found
-        if each.level_2 is None
+        for analysis in analyses
+        if analysis.level_2 is None
     )
-    return PartnersReport(order, found, chosen, advice, told, model, missing)
+    return PartnersReport(order, analyses, chosen, advice, prediction, model, missing)
 
 
-def _link_dict(found: LinkPartners) -> dict[str, Any]:
-    link = found.link
-    total = None if found.pair_bytes is None else float(found.pair_bytes.sum())
+def _link_dict(analysis: LinkPartners) -> dict[str, Any]:
+    link = analysis.link
+    total = None if analysis.pair_bytes is None else float(analysis.pair_bytes.sum())
     result: dict[str, Any] = {
         "mesh": link.mesh,
         "provider": link.provider,
         "receiver": link.receiver,
         "safety_factor": link.safety_factor,
         "two_level": link.two_level,
-        "ranks": list(found.ranks),
-        "mesh_vertices": found.mesh_vertices,
-        "level_1_pairs": len(found.level_1),
-        "level_2_pairs": None if found.level_2 is None else len(found.level_2),
-        "empty_pairs": found.empty_pairs,
-        "one_level_pairs": None if found.one_level is None else len(found.one_level),
+        "ranks": list(analysis.ranks),
+        "mesh_vertices": analysis.mesh_vertices,
+        "level_1_pairs": len(analysis.level_1),
+        "level_2_pairs": None if analysis.level_2 is None else len(analysis.level_2),
+        "empty_pairs": analysis.empty_pairs,
+        "one_level_pairs": None if analysis.one_level is None else len(analysis.one_level),
         "bytes_per_window": total,
-        "messages_per_window": found.messages_per_window,
-        "needed_safety_factor": found.needed_factor,
-        "open_choices": found.open_choices,
-        "approximated_mappings": list(found.approximated),
+        "messages_per_window": analysis.messages_per_window,
+        "needed_safety_factor": analysis.needed_factor,
+        "open_choices": analysis.open_choices,
+        "approximated_mappings": list(analysis.approximated),
     }
     for side, name in enumerate(("provider", "receiver")):
-        partners = found.partners(side)
+        partners = analysis.partners(side)
         result[f"{name}_partners"] = {
             "mean": float(partners.mean()),
             "maximum": int(partners.max()),
             "histogram": np.bincount(partners).tolist(),
         }
-    for two_level, cost in found.cost.items():
+    for two_level, cost in analysis.cost.items():
         result["two_levels" if two_level else "one_level"] = asdict(cost)
     return result
 
@@ -399,17 +400,19 @@ def write_pairs(report: PartnersReport, path: str | Path) -> None:
     try:
         with h5py.File(path, "w") as file:
             file.attrs.update(format=_FORMAT, format_version=_FORMAT_VERSION)
-            for number, found in enumerate(report.links):
+            for number, analysis in enumerate(report.links):
                 group = file.create_group(str(number))
-                group.attrs.update(mesh=found.link.mesh, provider=found.link.provider, receiver=found.link.receiver)
+                group.attrs.update(
+                    mesh=analysis.link.mesh, provider=analysis.link.provider, receiver=analysis.link.receiver
+                )
                 for name in ("level_1", "level_2", "one_level"):
-                    pairs = getattr(found, name)
+                    pairs = getattr(analysis, name)
                     if pairs is None:
                         continue
                     matrix = group.create_group(name)
-                    matrix.attrs["shape"] = found.ranks
-                    matrix["indptr"] = np.searchsorted(pairs[:, 0], np.arange(found.ranks[0] + 1))
-                    columns = {"indices": pairs[:, 1]} | ({"data": found.vertices} if name == "level_2" else {})
+                    matrix.attrs["shape"] = analysis.ranks
+                    matrix["indptr"] = np.searchsorted(pairs[:, 0], np.arange(analysis.ranks[0] + 1))
+                    columns = {"indices": pairs[:, 1]} | ({"data": analysis.vertices} if name == "level_2" else {})
                     for column, values in columns.items():
                         matrix.create_dataset(column, data=values, compression="gzip", shuffle=True)
     except OSError as error:

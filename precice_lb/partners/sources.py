@@ -45,8 +45,8 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
     DataError
         If a directory has no exports of the case, a rank is missing, or a file is not such an export.
     """
-    found: dict[str, dict[int, Path]] = defaultdict(dict)
-    places = [Path(each) for each in directories]
+    exports: dict[str, dict[int, Path]] = defaultdict(dict)
+    places = [Path(path) for path in directories]
     providers = configuration.providers
     stems = {f"{mesh}-{who}": mesh for mesh, who in providers.items()}
     for place in places:
@@ -60,16 +60,16 @@ def read_exports(directories: Iterable[str | Path], configuration: Configuration
             if match and mesh:
                 rank = int(match["rank"] or 0)
                 # The first export of a rank is as good as any: received meshes do not move.
-                if match["time"] == "init" or rank not in found[mesh]:
-                    found[mesh][rank] = path
-    if not found:
+                if match["time"] == "init" or rank not in exports[mesh]:
+                    exports[mesh][rank] = path
+    if not exports:
         raise DataError(
             f"{', '.join(map(str, places))}: expected exports of {', '.join(f'{stem}.0_init.csv' for stem in stems)}, "
             'found none; add <export:csv directory="…"/> to the participants, or give the configuration of this case'
         )
     return {
         mesh: _read_ranks(mesh, providers[mesh], files, configuration.meshes[mesh].dimensions)
-        for mesh, files in found.items()
+        for mesh, files in exports.items()
     }
 
 
@@ -197,10 +197,10 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
     best: Run | None = None
     best_score = (False, False)
     for run in read_runs(paths) if recorded else ():
-        told = [_first_rows(group) for group in run]
-        if {_name(group) for group in run} == set(ranks) and any(map(len, told)):
+        first_rows = [_first_rows(group) for group in run]
+        if {_name(group) for group in run} == set(ranks) and any(map(len, first_rows)):
             same = all(int(group[0].metadata["size"]) == ranks[_name(group)] for group in run)
-            score = (same, all(rows["coordinates"].all() for rows in told))
+            score = (same, all(rows["coordinates"].all() for rows in first_rows))
             if score >= best_score:
                 best, best_score = run, score
     return best
@@ -223,23 +223,23 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
                 f"{place}: expected stores of all {size} ranks of {participant}, found none of rank {missing[0]}; copy "
                 "the stores of all ranks"
             )
-        told = recorded_meshes(*stores)
+        recorded = recorded_meshes(*stores)
         provided = [mesh for mesh, who in providers.items() if who == participant]
-        if not len(told.rows) and provided:
+        if not len(recorded.rows) and provided:
             raise DataError(f"{place}: expected the meshes of {participant}, {_why_none(stores[0])}")
         # Whoever has a mesh of which no rank has a vertex named it all the same, or not at all.
-        for number, name in enumerate([*told.names, *(mesh for mesh in provided if mesh not in told.names)]):
-            rows = np.flatnonzero(told.rows["name"] == number)
+        for number, name in enumerate([*recorded.names, *(mesh for mesh in provided if mesh not in recorded.names)]):
+            rows = np.flatnonzero(recorded.rows["name"] == number)
             known = configuration.meshes.get(name)
-            if known is None or (told.rows["dimensions"][rows] != known.dimensions).any():
+            if known is None or (recorded.rows["dimensions"][rows] != known.dimensions).any():
                 raise DataError(
                     f'{place}: expected meshes of the configuration, in its dimensions, found another "{name}"; record '
                     "the run again"
                 )
             if providers.get(name) == participant:
-                meshes[name] = _mesh(name, participant, told, rows, known.dimensions, size, place)
+                meshes[name] = _mesh(name, participant, recorded, rows, known.dimensions, size, place)
             else:
-                regions[name] = _boxes(told.rows[rows], known.dimensions, size, "region_")
+                regions[name] = _boxes(recorded.rows[rows], known.dimensions, size, "region_")
     return configuration, meshes, regions
 
 
@@ -260,8 +260,8 @@ def _name(group: Sequence[RankFile]) -> str:
 
 def _first_rows(group: Sequence[RankFile]) -> NDArray[np.void]:
     """Return what the first rank says that has any mesh: others may be off the interface."""
-    found = (rows for rows in (recorded_meshes(store).rows for store in group) if len(rows))
-    return next(found, MESHES.empty())
+    tables = (rows for rows in (recorded_meshes(store).rows for store in group) if len(rows))
+    return next(tables, MESHES.empty())
 
 
 def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> Floats:
@@ -273,9 +273,9 @@ def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "")
 
 
 def _mesh(
-    name: str, participant: str, told: RecordedMeshes, rows: Integers, dimensions: int, size: int, source: str
+    name: str, participant: str, recorded: RecordedMeshes, rows: Integers, dimensions: int, size: int, source: str
 ) -> PartitionedMesh:
-    mine = told.rows[rows]
+    mine = recorded.rows[rows]
     counts = np.zeros(size, np.int64)
     counts[mine["rank"]] = mine["vertices"]
     boxes = _boxes(mine, dimensions, size)
@@ -283,22 +283,22 @@ def _mesh(
         raise DataError(f'{source}: expected finite coordinates of mesh "{name}" of {participant}, found others')
     if not mine["coordinates"].all():
         return PartitionedMesh(name, participant, counts, boxes, None, {}, source)
-    starts = told.coordinate_starts
-    parts = [told.coordinates[starts[row] : starts[row + 1]] for row in rows]
+    starts = recorded.coordinate_starts
+    parts = [recorded.coordinates[starts[row] : starts[row + 1]] for row in rows]
     coordinates = np.concatenate([np.empty(0), *parts]).reshape(-1, dimensions)
     ranks = np.repeat(mine["rank"], mine["vertices"])
-    return make_mesh(name, participant, coordinates, ranks, size, cells=_cells(told, rows), source=source)
+    return make_mesh(name, participant, coordinates, ranks, size, cells=_cells(recorded, rows), source=source)
 
 
-def _cells(told: RecordedMeshes, rows: Integers) -> dict[str, Integers]:
+def _cells(recorded: RecordedMeshes, rows: Integers) -> dict[str, Integers]:
     """Cells by kind, as positions in the whole mesh."""
-    starts, offset = told.cell_starts, 0
-    found = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}
+    starts, offset = recorded.cell_starts, 0
+    cells = {kind: [np.empty((0, corners), np.int64)] for kind, corners in CELL_VERTICES.items()}
     for row in rows:
         begin = int(starts[row])
         for kind, corners in CELL_VERTICES.items():
-            end = begin + int(told.rows[kind][row]) * corners
-            found[kind].append(told.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)
+            end = begin + int(recorded.rows[kind][row]) * corners
+            cells[kind].append(recorded.cells[begin:end].astype(np.int64).reshape(-1, corners) + offset)
             begin = end
-        offset += int(told.rows["vertices"][row])
-    return {kind: np.concatenate(parts) for kind, parts in found.items()}
+        offset += int(recorded.rows["vertices"][row])
+    return {kind: np.concatenate(parts) for kind, parts in cells.items()}

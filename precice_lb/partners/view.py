@@ -12,15 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.names import visible
 from precice_lb.partners.report import partners_report, reason, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
-from precice_lb.plain import json_text
-from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Paragraph, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    DefinitionList,
+    Missing,
+    Paragraph,
+    Table,
+    file_stem,
+    percent,
+    ranks_text,
+    seconds_text,
+    short_names,
+)
 from precice_lb.report.render import attempted, write_files
 from precice_lb.report.style import Panel, one_panel, whole_ticks
-from precice_lb.report.text import file_stem, percent, ranks_text, seconds_text, short_names
 from precice_lb.store.reader import stores_below
+from precice_lb.text import json_text, visible
 
 if TYPE_CHECKING:
     from precice_lb.partners import LinkPartners, PartnersReport
@@ -31,13 +41,13 @@ if TYPE_CHECKING:
 _CELLS, _DRAWN = 400, 4
 
 
-def link_chart(found: LinkPartners, stem: str) -> Chart:
+def link_chart(analysis: LinkPartners, stem: str) -> Chart:
     """Draw for one received mesh which ranks are connected and how much they exchange."""
     return Chart(
         stem,
-        f"Each cell is a pair of ranks of {visible(found.link.provider)} and {visible(found.link.receiver)}: grey "
-        "pairs only open a connection, coloured ones exchange data.",
-        one_panel(_matrix, 3.8, found),
+        f"Each cell is a pair of ranks of {visible(analysis.link.provider)} and {visible(analysis.link.receiver)}: "
+        "grey pairs only open a connection, coloured ones exchange data.",
+        one_panel(_matrix, 3.8, analysis),
     )
 
 
@@ -49,28 +59,28 @@ def _binned(
     return np.asarray(image.T)
 
 
-def _matrix(panel: Panel, found: LinkPartners) -> None:
+def _matrix(panel: Panel, analysis: LinkPartners) -> None:
     """Draw which pairs of ranks are connected, and how much they exchange."""
     from matplotlib.colors import LogNorm
 
     axes = panel.axes
-    provider, receiver = short_names((found.link.provider, found.link.receiver), 16).values()
+    provider, receiver = short_names((analysis.link.provider, analysis.link.receiver), 16).values()
     # Level 1 where what is configured is not known.
-    how = _scheme(found.link.two_level or found.one_level is None)
-    extent = (-0.5, found.ranks[0] - 0.5, found.ranks[1] - 0.5, -0.5)
-    connected = _binned(found.connected, found.ranks) > 0
+    how = _scheme(analysis.link.two_level or analysis.one_level is None)
+    extent = (-0.5, analysis.ranks[0] - 0.5, analysis.ranks[1] - 0.5, -0.5)
+    connected = _binned(analysis.connected, analysis.ranks) > 0
     shade = np.where(connected, 0.82, 1.0)
     axes.imshow(shade, extent=extent, cmap="gray", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     panel.area(f"connected in {how}", color="#D1D1D1")
-    if found.level_2 is not None and found.vertices is not None and len(found.level_2):
-        image = _binned(found.level_2, found.ranks, found.vertices.astype(float))
+    if analysis.level_2 is not None and analysis.vertices is not None and len(analysis.level_2):
+        image = _binned(analysis.level_2, analysis.ranks, analysis.vertices.astype(float))
         shown = np.ma.masked_equal(image, 0)
         norm = LogNorm(max(float(shown.min()), 1), max(float(shown.max()), 10))
         drawn = axes.imshow(shown, extent=extent, cmap="viridis_r", norm=norm, aspect="auto", interpolation="nearest")
         axes.figure.colorbar(drawn, ax=axes, label="vertices exchanged (count)", shrink=0.85)
         panel.area("exchanges data (level 2)", color="#2A788E")
     axes.grid(False)
-    title = f"Pairs of ranks over mesh {short_names([found.link.mesh], 20)[found.link.mesh]}"
+    title = f"Pairs of ranks over mesh {short_names([analysis.link.mesh], 20)[analysis.link.mesh]}"
     panel.label(title, f"rank of {provider}, the provider", f"rank of {receiver}, the receiver")
     for axis in (axes.xaxis, axes.yaxis):
         whole_ticks(axis)
@@ -102,22 +112,22 @@ def _count(pairs: NDArray[np.int64] | None) -> str:
 
 def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
-    for found in links:
-        pairs, two_level = found.configured, found.link.two_level
+    for analysis in links:
+        pairs, two_level = analysis.configured, analysis.link.two_level
         empty = math.nan
-        if pairs is not None and found.level_2 is not None:
-            empty = (len(pairs) - len(found.level_2)) / max(len(pairs), 1)
+        if pairs is not None and analysis.level_2 is not None:
+            empty = (len(pairs) - len(analysis.level_2)) / max(len(pairs), 1)
         rows.append(
             {
-                "mesh": found.link.title,
-                "ranks": f"{found.ranks[0]} × {found.ranks[1]}",
+                "mesh": analysis.link.title,
+                "ranks": f"{analysis.ranks[0]} × {analysis.ranks[1]}",
                 "levels": "two" if two_level else "one",
                 "pairs": _count(pairs),
-                "with data": _count(found.level_2),
+                "with data": _count(analysis.level_2),
                 "empty": percent(empty),
-                "in the other": _count(found.one_level if two_level else found.level_1),
-                "messages": f"{found.messages_per_window:.0f}",
-                "data": bytes_text(math.nan if found.pair_bytes is None else float(found.pair_bytes.sum())),
+                "in the other": _count(analysis.one_level if two_level else analysis.level_1),
+                "messages": f"{analysis.messages_per_window:.0f}",
+                "data": bytes_text(math.nan if analysis.pair_bytes is None else float(analysis.pair_bytes.sum())),
             }
         )
     title = "Pairs of ranks that are connected, as configured, and what they exchange per time window"
@@ -126,63 +136,63 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
 
 def _partners(links: Sequence[LinkPartners]) -> Table:
     rows = []
-    for found in links:
-        for side, who in enumerate((found.link.provider, found.link.receiver)):
+    for analysis in links:
+        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
             cells = ("–",) * 3
-            if found.configured is not None:
-                partners = found.partners(side, found.configured)
+            if analysis.configured is not None:
+                partners = analysis.partners(side, analysis.configured)
                 cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
-            busy = "–" if found.level_2 is None else f"{found.partners(side, found.level_2).mean():.1f}"
-            rows.append((found.link.title, who, *cells, busy))
+            busy = "–" if analysis.level_2 is None else f"{analysis.partners(side, analysis.level_2).mean():.1f}"
+            rows.append((analysis.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     return Table("Partners per rank, as configured", header, tuple(rows), (0, 1))
 
 
 def _initialisation(links: Sequence[LinkPartners]) -> Table:
     rows = []
-    for found in links:
+    for analysis in links:
         # What is configured first.
-        for two_level, cost in sorted(found.cost.items(), key=lambda each: each[0] != found.link.two_level):
-            configured = " (configured)" if two_level == found.link.two_level else ""
+        for two_level, cost in sorted(analysis.cost.items(), key=lambda item: item[0] != analysis.link.two_level):
+            configured = " (configured)" if two_level == analysis.link.two_level else ""
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
-            rows.append((found.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
+            rows.append((analysis.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
 
 
 def _most(links: Sequence[LinkPartners]) -> list[Table]:
     tables = []
-    for found in links:
+    for analysis in links:
         rows = []
-        for side, who in enumerate((found.link.provider, found.link.receiver)):
-            partners = found.partners(side)
+        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
+            partners = analysis.partners(side)
             for rank in np.argsort(-partners, kind="stable")[:_MOST]:
                 if partners[rank] > max(1.5 * partners.mean(), 2):
-                    rows.append((f"{who} {rank}", str(partners[rank]), reason(found, side, int(rank))))
+                    rows.append((f"{who} {rank}", str(partners[rank]), reason(analysis, side, int(rank))))
         if rows:
-            where = "level 1" if found.link.two_level else "level 1, with two-level initialisation instead"
-            title = f"Ranks with the most partners ({where}), {found.link.title}"
+            where = "level 1" if analysis.link.two_level else "level 1, with two-level initialisation instead"
+            title = f"Ranks with the most partners ({where}), {analysis.link.title}"
             tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (0, 2)))
     return tables
 
 
 def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
     """Say what the tables leave out: forecast, and what geometry leaves open."""
-    told = report.forecast
-    if told is not None:
-        partitions = ", ".join(f"{mesh} by {how}" for mesh, how in told.partitions.items())
+    forecast = report.forecast
+    if forecast is not None:
+        partitions = ", ".join(f"{mesh} by {how}" for mesh, how in forecast.partitions.items())
         yield (
             "forecast",
-            f"{partitions}; for the measured ranks the same forecast misses the mean by {percent(told.mean_error)} and "
-            f"the maximum by {percent(told.max_error)}",
+            f"{partitions}; for the measured ranks the same forecast misses the mean by {percent(forecast.mean_error)} "
+            f"and the maximum by {percent(forecast.max_error)}",
         )
-    for found in report.links:
-        if found.approximated:
-            text = f"no connectivity is known, so that nearest vertices stand for {', '.join(found.approximated)}"
-            yield found.link.title, text
-        if found.open_choices:
+    for analysis in report.links:
+        if analysis.approximated:
+            text = f"no connectivity is known, so that nearest vertices stand for {', '.join(analysis.approximated)}"
+            yield analysis.link.title, text
+        if analysis.open_choices:
             near = "several of the provider are equally near: preCICE may pick others"
-            yield found.link.title, f"for {found.open_choices} vertices {near}"
+            yield analysis.link.title, f"for {analysis.open_choices} vertices {near}"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     yield "cost model", f"{constants} (seconds, bytes)"
 
@@ -201,8 +211,8 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
 def write_partners(report: PartnersReport, directory: str | Path) -> list[Path]:
     """Write partners.json, partners.h5 and a picture per received mesh into a directory."""
     contents = {"partners.json": json_text(report.to_dict()).encode()}
-    for found in report.links:
-        chart = link_chart(found, file_stem(f"partners-{found.link.mesh}-{found.link.receiver}-pairs"))
+    for analysis in report.links:
+        chart = link_chart(analysis, file_stem(f"partners-{analysis.link.mesh}-{analysis.link.receiver}-pairs"))
         contents[f"{chart.name}.svg"] = chart.svg
     written = write_files(directory, contents, "partners")
     pairs = Path(directory) / "partners.h5"

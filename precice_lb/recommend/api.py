@@ -22,14 +22,28 @@ from precice_lb.dataset.samples import without_stragglers
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.layout import Layouts, layout_from
 from precice_lb.models.base import new_learner
-from precice_lb.recommend.compare import compared, in_turns, rank_intervals, reference_splits
 from precice_lb.recommend.limits import known_bounds, with_accepted, with_measured
-from precice_lb.recommend.plan import FailedSplit, Prefer, plan_of, tradeoff_of
+from precice_lb.recommend.plan import (
+    FailedSplit,
+    Prefer,
+    compared,
+    in_turns,
+    plan_of,
+    rank_intervals,
+    reference_splits,
+    tradeoff_of,
+)
 from precice_lb.recommend.posterior import geometric_mean, problem_of
 from precice_lb.recommend.remarks import remarks
 from precice_lb.recommend.result import Recommendation
-from precice_lb.recommend.selection import learner_name, selected
-from precice_lb.recommend.sources import alike_names, check_participants, measured_under, measurements_given
+from precice_lb.recommend.sources import (
+    alike_names,
+    check_participants,
+    learner_name,
+    measured_under,
+    measurements_of,
+    selected,
+)
 from precice_lb.recommend.versions import best_version, without_unmeasured
 from precice_lb.schedule import Schedule, explain
 from precice_lb.schedule.schedule import schedule_of
@@ -163,7 +177,7 @@ def recommend_split(
         raise InfeasibleError(
             f"expected the machine as a whole or in words, found {' and '.join(several)}; name one of them"
         )
-    measurements, parameter = measurements_given(before.get("data", data)), before.get("parameter", parameter)
+    measurements, parameter = measurements_of(before.get("data", data)), before.get("parameter", parameter)
     machine = machine or Machine(**words)
     if case is not None:
         runs, known = case.runs, measurements.degrees_of_freedom | case.degrees_of_freedom
@@ -233,7 +247,7 @@ def _recommended(
     windows = expected.window(split)
     window = geometric_mean(windows)
     # The logarithm of a window is convex in those of the times: the optimum for their means is below every split's.
-    steady = geometric_mean(schedule.window_seconds(expected.own(split)))
+    steady = geometric_mean(schedule.window_seconds(expected.compute_seconds(split)))
     compute_seconds = expected.mean_seconds(split)
     # What windows were measured to take leaves no room for more work than that.
     excess = float(schedule.window_seconds(compute_seconds)) / window

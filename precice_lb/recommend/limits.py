@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from precice_lb.case import accepted_ranks, parse_configuration
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts
-from precice_lb.plural import counts_text, plural
 from precice_lb.schedule import Schedule
 from precice_lb.split import Constraints, optimize_split
 from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.text import counts_text, plural
 
 Integers = NDArray[np.int64]
 
@@ -65,7 +65,7 @@ def with_measured(
         others = sorted({row for row in rows if not _fits(row, stated, known)})
         if others:
             raise InfeasibleError(
-                f"expected measurements of {name} with {_said(stated)}, as is said of it, found such with "
+                f"expected measurements of {name} with {_words(stated)}, as is said of it, found such with "
                 f"{' or '.join(other.words for other in others)} ({sum(row in others for row in rows)} of "
                 f"{plural(len(rows), 'row')}); say what was measured, or measure what is said"
             )
@@ -91,7 +91,7 @@ def _fits(row: Layout, stated: Layouts, known: Layouts) -> bool:
     return stated.step is None and (known != Layouts() or threads == 1)
 
 
-def _said(layouts: Layouts) -> str:
+def _words(layouts: Layouts) -> str:
     ranks, threads = layouts.ranks, layouts.threads
     if ranks is not None:
         return plural(ranks, "rank") + ("" if threads is None else f" of {plural(threads, 'thread')}")

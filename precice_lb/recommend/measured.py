@@ -57,22 +57,22 @@ def compared_with_measured(
     if not groups:
         return ()
     predicted = np.exp(np.log(modelled(np.array(list(groups), dtype=np.int64))).mean(axis=0))
-    found = []
+    comparisons = []
     for (ranks, group), seconds in zip(groups.items(), predicted, strict=True):
         windows = np.array([_window(schedule, run) for run in group])
         measured, error = median_of_repeats(windows[:, 0], windows[:, 1])
         split = dict(zip(names, ranks, strict=True))
         runs_of = tuple(dict.fromkeys(run.name for run in group))
-        found.append(Comparison(split, measured, error, float(seconds), runs_of))
-    return tuple(sorted(found, key=lambda each: each.measured))
+        comparisons.append(Comparison(split, measured, error, float(seconds), runs_of))
+    return tuple(sorted(comparisons, key=lambda comparison: comparison.measured))
 
 
 def _window(schedule: Schedule, run: MeasuredRun) -> tuple[float, float]:
     """Mean seconds of the coupling's windows in a run, and their standard error: of who takes longest for them."""
-    each: Mapping[str, int] = schedule.windows
-    seconds = {name: each[name] * run.window_seconds[name] for name in schedule.participants}
+    counts: Mapping[str, int] = schedule.windows
+    seconds = {name: counts[name] * run.window_seconds[name] for name in schedule.participants}
     longest = max(seconds, key=seconds.__getitem__)
-    return seconds[longest], each[longest] * run.standard_errors[longest]
+    return seconds[longest], counts[longest] * run.standard_errors[longest]
 
 
 class Correction:
@@ -92,10 +92,10 @@ class Correction:
 
     def __init__(self, comparisons: Sequence[Comparison], ranks: Integers, logs: Array, seed: int) -> None:
         self._ranks = ranks
-        errors = np.array([each.standard_error for each in comparisons])
+        errors = np.array([comparison.standard_error for comparison in comparisons])
         draws = np.random.default_rng([seed, 77]).standard_normal(logs.shape)
         draws -= draws.mean(axis=0)
-        missed = np.log([each.measured for each in comparisons]) - logs
+        missed = np.log([comparison.measured for comparison in comparisons]) - logs
         middle = missed.mean(axis=0)
         weights, solved = [], []
         for apart in APART:
@@ -103,7 +103,7 @@ class Correction:
             weights.append(-0.5 * (middle @ np.linalg.solve(covariance, middle) + np.linalg.slogdet(covariance)[1]))
             solved.append(np.linalg.solve(covariance, (missed + errors * draws).T))
         shares = np.exp(np.array(weights) - max(weights))
-        self._solved = [each * share for each, share in zip(solved, shares / shares.sum(), strict=True)]
+        self._solved = [weights * share for weights, share in zip(solved, shares / shares.sum(), strict=True)]
 
     def __call__(self, ranks: Integers) -> Array:
         """Give it for splits of shape (k, participants), shape (draws, k)."""

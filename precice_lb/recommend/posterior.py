@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from precice_lb.dataset import MeasuredRun, Measurements
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
 from precice_lb.recommend.measured import Correction, compared_with_measured
-from precice_lb.recommend.selection import Selection, fit_model, rows_at
+from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
-from precice_lb.schedule.replay import LEAST_WINDOWS, recorded_windows, resampled_residuals
+from precice_lb.schedule.graph import LEAST_WINDOWS, recorded_windows, resampled_residuals
 from precice_lb.split import Constraints, SplitResult, optimize_split
 from precice_lb.split.admissible import Limits
 from precice_lb.split.problem import problems_of
@@ -98,10 +98,10 @@ class ExpectedWindowTime:
         #: Measured splits beside what the curves say of them.
         self.comparisons = compared_with_measured(schedule, runs, self.modelled)
         if self.comparisons:
-            ranks = np.array([[each.split[name] for name in self.names] for each in self.comparisons])
+            ranks = np.array([[comparison.split[name] for name in self.names] for comparison in self.comparisons])
             self._correction = Correction(self.comparisons, ranks, np.log(self.modelled(ranks)), seed)
 
-    def own(self, split: Mapping[str, int]) -> dict[str, Array]:
+    def compute_seconds(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Compute seconds per window of each participant, one for each drawn curve."""
         return {name: seconds[:, 0] for name, seconds in self._costs(self.counts([split])).items()}
 
@@ -113,21 +113,24 @@ class ExpectedWindowTime:
             return None
         return resampled_residuals(self.schedule, self._recorded, windows=WINDOWS, seed=self.seed)
 
-    def mean_own(self, own: Mapping[str, Array]) -> dict[str, Array]:
+    def mean_compute_seconds(self, typical: Mapping[str, Array]) -> dict[str, Array]:
         """Mean compute seconds per window for typical ones (medians): what windows differ by counts."""
         if self.residuals is None:
-            return dict(own)
-        return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in own.items()}
+            return dict(typical)
+        return {name: seconds * float(self.residuals[name][SETTLING:].mean()) for name, seconds in typical.items()}
 
     def mean_seconds(self, split: Mapping[str, int]) -> dict[str, float]:
         """Compute seconds per window of each participant of a split, over the drawn curves and windows."""
-        return {name: geometric_mean(seconds) for name, seconds in self.mean_own(self.own(split)).items()}
+        return {
+            name: geometric_mean(seconds)
+            for name, seconds in self.mean_compute_seconds(self.compute_seconds(split)).items()
+        }
 
-    def seconds(self, own: Mapping[str, Array]) -> Array:
+    def seconds(self, compute: Mapping[str, Array]) -> Array:
         """Seconds per window for compute seconds per window of each participant, arrays of one shape."""
         if self.residuals is None:
-            return self.schedule.window_seconds(own)
-        return self.schedule.replay_seconds(own, self.residuals, SETTLING)
+            return self.schedule.window_seconds(compute)
+        return self.schedule.replay_seconds(compute, self.residuals, SETTLING)
 
     def modelled(self, counts: Integers, thinning: int = 1) -> Array:
         """Seconds per window of splits by the curves alone, shape (curves, k); of every so many curves one."""
@@ -156,13 +159,13 @@ class ExpectedWindowTime:
 
     def waits(self, split: Mapping[str, int]) -> dict[str, Array]:
         """Share of a window that each participant waits, for each drawn curve."""
-        own, windows = self.own(split), self.modelled(self.counts([split]))[:, 0]
-        own = self.mean_own(own)
-        steady = self.schedule.window_seconds(own)
+        compute, windows = self.compute_seconds(split), self.modelled(self.counts([split]))[:, 0]
+        compute = self.mean_compute_seconds(compute)
+        steady = self.schedule.window_seconds(compute)
         # What windows last longer for noise, those who are waited for in turn wait themselves.
         more = np.maximum(windows - steady, 0.0)
-        waits = self.schedule.waits(own)
-        bound = {name: self.schedule.windows[name] * own[name] + wait for name, wait in waits.items()}
+        waits = self.schedule.waits(compute)
+        bound = {name: self.schedule.windows[name] * compute[name] + wait for name, wait in waits.items()}
         return {
             name: (wait + np.where(bound[name] >= steady * (1 - 1e-9), more, 0.0)) / np.maximum(windows, steady)
             for name, wait in waits.items()
@@ -186,12 +189,12 @@ class ExpectedWindowTime:
 
         The logarithm of a window over the best one of its draw is, in the mean, least where that of the window is.
         """
-        found: list[tuple[Callable[[Integers], Array], int]] = []
+        objectives: list[tuple[Callable[[Integers], Array], int]] = []
         if self.is_uncertain or self._correction is not None:
-            found.append((lambda counts: geometric_mean(self.windows(counts, replay=False)), 8))
+            objectives.append((lambda counts: geometric_mean(self.windows(counts, replay=False)), 8))
         if self.residuals is not None:
-            found.append((lambda counts: geometric_mean(self.windows(counts, thinning=_THINNING)), 32))
-        return found
+            objectives.append((lambda counts: geometric_mean(self.windows(counts, thinning=_THINNING)), 32))
+        return objectives
 
 
 def geometric_mean(seconds: Array) -> Any:
@@ -202,10 +205,10 @@ def geometric_mean(seconds: Array) -> Any:
 
 def excluded_splits(counts: Integers, names: Sequence[str], constraints: Constraints) -> NDArray[np.bool_]:
     """Whether splits must not be chosen, shape (k,), for ranks of shape (k, participants)."""
-    found = np.zeros(len(counts), dtype=np.bool_)
+    excluded = np.zeros(len(counts), dtype=np.bool_)
     for split in constraints.excluded:
-        found |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
-    return found
+        excluded |= np.all([counts[:, names.index(name)] == ranks for name, ranks in split.items()], axis=0)
+    return excluded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -236,7 +239,7 @@ class SplitProblem:
         searches = self.expected.searches()
         if not searches:
             return dict(start)
-        starts = [each.split for each in self.expected.comparisons if self.fits(each.split, budget)]
+        starts = [comparison.split for comparison in self.expected.comparisons if self.fits(comparison.split, budget)]
         many = len(start) > MOST_DESCENDED and self.expected.is_uncertain
         if many:
             # The best for curves that are all as much too slow, so that who is uncertain gets more.
@@ -249,20 +252,20 @@ class SplitProblem:
         best = starts[int(np.argmin(self.expected.expected(starts)))]
         if many:
             return best
-        found = self._descended(best, budget, searches)
-        return [found, best][int(np.argmin(self.expected.expected([found, best])))]
+        lowest = self._descended(best, budget, searches)
+        return [lowest, best][int(np.argmin(self.expected.expected([lowest, best])))]
 
     def _descended(
         self, start: Mapping[str, int], budget: int, searches: Sequence[tuple[Callable[[Integers], Array], int]]
     ) -> dict[str, int]:
         (problem,), names = problems_of(self.times, budget, **self.words), self.expected.names
-        own = problem.curves()
-        at = zip(own, self.expected.names, strict=True)
+        curves = problem.curves()
+        pairs = zip(curves, self.expected.names, strict=True)
         # The next fewer where the start stands on no curve, since what is faster was excluded.
-        found = np.array([max(np.searchsorted(c.ranks, start[n], side="right") - 1, 0) for c, n in at])
+        indices = np.array([max(np.searchsorted(c.ranks, start[n], side="right") - 1, 0) for c, n in pairs])
 
         def counts(indices: Integers) -> Integers:
-            return np.stack([curve.ranks[indices[:, i]] for i, curve in enumerate(own)], axis=1)
+            return np.stack([curve.ranks[indices[:, i]] for i, curve in enumerate(curves)], axis=1)
 
         for expected, part in searches:
 
@@ -270,8 +273,8 @@ class SplitProblem:
                 splits = counts(indices)
                 return np.where(excluded_splits(splits, names, self.limits.constraints), np.inf, expected(splits))
 
-            found, _ = descend(own, problem.machine, objective, found, part)
-        return dict(zip(self.expected.names, counts(found[None])[0].tolist(), strict=True))
+            indices, _ = descend(curves, problem.machine, objective, indices, part)
+        return dict(zip(self.expected.names, counts(indices[None])[0].tolist(), strict=True))
 
     def used(self, split: Mapping[str, int]) -> dict[str, int]:
         """Count the ranks, cores and nodes that a split within the limits occupies."""
@@ -294,9 +297,9 @@ def problem_of(schedule: Schedule, selection: Selection, limits: Limits, prototy
     models = {name: fit_model(selection, name, prototype, node_ranks(measured, name, limits)) for name in names}
     if all(isinstance(model, BayesRegressor) for model in models.values()):
         share_noise([*models.values()])
-    curves = {name: curves_of(models[name], [seed, at], selection.columns[name]) for at, name in enumerate(names)}
+    curves = {name: curves_of(models[name], [seed, index], selection.columns[name]) for index, name in enumerate(names)}
     means = {name: _mean(curves[name], limits.highest[name]) for name in names}
-    times, spread = ({name: pair[at] for name, pair in means.items()} for at in (0, 1))
+    times, spread = ({name: pair[index] for name, pair in means.items()} for index in (0, 1))
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
     return SplitProblem(models, times, spread, expected, limits)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from precice_lb.layout import Layouts, count_text, split_text
-from precice_lb.plural import plural
 from precice_lb.recommend.posterior import node_ranks
 from precice_lb.recommend.result import Recommendation
 from precice_lb.split.admissible import grid_text
+from precice_lb.text import plural
 
 # Windows that are so much of another one are worth saying.
 WORTH_IT = 0.98
@@ -18,7 +18,9 @@ WORTH_IT = 0.98
 
 def remarks(result: Recommendation, doubts: Sequence[str]) -> Iterator[str]:
     """Say what is to be said of measurements, then doubts, then what is to be said of the split."""
-    for how, split in {run.crowding: run.split for run in result.measurements.runs if run.crowding}.items():
+    for how, split in {
+        run.oversubscription: run.split for run in result.measurements.runs if run.oversubscription
+    }.items():
         yield f"{split_text(split, result.layouts)}: {how}; such times say little of cores of their own."
     yield from _of_measurements(result)
     yield from doubts

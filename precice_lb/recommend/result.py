@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from precice_lb.dataset import Measurements
 from precice_lb.layout import Layouts
 from precice_lb.models.published.formula import formula_of
-from precice_lb.plain import plain
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
-from precice_lb.recommend.selection import measured_rows, rows_at
+from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
+from precice_lb.text import to_jsonable
 
 #: Version of what `Recommendation.to_dict` gives.
 FORMAT_VERSION = 2
@@ -193,14 +193,16 @@ class Recommendation:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (times in seconds; null where something is not known)."""
         measured = self.measurements
-        found: dict[str, Any] = plain(
+        document: dict[str, Any] = to_jsonable(
             {
                 "format": "precice-lb-recommendation",
                 "format_version": FORMAT_VERSION,
                 "total_ranks": self.total_ranks,
                 "split": self.split,
                 **({"versions": self.versions, "choices": [c.to_dict() for c in self.choices]} if self.choices else {}),
-                **({"layouts": {n: own.of(self.split[n]) for n, own in self.layouts.items()}} if self.layouts else {}),
+                **(
+                    {"layouts": {n: kind.of(self.split[n]) for n, kind in self.layouts.items()}} if self.layouts else {}
+                ),
                 "parameters": self.parameters,
                 "window_seconds": self.window_seconds,
                 "interval": {"low": self.interval[0], "high": self.interval[1], "level": self.level},
@@ -230,16 +232,16 @@ class Recommendation:
                 },
             }
         )
-        return found
+        return document
 
     def _samples(self, name: str) -> list[dict[str, Any]]:
         frame, columns = self.measurements.frames[name], self.measurements.parameters[name]
         threaded = self.measurements.layouts.get(name, Layouts()) != Layouts()
         return [
             {"ranks": layout.ranks, **({"threads": layout.threads} if threaded else {})}
-            | {"seconds": frame.seconds[at], "standard_error": frame.standard_error[at]}
-            | ({"parameters": {key: values[at] for key, values in columns.items()}} if columns else {})
-            for at, layout in enumerate(frame.layouts)
+            | {"seconds": frame.seconds[row], "standard_error": frame.standard_error[row]}
+            | ({"parameters": {key: values[row] for key, values in columns.items()}} if columns else {})
+            for row, layout in enumerate(frame.layouts)
         ]
 
 
@@ -257,7 +259,7 @@ class VersionChoice:
     probability: float = math.nan
 
     @property
-    def found(self) -> Recommendation:
+    def result(self) -> Recommendation:
         """The recommendation of a combination that has one."""
         assert self.recommendation is not None
         return self.recommendation
@@ -266,15 +268,15 @@ class VersionChoice:
         """Give plain JSON types."""
         if self.recommendation is None:
             return {"versions": self.versions, "problem": self.problem}
-        found = self.recommendation
+        result = self.recommendation
         return {
             "versions": self.versions,
-            **{key: getattr(found, key) for key in ("split", "used", "window_seconds")},
-            "interval": {"low": found.interval[0], "high": found.interval[1], "level": found.level},
-            "own_seconds": found.compute_seconds,
+            **{key: getattr(result, key) for key in ("split", "used", "window_seconds")},
+            "interval": {"low": result.interval[0], "high": result.interval[1], "level": result.level},
+            "own_seconds": result.compute_seconds,
             "gain": self.gain,
             "probability": self.probability,
-            "models": {name: _describe(model) for name, model in found.models.items()},
+            "models": {name: _describe(model) for name, model in result.models.items()},
         }
 
 

@@ -1,21 +1,24 @@
-"""Measurements from wherever they are: stores, CSV files, arrays; checked before anything is learned from them."""
+"""Measurements from wherever they are, checked; for which case; and one fitted model per participant."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.case import parse_configuration
-from precice_lb.dataset import Measurements, Samples, load_measurements
+from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
 from precice_lb.dataset.measurements import joined
-from precice_lb.exceptions import ConfigurationError, DataError, ScheduleError
+from precice_lb.exceptions import ConfigurationError, DataError, ModelError, PreciceLBError, ScheduleError
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
+from precice_lb.models.base import new_learner, widened_errors
 from precice_lb.schedule import Schedule
 
 
@@ -61,7 +64,7 @@ def measured_under(measurements: Measurements, schedule: Schedule) -> Measuremen
         return measurements
     names = schedule.participants
     # Each participant in turn is the slowest, and none of them.
-    costs = {name: np.where(np.arange(len(names) + 1) == at, 3.0, 1.0) for at, name in enumerate(names)}
+    costs = {name: np.where(np.arange(len(names) + 1) == index, 3.0, 1.0) for index, name in enumerate(names)}
     try:
         configuration = parse_configuration(measurements.configuration)
         for acceleration in (measurements.overhead, None):
@@ -85,14 +88,14 @@ def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
     return Measurements({name: Samples(*rows.T) for name, rows in check_samples(samples).items()})
 
 
-def measurements_given(given: Any) -> Measurements:
+def measurements_of(data: Any) -> Measurements:
     """Read what `recommend_split` was given."""
-    if isinstance(given, str | Path):
-        return _with_nodes(load_sources([given]))
-    if isinstance(given, Measurements):
-        return _with_nodes(given)
-    is_frame = hasattr(given, "columns") and hasattr(given, "itertuples")
-    return _with_nodes(read_frame(given) if is_frame else measurements_from_arrays(given))
+    if isinstance(data, str | Path):
+        return _with_nodes(load_sources([data]))
+    if isinstance(data, Measurements):
+        return _with_nodes(data)
+    is_frame = hasattr(data, "columns") and hasattr(data, "itertuples")
+    return _with_nodes(read_frame(data) if is_frame else measurements_from_arrays(data))
 
 
 def _with_nodes(measurements: Measurements) -> Measurements:
@@ -156,7 +159,151 @@ def check_samples(samples: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
             (seconds, seconds > 0, "seconds per time window above 0"),
         ):
             if len(bad := np.flatnonzero(~(np.isfinite(column) & good))):
-                found = f"found {column[bad[0]]:g}"
-                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {found}')
+                actual = f"found {column[bad[0]]:g}"
+                raise DataError(f'measurements of "{name}", row {bad[0] + 1}: expected {expected}, {actual}')
         checked[str(name)] = values
     return checked
+
+
+Values = Mapping[str, float | str | None]
+Array = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Selection:
+    """Measurements to learn from, and where their parameters are to be evaluated."""
+
+    # The rows that count.
+    measurements: Measurements
+    # By participant, the parameters that its model gets beside the ranks, with their values in this case.
+    columns: dict[str, dict[str, float]]
+    # The case in words: every parameter that was named, those aside that make no difference.
+    values: dict[str, float | str]
+    # What speaks against trusting predictions for it.
+    warnings: tuple[str, ...]
+
+
+def learner_name(model: Any) -> str:
+    """Name of a learner or fitted model."""
+    return str(getattr(model, "learner_name", type(model).__name__))
+
+
+def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values | None, learner: Any) -> Selection:
+    """Choose rows and columns for a case."""
+    asked = dict(wanted or {})
+    frames = measurements.frames
+    known = {column for name in names for column in frames[name].parameters}
+    if unknown := [column for column in asked if column not in known]:
+        raise DataError(
+            f"expected parameters out of the measurements' ({', '.join(sorted(known)) or 'none'}), found {unknown[0]!r}"
+        )
+    columns: dict[str, dict[str, float]] = {name: {} for name in names}
+    kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}
+    warnings: list[str] = []
+    for name in names:
+        for column, values in frames[name].parameters.items():
+            varies, value = len(np.unique(values)) > 1, asked.get(column)
+            if column not in asked and varies:
+                example = f"{values.max():g}" if _is_numeric(values) else str(values[-1])
+                raise DataError(
+                    f"{name}: expected a value of {column} to recommend for, as it varies between measurements "
+                    f"({_range(values)}), found none; say --set case.parameter.{column}={example} (in Python "
+                    f"parameters={{{column!r}: ...}}), or {column}=any (None) where it makes no difference"
+                )
+            if value is None:
+                if varies:
+                    warnings.append(
+                        f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
+                        "as was asked for."
+                    )
+            elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
+                number = columns[name][column] = _number(name, column, value)
+                if not (low := float(values.min())) <= number <= (high := float(values.max())):
+                    warnings.append(
+                        f"{name}: {column} = {number:g} is outside of the measured range of {low:g} to {high:g}; the "
+                        "prediction is an extrapolation."
+                    )
+            else:
+                kept[name] &= _equal(name, column, values, value)
+        if not kept[name].any():
+            texts = ", ".join(f"{column}={value}" for column, value in asked.items() if value is not None)
+            raise DataError(f"expected measurements of {name} with all of {texts} at once, found none")
+    stated = {column: value for column, value in asked.items() if value is not None}
+    runs = tuple(run for run in measurements.runs if _is_of_case(run, stated))
+    return Selection(dataclasses.replace(measurements.rows(kept), runs=runs), columns, stated, tuple(warnings))
+
+
+def _is_of_case(run: MeasuredRun, stated: Mapping[str, float | str]) -> bool:
+    """Whether a run states no other value of a parameter than the wanted one."""
+    return all(
+        of_participant.get(column, value) == value
+        for of_participant in run.parameters.values()
+        for column, value in stated.items()
+    )
+
+
+def _number(name: str, column: str, value: Any) -> float:
+    if not isinstance(value, str | bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if np.isfinite(number):
+            return number
+    raise DataError(f"{name}: expected a number for the parameter {column}, found {value!r}")
+
+
+def _equal(name: str, column: str, values: NDArray[Any], value: Any) -> NDArray[np.bool_]:
+    if np.issubdtype(values.dtype, np.number):
+        same = values == _number(name, column, value)
+    else:
+        same = values == (f"{value:g}" if isinstance(value, float) else str(value))
+    if same.any():
+        return np.asarray(same)
+    raise DataError(
+        f"{name}: expected measurements with {column}={value}, found {_range(values)}; measure there, name a measured "
+        "value, or leave it to the default learner, which learns from all"
+    )
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    """Whether values of a parameter are numbers, all of them finite."""
+    return bool(np.issubdtype(values.dtype, np.number) and np.isfinite(values.astype(np.float64)).all())
+
+
+def _range(values: NDArray[Any]) -> str:
+    """Write the different values, at most four of them, or the ends of many numbers."""
+    different, is_number = np.unique(values), np.issubdtype(values.dtype, np.number)
+    texts = [f"{value:g}" if is_number else str(value) for value in different]
+    if len(texts) <= 4:
+        return ", ".join(texts)
+    return f"{texts[0]} to {texts[-1]}" if is_number else ", ".join([*texts[:4], "…"])
+
+
+def rows_at(ranks: ArrayLike, columns: Mapping[str, float]) -> Array:
+    """Ranks, shape (n,), with the parameters of a case beside them, as learners take them, shape (n, 1 + k)."""
+    values = np.asarray(ranks, dtype=np.float64).reshape(-1, 1)
+    return np.hstack([values, np.tile(list(columns.values()), (len(values), 1))])
+
+
+def fit_model(selection: Selection, name: str, learner: Any, cores: float | None = None) -> Any:
+    """Fit a model for a participant, of ranks and the parameters of the case; a full node may have so many ranks."""
+    columns, frame = selection.columns[name], selection.measurements.frames[name]
+    # Sorted, so that the order of rows never matters.
+    frame = frame[np.lexsort((frame.seconds, frame.cores))]
+    spread = frame.standard_error if columns else widened_errors(frame.cores, frame.seconds, frame.standard_error)
+    model = new_learner(learner)
+    known = {"standard_error": spread, "communication": frame.communication, "cores": cores}
+    try:
+        takes = inspect.signature(model.fit).parameters
+        words = {word: values for word, values in known.items() if word in takes}
+        return model.fit(measured_rows(frame, columns), frame.seconds, **words)
+    except PreciceLBError as error:
+        raise type(error)(f"model of {name}: {error}") from error
+    except ValueError as error:
+        raise ModelError(f"model of {name}: {type(model).__name__} cannot be fitted: {error}") from error
+
+
+def measured_rows(samples: Samples, columns: Iterable[str]) -> Array:
+    """Ranks and parameters of each measurement, shape (n, 1 + columns)."""
+    return np.column_stack([samples.cores, *(samples.parameters[column] for column in columns)])

@@ -14,8 +14,8 @@ from precice_lb.dataset.runs import missing
 from precice_lb.dataset.samples import measurements_from_runs
 from precice_lb.dataset.series import mean_of
 from precice_lb.exceptions import DataError
-from precice_lb.plural import plural
 from precice_lb.schedule import AutomaticPredictor, Schedule, cycle_windows, recorded_traces, schedule_of_traces
+from precice_lb.text import plural
 
 Floats = NDArray[np.float64]
 # For those who asked for more than stores tell.
@@ -104,8 +104,8 @@ def _learned(runs: Sequence[CoupledRun]) -> tuple[AutomaticPredictor, dict[str, 
     pooled = {name: _pooled(name, cycles) for name in windows}
     traces = recorded_traces(configuration, pooled, measurements.overhead)
     predictor = AutomaticPredictor(traces, synchronized=False)
-    totals = [{name: float(table.sum()) for name, table in each.computed.items()} for each in cycles]
-    alphas = [predictor.calibrated(each.seconds, own).alpha for each, own in zip(cycles, totals, strict=True)]
+    totals = [{name: float(table.sum()) for name, table in cycle.computed.items()} for cycle in cycles]
+    alphas = [predictor.calibrated(cycle.seconds, compute).alpha for cycle, compute in zip(cycles, totals, strict=True)]
     return AutomaticPredictor(traces, alpha=float(np.median(alphas)), synchronized=False), windows, len(cycles)
 
 
@@ -115,17 +115,17 @@ def _cycle(run: CoupledRun, windows: Mapping[str, int], configuration: Configura
         raise DataError(f"run {run.name}: expected records of all participants, found that {absent}; {remedy}")
     implicit = {name for scheme in configuration.coupling_schemes if scheme.is_implicit for name in scheme.participants}
     computed, seconds = {}, []
-    for name, each in windows.items():
+    for name, length in windows.items():
         part = run.participants[name]
         if name in implicit and "recording_problem" in part.metadata:
             raise DataError(
                 f"run {run.name}: expected the iterations of each time window of {name}, found: "
                 f"{part.metadata['recording_problem']}; import it anew with that log, {_REMEDY}"
             )
-        whole = _whole_cycles(run, name, each)
+        whole = _whole_cycles(run, name, length)
         if not len(whole):
             raise DataError(
-                f"run {run.name}: expected a whole cycle of the coupling ({plural(each, 'time window')} of {name}, "
+                f"run {run.name}: expected a whole cycle of the coupling ({plural(length, 'time window')} of {name}, "
                 f"from the first on) with its waits after a warm-up of {plural(run.warmup_windows, 'window')}, found "
                 f"{plural(len(part.windows), 'window')}; record longer, {_REMEDY}"
             )
@@ -145,16 +145,16 @@ def _cycle(run: CoupledRun, windows: Mapping[str, int], configuration: Configura
     return _Cycle(run.name, computed, max(seconds))
 
 
-def _whole_cycles(run: CoupledRun, name: str, each: int) -> NDArray[np.intp]:
+def _whole_cycles(run: CoupledRun, name: str, length: int) -> NDArray[np.intp]:
     """Find the windows of whole cycles after warm-up, shape (cycles, windows of a cycle).
 
     Without the last one, unless it is alone: preCICE does not receive for a window that will not come.
     """
     part = run.participants[name]
     known = np.flatnonzero(run.steady(name) & np.isfinite(part.compute_seconds))
-    cycles, counts = np.unique((part.windows[known] - 1) // each, return_counts=True)
-    kept = known[np.isin((part.windows[known] - 1) // each, cycles[counts == each])]
-    whole = kept.reshape(-1, each)
+    cycles, counts = np.unique((part.windows[known] - 1) // length, return_counts=True)
+    kept = known[np.isin((part.windows[known] - 1) // length, cycles[counts == length])]
+    whole = kept.reshape(-1, length)
     return whole[:-1] if len(whole) > 1 else whole
 
 
@@ -165,7 +165,7 @@ def _means(seconds: Floats) -> Floats:
 
 def _pooled(name: str, cycles: Sequence[_Cycle]) -> Floats:
     """Mean of the fractions over the runs, times the mean of what they are fractions of."""
-    tables = [each.computed[name] for each in cycles]
+    tables = [cycle.computed[name] for cycle in cycles]
     for other, table in zip(cycles, tables, strict=True):
         if table.shape != tables[0].shape:
             raise DataError(

@@ -11,12 +11,12 @@ import numpy as np
 
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
-from precice_lb.names import for_versions, key_of
 from precice_lb.recommend.plan import FailedSplit, Prefer
 from precice_lb.recommend.remarks import outside
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
-from precice_lb.split.tradeoff import weight_of_time
+from precice_lb.split.optimize import weight_of_time
+from precice_lb.text import for_versions, key_of
 
 # Beyond what was measured a combination wins if it is faster with this probability.
 SURE = 0.9
@@ -61,21 +61,21 @@ def best_version(
     able.sort(key=lambda choice: _price(choice, prefer))
     first, doubts = able[0], []
     sure = next((choice for choice in able if not _extrapolates(choice)), first)
-    windows = first.found.expected.window(first.found.split)
-    if measurements.runs and sure is not first and np.mean(windows < sure.found.window_seconds) < SURE:
+    windows = first.result.expected.window(first.result.split)
+    if measurements.runs and sure is not first and np.mean(windows < sure.result.window_seconds) < SURE:
         doubts.append(
-            f"{versions_text(first.versions)} is predicted at {first.found.window_seconds:.4g} s per window, beyond "
-            f"the ranks that were measured and not surely less than the {sure.found.window_seconds:.4g} s with "
+            f"{versions_text(first.versions)} is predicted at {first.result.window_seconds:.4g} s per window, beyond "
+            f"the ranks that were measured and not surely less than the {sure.result.window_seconds:.4g} s with "
             f"{versions_text(sure.versions)}, which is recommended. To know more, measure it there."
         )
         first = sure
-    best = first.found
+    best = first.result
     doubts += [f"{versions_text(choice.versions)} is not compared: {choice.problem}." for choice in unable]
     compared = [
         dataclasses.replace(
             choice,
-            gain=1 - best.window_seconds / choice.found.window_seconds,
-            probability=math.nan if choice is first else _faster(best, choice.found),
+            gain=1 - best.window_seconds / choice.result.window_seconds,
+            probability=math.nan if choice is first else _faster(best, choice.result),
         )
         for choice in (first, *(choice for choice in able if choice is not first))
     ]
@@ -89,14 +89,14 @@ def best_version(
 
 def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
     """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
-    result = choice.found
+    result = choice.result
     weight = weight_of_time("time" if prefer is None else prefer)
     cores = result.used.get("cores", sum(result.split.values()))
     return math.log(result.window_seconds) + (1.0 - weight) * math.log(cores)
 
 
 def _extrapolates(choice: VersionChoice) -> bool:
-    result = choice.found
+    result = choice.result
     return any(outside(ranks, result.measurements.samples[name][:, 0]) for name, ranks in result.split.items())
 
 

@@ -185,7 +185,7 @@ def _cpus() -> str | None:
         cores = sorted(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         return None
-    runs = [[core for _, core in run] for _, run in itertools.groupby(enumerate(cores), lambda at: at[1] - at[0])]
+    runs = [[core for _, core in run] for _, run in itertools.groupby(enumerate(cores), lambda pair: pair[1] - pair[0])]
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 

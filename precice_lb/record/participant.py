@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from precice_lb.exceptions import BackendError
-from precice_lb.record.device import synchronized, writing_calls
 from precice_lb.record.launch import at_end_action, common_communicator, launch_id, run_metadata, user_metadata
 from precice_lb.record.meshes import MeshNotes, mesh_calls, mesh_notes
 from precice_lb.record.recorder import NO_SUMS, Recorder, note, setting, summary, warn_once
+from precice_lb.record.solver import synchronized, writing_calls
 from precice_lb.rooms import hooks, room
 from precice_lb.store.spool import StoreWriter
 
@@ -191,7 +191,7 @@ def recording_class(backend: Backend) -> type:
             end = clock()
             if recorder is not None:
                 if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
-                    from precice_lb.record.mpi_time import mpi_timed
+                    from precice_lb.record.solver import mpi_timed
 
                     advance = mpi_timed(base.advance, recorder)
                     self._precice_lb_advance = synchronized(timed_advance(base, recorder, advance))

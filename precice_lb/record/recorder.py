@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.names import say
 from precice_lb.store.columns import ADVANCES, NOT_MEASURED, TABLES, stored_name
 from precice_lb.store.spool import raised_elsewhere
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes

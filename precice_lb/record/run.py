@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.names import say
+from precice_lb.text import say
 
 USAGE = "usage: precice-lb run [SCRIPT | COMMAND | -m MODULE] [ARGUMENT ...]"
 

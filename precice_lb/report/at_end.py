@@ -19,7 +19,6 @@ from precice_lb.case import Configuration, parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.measurements import stated_parameters
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.plain import json_text
 from precice_lb.recommend import recommend
 from precice_lb.report.render import JSON_NAME, console, rendered, write_files, write_recommendation
 from precice_lb.report.summary import summarise, summary_dict
@@ -29,6 +28,7 @@ from precice_lb.store.files import lock
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.reader import distinct_ranks, find_stores, group_ranks, group_runs
 from precice_lb.store.records import Complete, RankFile
+from precice_lb.text import json_text
 
 _Run: TypeAlias = Sequence[Sequence[RankFile]]
 

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from precice_lb.layout import count_text
 from precice_lb.recommend.posterior import NEVER, geometric_mean
-from precice_lb.recommend.selection import rows_at
+from precice_lb.recommend.sources import rows_at
 from precice_lb.report import style
-from precice_lb.report.blocks import Chart
+from precice_lb.report.blocks import Chart, percent, seconds_unit, short_names
 from precice_lb.report.recommendation import label, ranks_word, split_text, unit_of, versioned
 from precice_lb.report.style import GREY, HATCHED, Bars, Panel, colour_of, marker_of, one_panel
-from precice_lb.report.text import percent, seconds_unit, short_names
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Recommendation

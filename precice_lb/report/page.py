@@ -25,15 +25,28 @@ from precice_lb.campaign.worth import TARGET_REGRET, Prospects, next_runs
 from precice_lb.dataset.measurements import is_of
 from precice_lb.dataset.records import mean_known
 from precice_lb.layout import Layouts
-from precice_lb.names import visible
 from precice_lb.report import recommendation as view
-from precice_lb.report.blocks import Block, CodeBlock, DefinitionList, Missing, Page, Paragraph, Section, Story, Table
+from precice_lb.report.blocks import (
+    Block,
+    CodeBlock,
+    DefinitionList,
+    Missing,
+    Page,
+    Paragraph,
+    Section,
+    Story,
+    Table,
+    listed,
+    percent,
+    ranks_text,
+    short_names,
+)
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.render import attempted
 from precice_lb.report.runs import imbalance_section, iterations_section, quality_section, split_of, window_section
 from precice_lb.report.summary import RunSummary, summarise
-from precice_lb.report.text import listed, percent, ranks_text, short_names
 from precice_lb.rooms import hooks
+from precice_lb.text import visible
 
 if TYPE_CHECKING:
     from precice_lb.dataset import CoupledRun

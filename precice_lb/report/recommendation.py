@@ -10,11 +10,19 @@ import numpy as np
 
 from precice_lb.layout import Layouts
 from precice_lb.models.published.formula import formula_of
-from precice_lb.names import visible
-from precice_lb.plural import plural
 from precice_lb.recommend.result import versions_text
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
-from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit
+from precice_lb.report.blocks import (
+    Block,
+    DefinitionList,
+    Paragraph,
+    SecondsUnit,
+    Table,
+    listed,
+    percent,
+    ranks_text,
+    seconds_unit,
+)
+from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.recommend import Alternative, Recommendation

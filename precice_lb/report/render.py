@@ -21,11 +21,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from precice_lb.exceptions import DataError, PreciceLBError
-from precice_lb.names import say, visible
-from precice_lb.plain import json_text
 from precice_lb.report.blocks import Block, Chart, DefinitionList, Missing, Page, Paragraph, Section, Table
 from precice_lb.report.style import COLOURS, GREY, GRID
 from precice_lb.rooms import hooks
+from precice_lb.text import json_text, say, visible
 
 if TYPE_CHECKING:
     from precice_lb.campaign import Event

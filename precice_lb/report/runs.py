@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from precice_lb.case.coupling import roles_of
 from precice_lb.check import check_runs
-from precice_lb.names import visible
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Chart, Missing, Paragraph, Table
+from precice_lb.report.blocks import (
+    Block,
+    Chart,
+    Missing,
+    Paragraph,
+    Table,
+    or_dash,
+    percent,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.report.style import (
     COLOURS,
     GREY,
@@ -29,7 +37,7 @@ from precice_lb.report.style import (
 )
 from precice_lb.report.summary import QUANTITIES, ParticipantSummary
 from precice_lb.report.summary_view import run_blocks
-from precice_lb.report.text import or_dash, percent, seconds_unit, short_names
+from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.check import CheckResult, FindingGroup

@@ -17,7 +17,7 @@ from precice_lb.dataset.records import load_imbalance, mean_known
 from precice_lb.dataset.runs import cut_short, missing, unfinished
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
-from precice_lb.plain import plain
+from precice_lb.text import to_jsonable
 
 Array = NDArray[np.float64]
 
@@ -165,7 +165,7 @@ class RunSummary:
             "uncertain grouping": self.run.grouping,
             "missing": "; ".join(filter(None, missing(self.run))),
             "cut short": cut_short(self.run),
-            "shared cores": self.run.crowding,
+            "shared cores": self.run.oversubscription,
         }
         return {key: text for key, text in texts.items() if text}
 
@@ -293,7 +293,7 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
     }
     if run.predictors:
         values["first_guess"] = {"mode": run.guess, "predictors": run.predictors}
-    return dict(plain(values))
+    return dict(to_jsonable(values))
 
 
 def _participant_dict(part: ParticipantSummary, per_rank: bool) -> dict[str, Any]:
@@ -370,5 +370,5 @@ def _text(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(buffer, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()
     # What is not known becomes null, and that an empty cell.
-    writer.writerows(plain(rows))
+    writer.writerows(to_jsonable(rows))
     return buffer.getvalue()

@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.names import visible
-from precice_lb.plural import numbered, plural
-from precice_lb.report.blocks import Block, DefinitionList, Paragraph, Table
+from precice_lb.report.blocks import (
+    Block,
+    DefinitionList,
+    Paragraph,
+    SecondsUnit,
+    Table,
+    listed,
+    percent,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.report.summary import LOST, QUANTITIES, ParticipantSummary, Quantity, RunSummary
-from precice_lb.report.text import SecondsUnit, listed, percent, seconds_unit, short_names
 from precice_lb.rooms import hooks
+from precice_lb.text import numbered, plural, visible
 
 _NOT_MEASURED = "not measured"
 _ITERATIONS_NAMED = 6

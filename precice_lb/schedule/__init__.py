@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precice_lb.schedule.replay import replay_residuals
+from precice_lb.schedule.graph import replay_residuals
 from precice_lb.schedule.schedule import Schedule, explain
 from precice_lb.schedule.traces import (
     AutomaticPredictor,

@@ -13,8 +13,7 @@ import numpy as np
 from precice_lb.case import AcceptedRanks, Configuration, accepted_ranks, read_configuration
 from precice_lb.case.coupling import Operation, Program, period_of, programs_of, receives, sends
 from precice_lb.exceptions import ScheduleError
-from precice_lb.schedule.graph import EventGraph, Floats
-from precice_lb.schedule.replay import Costs, replay
+from precice_lb.schedule.graph import Costs, EventGraph, Floats, replay
 
 # Cost vectors evaluated at once: enough for speed, little enough for memory.
 _CHUNK = 8192

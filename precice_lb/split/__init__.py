@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from precice_lb.case.machine import Constraints, Machine, NodeKind, SharedCores
-from precice_lb.split.optimize import SplitResult, near_optimal_splits, optimize_split
-from precice_lb.split.tradeoff import TradeoffCurve, TradeoffPoint, tradeoff_curve
+from precice_lb.split.optimize import (
+    SplitResult,
+    TradeoffCurve,
+    TradeoffPoint,
+    near_optimal_splits,
+    optimize_split,
+    tradeoff_curve,
+)
 
 __all__ = [
     "Constraints",

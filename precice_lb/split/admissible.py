@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import AcceptedRanks
+from precice_lb.case.coupling import UNBOUND
 from precice_lb.case.machine import Constraints
-from precice_lb.case.ranks import UNBOUND
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layouts
-from precice_lb.names import key_of
-from precice_lb.plural import plural
 from precice_lb.split.resources import Resources
+from precice_lb.text import key_of, plural
 
 Integers = NDArray[np.int64]
 _FREE = Constraints()

@@ -1,16 +1,27 @@
-"""The doors of this package: from times and a budget to the best split, and to those next to it."""
+"""The doors of this package: from times and a budget to the best split, those next to it, and time against cost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from precice_lb.case.machine import Constraints
-from precice_lb.exceptions import ModelError
+from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule.schedule import Coupling
-from precice_lb.split.problem import Problem, Times, parts_of, ranks_of
+from precice_lb.split.problem import (
+    Choice,
+    Curve,
+    Problem,
+    Times,
+    parts_of,
+    ranks_of,
+    uses_at,
+    uses_of,
+)
 from precice_lb.split.solve import Solver
 
 
@@ -203,3 +214,207 @@ def near_optimal_splits(
         result_of(whole, ranks_of(curves, choice), seconds, max(seconds / bound - 1.0, 0.0), proof)
         for seconds, choice, whole, curves in sorted(listed, key=lambda entry: entry[0])[:count]
     ]
+
+
+#: Budgets that are solved for, unless others are asked for.
+BUDGETS = 64
+# Up to this budget all of them are looked at once, where the slowest participant sets the window time.
+_SWEPT = 4096
+# How far below the line a knee is at least: whole ranks make smaller dents.
+_KNEE = 0.02
+
+
+@dataclass(frozen=True)
+class TradeoffPoint:
+    """The best split of one budget.
+
+    Attributes
+    ----------
+    budget
+        What it takes, in the unit of the constraints.
+    split, versions
+        Ranks, and where there are several the version, of each participant.
+    cores
+        Cores that are charged.
+    window_seconds
+        Seconds per time window.
+    core_hours
+        Core-hours per time window.
+    efficiency
+        Parallel efficiency: core-hours of the cheapest point over these.
+    gap
+        Proven upper bound of the share by which the window is longer than the best one of the budget.
+    """
+
+    budget: int
+    split: dict[str, int]
+    versions: dict[str, str]
+    cores: int
+    window_seconds: float
+    core_hours: float
+    efficiency: float
+    gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class TradeoffCurve:
+    """Window time against core-hours.
+
+    Attributes
+    ----------
+    points
+        Rising budgets, each with a shorter window than all before it.
+    """
+
+    points: tuple[TradeoffPoint, ...]
+
+    @property
+    def knee(self) -> TradeoffPoint | None:
+        """Where more cores begin to pay less: the point farthest below the line from the cheapest to the last one.
+
+        On logarithmic axes, where perfect scaling is a straight line (V. Satopää et al., Finding a "Kneedle" in a
+        haystack, 2011, for a curve that is known exactly). None where none is 2 % below.
+        """
+        cheapest = min(range(len(self.points)), key=lambda i: self.points[i].core_hours)
+        points = self.points[cheapest:]
+        cores = np.log([point.cores for point in points])
+        seconds = np.log([point.window_seconds for point in points])
+        if len(points) < 3 or cores[-1] <= cores[0]:
+            return None
+        share = (cores - cores[0]) / (cores[-1] - cores[0])
+        below = seconds[0] + share * (seconds[-1] - seconds[0]) - seconds
+        bend = int(np.argmax(below))
+        return points[bend] if below[bend] > _KNEE else None
+
+    def choose(self, prefer: Literal["time", "cost"] | float) -> TradeoffPoint:
+        """Choose the point of least seconds ^ w times core-hours ^ (1 - w).
+
+        Parameters
+        ----------
+        prefer
+            The weight w of time, from 0 to 1; ``"time"`` is 1, ``"cost"`` is 0. At 0.5 one percent of time is worth one
+            percent of core-hours. Among equals the one with fewer cores.
+
+        Returns
+        -------
+        TradeoffPoint
+
+        Raises
+        ------
+        ModelError
+            For any other preference.
+        """
+        weight = weight_of_time(prefer)
+        price = [weight * math.log(p.window_seconds) + (1 - weight) * math.log(p.core_hours) for p in self.points]
+        return self.points[min(range(len(price)), key=lambda i: (round(price[i], 12), self.points[i].cores))]
+
+
+def weight_of_time(prefer: Literal["time", "cost"] | float) -> float:
+    """Weight of time against core-hours, from 0 to 1; any other preference is refused."""
+    weight = {"time": 1.0, "cost": 0.0}.get(prefer, -1.0) if isinstance(prefer, str) else float(prefer)
+    if not 0 <= weight <= 1:
+        raise ModelError(f'expected a preference of "time", "cost" or a number from 0 to 1, found {prefer!r}')
+    return weight
+
+
+def tradeoff_curve(
+    times: Mapping[str, Times | Mapping[str, Times]],
+    budget: int,
+    *,
+    coupling: Coupling = "parallel",
+    budgets: Sequence[int] | None = None,
+    minimum_ranks: int | Mapping[str, int] = 1,
+    maximum_ranks: Mapping[str, int] | None = None,
+    constraints: Constraints | None = None,
+) -> TradeoffCurve:
+    """Optimise for every budget up to a largest one.
+
+    Parameters
+    ----------
+    times, coupling, minimum_ranks, maximum_ranks, constraints
+        As for `optimize_split`.
+    budget
+        The largest budget.
+    budgets
+        Those to look at. Without it all of them where the slowest participant sets the window time and there are at
+        most 4096, and wherever there are at most 64; else 64 of them in equal ratios.
+
+    Returns
+    -------
+    TradeoffCurve
+
+    Raises
+    ------
+    InfeasibleError, ModelError
+        As `optimize_split`.
+    """
+    parts = [part for _, part in parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)]
+    smallest = min(part.smallest_budget for part in parts)
+    if budgets is not None:
+        wrong = [b for b in budgets if not smallest <= b <= budget]
+        if wrong or not len(budgets):
+            raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
+    elif parts[0].schedule.is_maximum and len(parts[0].machine.capacity) == 1 and budget <= _SWEPT:
+        swept = [point for part in parts for point in _sweep(part)]
+        return TradeoffCurve(_fastest(sorted(swept, key=lambda point: (point.cores, point.window_seconds))))
+    elif budget - smallest < BUDGETS:
+        budgets = range(smallest, budget + 1)
+    else:
+        budgets = np.geomspace(smallest, budget, BUDGETS).round().astype(int).tolist()
+    return TradeoffCurve(_fastest([_best(parts, rung) for rung in sorted(set(budgets))]))
+
+
+def _best(parts: Sequence[Problem], budget: int) -> TradeoffPoint:
+    """Solve for one budget."""
+    solutions = []
+    for problem in parts:
+        if problem.smallest_budget <= budget:
+            curves = problem.curves()
+            solutions.append((Solver(problem, budget, quick=True).solve(curves), problem, curves))
+    solution, problem, curves = min(solutions, key=lambda entry: entry[0].seconds)
+    gap = solution.seconds / min(one.bound for one, _, _ in solutions) - 1.0
+    return _point(problem, curves, solution.choice, solution.seconds, max(gap, 0.0))
+
+
+def _sweep(problem: Problem) -> list[TradeoffPoint]:
+    """Find the smallest counts for every makespan that the curves know and the machine allows."""
+    curves, solver = problem.curves(), Solver(problem)
+    weighted = solver.weighted(curves)
+    spans = np.unique(np.concatenate([curve.seconds for curve in weighted]))
+    spans = spans[spans >= max(curve.seconds[-1] for curve in weighted)]
+    indices = np.stack([np.searchsorted(-curve.seconds, -spans) for curve in weighted], axis=1)
+    totals = problem.machine.total(uses_at(curves, indices))[:, 0]
+    # Of makespans that need the same the shortest; the longest first.
+    fits = np.flatnonzero(totals <= problem.machine.capacity[0])
+    _, first = np.unique(totals[fits], return_index=True)
+    choices = [tuple(indices[index].tolist()) for index in fits[first]]
+    return [_point(problem, curves, choice, solver.seconds(curves, choice)) for choice in choices]
+
+
+def _fastest(every: Sequence[TradeoffPoint]) -> tuple[TradeoffPoint, ...]:
+    """Leave out points that are no faster than a cheaper one."""
+    points: list[TradeoffPoint] = []
+    for point in every:
+        while points and points[-1].cores >= point.cores and points[-1].window_seconds >= point.window_seconds:
+            points.pop()
+        if not points or points[-1].window_seconds > point.window_seconds * (1 + 1e-12):
+            points.append(point)
+    cheapest = min(point.core_hours for point in points)
+    return tuple(replace(point, efficiency=cheapest / point.core_hours) for point in points)
+
+
+def _point(
+    problem: Problem, curves: Sequence[Curve], choice: Choice, seconds: float, gap: float = 0.0
+) -> TradeoffPoint:
+    total = problem.machine.total(uses_of(curves, choice))
+    cores = problem.machine.cores(total)
+    return TradeoffPoint(
+        budget=problem.machine.budget_for(total) or 0,
+        split=dict(zip(problem.options, ranks_of(curves, choice), strict=True)),
+        versions=problem.versions,
+        cores=cores,
+        window_seconds=seconds,
+        core_hours=seconds * cores / 3600.0,
+        efficiency=1.0,
+        gap=gap,
+    )

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from precice_lb.case.machine import Constraints
 from precice_lb.exceptions import InfeasibleError, ModelError
-from precice_lb.plural import counts_text
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import Coupling, schedule_of
 from precice_lb.split.admissible import limits_of
 from precice_lb.split.resources import Resources, require_turns
+from precice_lb.text import counts_text
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -64,12 +64,12 @@ class Cuts:
         tightness = 0.0
         # Between two cycles the differences belong to neither: step aside, less and less far.
         for aside, step in ((0.0, 1e-3), (0.0, 1e-5), (1e-4, 1e-6), (1e-6, 1e-8), (1e-7, 1e-9)):
-            at = costs + aside * window * generator.random(len(costs))
-            around = np.vstack([at, at + step * window * np.eye(len(costs))])
+            point = costs + aside * window * generator.random(len(costs))
+            around = np.vstack([point, point + step * window * np.eye(len(costs))])
             values = self.seconds(around)
             row = _rational((values[1:] - values[0]) / (step * window), 1e-13 / step)
             # A slope belongs to one cycle if it adds up to the value itself.
-            if abs(float(row @ at) - values[0]) <= max(_EXACT, 1e-14 / step) * values[0]:
+            if abs(float(row @ point) - values[0]) <= max(_EXACT, 1e-14 / step) * values[0]:
                 reached = float(row @ costs) / window
                 if reached > tightness:
                     best, tightness = row, reached
@@ -142,9 +142,9 @@ class _RangeMinimum:
         level = np.frexp((high - low + 1).astype(np.float64))[1] - 1
         result = np.empty(len(low))
         for k in np.unique(level):
-            at = level == k
+            rows = level == k
             values = self._levels[k]
-            result[at] = np.minimum(values[low[at]], values[high[at] - (1 << int(k)) + 1])
+            result[rows] = np.minimum(values[low[rows]], values[high[rows] - (1 << int(k)) + 1])
         return result
 
 
@@ -215,8 +215,8 @@ class Boxes:
         costs = costs_at(self._curves, splits)
         promising = np.flatnonzero(self._cuts.bound(costs) < self._best.limit)
         seconds = self._cuts.seconds(costs[promising])
-        for at in np.argsort(seconds, kind="stable")[: self._best.count]:
-            self._best.add(float(seconds[at]), tuple(splits[promising[at]].tolist()))
+        for row in np.argsort(seconds, kind="stable")[: self._best.count]:
+            self._best.add(float(seconds[row]), tuple(splits[promising[row]].tolist()))
         # The cut that makes the most promising one worse than it looked serves all boxes from now on.
         if len(promising):
             self._cuts.learn(costs[promising[np.argmin(self._cuts.bound(costs[promising]))]])

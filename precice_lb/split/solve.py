@@ -108,9 +108,9 @@ def descend(
         moved = np.clip(best + step * alone, 0, sizes - 1)
         splits = fitting(curves, machine, [best + step * moves, moved], moved)
         seconds = objective(splits)
-        at = int(np.argmin(seconds))
-        if seconds[at] < least * (1 - 1e-9):
-            best, least = splits[at], float(seconds[at])
+        lowest = int(np.argmin(seconds))
+        if seconds[lowest] < least * (1 - 1e-9):
+            best, least = splits[lowest], float(seconds[lowest])
         else:
             step //= 2
     return best, least

@@ -56,7 +56,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class StoreTable:
     """One table: rows with columns, or plain values."""
 
     name: str
@@ -106,7 +106,7 @@ class Table:
         return np.empty(0, self.dtype)
 
 
-TABLES: dict[str, Table] = {}
+TABLES: dict[str, StoreTable] = {}
 """Every table of a rank's file by name."""
 
 Attributes: TypeAlias = dict[str, str]
@@ -122,16 +122,16 @@ def register(
     names: str = "",
     names_kind: str = f"S{NAME_BYTES}",
     counted: tuple[str, Callable[[Rows], Integers]] | None = None,
-) -> Table:
-    """Add a table: ``columns`` are arguments of `Column`, ``names`` the table of names, and the rest as of `Table`.
+) -> StoreTable:
+    """Add a table: ``columns`` are arguments of `Column`, ``names`` the table of names, the rest as of `StoreTable`.
 
     A spool tells tables by their columns, so that no two have the same.
     """
-    table = Table(name, tuple(Column(*column) for column in columns), kind, names, counted)
+    table = StoreTable(name, tuple(Column(*column) for column in columns), kind, names, counted)
     if name in TABLES or (columns and any(table.least.names == other.least.names for other in TABLES.values())):
         raise ValueError(f"table {name}: expected a name and columns of its own, found them taken")
     if names:
-        TABLES[names] = Table(names, kind=names_kind)
+        TABLES[names] = StoreTable(names, kind=names_kind)
     TABLES[name] = table
     return table
 

@@ -21,7 +21,17 @@ import h5py
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import ADVANCES, INITIALIZE, NOT_MEASURED, TABLES, Integers, Rows, Table, Tables, joined
+from precice_lb.store.columns import (
+    ADVANCES,
+    INITIALIZE,
+    NOT_MEASURED,
+    TABLES,
+    Integers,
+    Rows,
+    StoreTable,
+    Tables,
+    joined,
+)
 from precice_lb.store.rank_file import attribute, dataset, item, metadata_of, opened, table, texts
 from precice_lb.store.records import RankFile, table_rows, wrap_read_errors
 from precice_lb.store.schema import METADATA, check_format, decode, encode, validate
@@ -55,7 +65,7 @@ _CHUNK_RANKS, _CHUNK_ROWS = 64, 1024
 _MOST_BYTES = 1 << 25
 
 
-def _starts_of(table: Table) -> str:
+def _starts_of(table: StoreTable) -> str:
     """Name the table of where the rows of each rank begin, shape (ranks + 1,); empty where something else says it."""
     elsewhere = table.name in ("initialize", "sections") or table.counted is not None
     if elsewhere or "rank" in (table.dtype.names or ()):
@@ -128,7 +138,7 @@ class _Reader:
                     rows[name] = values[number % len(values)][: len(rows)]
         return table_rows("advances", self._calls[position])
 
-    def _rows(self, file: h5py.File, table: Table, position: int) -> Rows:
+    def _rows(self, file: h5py.File, table: StoreTable, position: int) -> Rows:
         if item(file, table.name, h5py.Dataset) is None:
             return table.empty()
         source = dataset(file, table.name, table.least)
@@ -137,7 +147,7 @@ class _Reader:
             raise StoreError(f"expected the rows of a rank in /{table.name}, found {first} to {last} of {len(source)}")
         return table_rows(table.name, source[first:last])
 
-    def _starts_in(self, file: h5py.File, of: Table) -> Integers:
+    def _starts_in(self, file: h5py.File, of: StoreTable) -> Integers:
         """Where the rows of each rank begin in a table, and where the last ones end, shape (ranks + 1,)."""
         if of.name not in self._starts:
             index, stored = self._index, _starts_of(of)
@@ -224,6 +234,6 @@ def _write_advances(group: h5py.Group, tables: Sequence[Rows]) -> None:
         group.create_dataset(name, data=values, maxshape=(None, None), chunks=chunks, **_PACKING)
 
 
-def _describe(place: h5py.Group | h5py.Dataset, table: Table) -> None:
+def _describe(place: h5py.Group | h5py.Dataset, table: StoreTable) -> None:
     if table.columns:
         place.attrs["units"] = json.dumps(table.units)

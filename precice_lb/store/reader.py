@@ -20,8 +20,6 @@ from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import MERGED_SUFFIX, is_store_name, xml_tags
 
-__all__ = ["RankFile", "find_stores", "read_runs", "read_store"]
-
 # What two stores of one launch of one rank have in common, wherever they lie and however they were made.
 _SAME = ("participant", "rank", "size", "case")
 _START = ("started_unix_ns", "started_clock_ns")

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from precice_lb.cli.app import app
+from precice_lb.cli.app import app, named_values
 from precice_lb.cli.flow import print_result
-from precice_lb.cli.options import named_values
 from precice_lb.exceptions import CalibrationError, DataError
-from precice_lb.names import say
+from precice_lb.text import say
 
 if TYPE_CHECKING:
     from precice_lb.report.blocks import Block, Story

@@ -196,20 +196,20 @@ class Searches:
         #: Seconds that all of them have taken.
         self.seconds = 0.0
         # What was found, and from when on that is looked for again.
-        self._found: dict[str, tuple[Any, float]] = {}
+        self._results: dict[str, tuple[Any, float]] = {}
 
     def __call__(self, what: str, search: Callable[[], T]) -> T:
         """Search, or return what was found last."""
         begin = time.monotonic()
-        found: T
-        found, due = self._found.get(what, (None, -math.inf))
+        result: T
+        result, due = self._results.get(what, (None, -math.inf))
         if begin >= due:
-            found = search()
+            result = search()
             took = time.monotonic() - begin
             self.seconds += took
             pause = took / SEARCH_SHARE if took > _QUICK_SECONDS else 0.0
-            self._found[what] = found, begin + took + pause
-        return found
+            self._results[what] = result, begin + took + pause
+        return result
 
 
 class RunFiles:
@@ -245,13 +245,13 @@ class RunFiles:
         """Find the stores of other runs of the same case, that all its participants took part in."""
         case = next(iter(run.metadata.values()))["case"]
         stores = [store for store in self._stores() if store.metadata["case"] == case]
-        found: dict[Path, None] = {}
+        others: dict[Path, None] = {}
         for other in group_runs(stores):
             paths = [store.path for group in other for store in group]
             whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
             if whole and run.key.isdisjoint(_key(paths)):
-                found.update(dict.fromkeys(paths))
-        return list(found)
+                others.update(dict.fromkeys(paths))
+        return list(others)
 
     def _find(self, *, again: bool) -> list[str]:
         """Read the heads of new files, ``again`` also of those not closed; what cannot be read is tried again."""
@@ -260,7 +260,7 @@ class RunFiles:
         self._heads = {path: self._heads[path] for path in paths if path in self._heads}
         for path in paths:
             known = self._heads.get(path)
-            if known is not None and not (again and any("ended_unix_ns" not in each.metadata for each in known)):
+            if known is not None and not (again and any("ended_unix_ns" not in store.metadata for store in known)):
                 continue
             try:
                 self._heads[path] = read_file(path)
@@ -283,22 +283,24 @@ class RunFiles:
 
     def _profiled(self, recorded: set[str], begun: int | None) -> list[list[Tail]]:
         """Ranks without a recorder, from preCICE's profiling files that were written to since the run began."""
-        headers = [each for each in self._searches("profiles", self._profiles) if each.participant not in recorded]
+        headers = [
+            header for header in self._searches("profiles", self._profiles) if header.participant not in recorded
+        ]
         if begun is None:
             begun = max((header.unix_us for header in headers), default=0) * 1000
         groups: dict[str, list[Header]] = {}
         for header in headers:
             if header.path.stat().st_mtime_ns >= begun:
                 groups.setdefault(header.participant, []).append(header)
-        found = []
+        tails = []
         for group in groups.values():
             try:
                 participant = profiled_participant(group[0], [self._directory])
             except DataError:
                 continue
             fillers = [RowsFiller(header, participant) for header in group]
-            found.append([Tail(filler.head, filler=filler) for filler in fillers])
-        return found
+            tails.append([Tail(filler.head, filler=filler) for filler in fillers])
+        return tails
 
     def _profiles(self) -> list[Header]:
         try:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.records import Predictor
+from precice_lb.dataset.records import GuessedWindows
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
-from precice_lb.plain import plain
+from precice_lb.text import to_jsonable
 from precice_lb.watch.convergence import Convergence
 
 #: Version of what `Snapshot.to_dict` gives.
@@ -122,7 +122,7 @@ class Snapshot:
         How the implicit couplings converge, in the order of the configuration; none of an explicit one.
     guess : str
         The first guess that was asked for; empty where none was.
-    predictors : tuple of Predictor
+    predictors : tuple of GuessedWindows
         What came of it over the run, by predictor.
     latest : int
         How many windows the latest ones are, at most.
@@ -141,7 +141,7 @@ class Snapshot:
     waiting: float
     convergence: tuple[Convergence, ...]
     guess: str
-    predictors: tuple[Predictor, ...]
+    predictors: tuple[GuessedWindows, ...]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = ()
@@ -162,13 +162,13 @@ class Snapshot:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types: seconds, shares of 1, null where something is not known."""
-        values = plain(self)
+        values = to_jsonable(self)
         for entry, part in zip(values["participants"], self.participants, strict=True):
             entry["is_drifting"] = part.is_drifting
         if (better := self.rebalance) is not None:
             layouts = {name: choices.of(better.split[name]) for name, choices in better.layouts.items()}
-            values["rebalance"]["layouts"] = plain(layouts)
-        measures = plain(self.measures)
+            values["rebalance"]["layouts"] = to_jsonable(layouts)
+        measures = to_jsonable(self.measures)
         return {"format": "precice-lb-watch", "format_version": FORMAT_VERSION, **values, "measures": measures}
 
 
@@ -203,7 +203,9 @@ def rebalance(
 
     if measurements is None:
         ran = {name: (layouts or {}).get(name, Layout(count)) for name, count in cores.items()}
-        frames = {name: Samples([at.ranks], [compute_seconds[name]], at.threads) for name, at in ran.items()}
+        frames = {
+            name: Samples([layout.ranks], [compute_seconds[name]], layout.threads) for name, layout in ran.items()
+        }
         result = recommended(Measurements(frames, configuration, iterations=dict(iterations)))
         basis = "this run alone, at one split"
     else:

@@ -6,11 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from precice_lb.names import visible
-from precice_lb.plural import plural
-from precice_lb.report.blocks import Block, Paragraph, Table
-from precice_lb.report.text import SecondsUnit, listed, percent, ranks_text, seconds_unit, short_names
+from precice_lb.report.blocks import (
+    Block,
+    Paragraph,
+    SecondsUnit,
+    Table,
+    listed,
+    percent,
+    ranks_text,
+    seconds_unit,
+    short_names,
+)
 from precice_lb.rooms import hooks
+from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence

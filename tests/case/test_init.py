@@ -14,7 +14,7 @@ from report_helpers import refused
 from store_helpers import row, write_store
 
 from precice_lb.campaign import Study, read_study
-from precice_lb.campaign.starts import last_command, read_script
+from precice_lb.campaign.init import last_command, read_script
 from precice_lb.cli import main
 
 # How the tutorials begin and end what starts a solver.

@@ -12,7 +12,7 @@ from calibrate_helpers import COUPLED as SOLVER
 from calibrate_helpers import recording, write_case, write_study
 from clock_helpers import study_environment
 
-from precice_lb.chain.decide import Question
+from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.steps import Decide
 
@@ -59,7 +59,7 @@ def assert_state(run: Path, windows: int) -> None:
 def planned(*splits: Mapping[str, int]) -> Decide:
     """Decide for these splits, one segment after the other, whatever was measured."""
 
-    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         split = dict(splits[len(segments) - 1])
         if any(failed.items() <= split.items() for failed in question.failed):
             split = dict(segments[-1].split)

@@ -18,7 +18,7 @@ from conftest import FULL_COUNTS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.chain.decide import Question, decide
+from precice_lb.chain.decide import DecisionProblem, decide
 from precice_lb.chain.document import CHAIN_FILE, Segment, read_chain
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError
 from precice_lb.schedule import Schedule
@@ -48,7 +48,7 @@ LOADS: dict[str, Load] = {
 
 
 @st.composite
-def chains(draw: st.DrawFn) -> tuple[list[Segment], Question]:
+def chains(draw: st.DrawFn) -> tuple[list[Segment], DecisionProblem]:
     """Any segments, even such that make no sense, with any bounds that leave a split."""
     names = NAMES + (("C",) if draw(st.booleans()) else ())
     budget = draw(st.integers(2 * len(names), 40))
@@ -74,14 +74,14 @@ def chains(draw: st.DrawFn) -> tuple[list[Segment], Question]:
         allow = {"A": sorted(chosen | {lowest["A"]})}
     failed = draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, count)), max_size=2))
     windows = st.integers(1, 1000)
-    question = Question(
+    question = DecisionProblem(
         Schedule.parallel(names), budget, lowest, highest, draw(windows), draw(windows), allow=allow, failed=failed
     )
     return segments, question
 
 
 @given(chains())
-def test_any_segments_give_a_split_within_bounds_and_budget(chain: tuple[list[Segment], Question]) -> None:
+def test_any_segments_give_a_split_within_bounds_and_budget(chain: tuple[list[Segment], DecisionProblem]) -> None:
     segments, question = chain
     counts = [
         [n for n in range(question.lowest[name], question.highest[name] + 1) if n in question.allow.get(name, [n])]

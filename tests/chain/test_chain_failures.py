@@ -12,7 +12,7 @@ from calibrate_helpers import changed, quiet, runs_of
 from segment_helpers import CHAIN, SOLVER, expected_state, page, planned, write_chain
 
 from precice_lb.campaign import Event, read_study
-from precice_lb.chain.decide import Question
+from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
 from precice_lb.cli import main
@@ -110,9 +110,9 @@ def test_a_segment_that_fails_stops_the_chain_in_one_line_and_the_repaired_chain
 def test_a_new_split_that_fails_is_given_up_for_the_last_one_that_worked(tmp_path: Path) -> None:
     fails = "if name == 'Left' and comm.size == 2: raise SystemExit('ERROR: no such decomposition')\n"
     study = read_study(write_chain(tmp_path, solver=SOLVER.replace("participant = p", f"{fails}participant = p")))
-    questions: list[Question] = []
+    questions: list[DecisionProblem] = []
 
-    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         questions.append(question)
         return planned({"Left": 2, "Right": 2}, {"Left": 3, "Right": 1})(segments, question)
 

@@ -13,7 +13,7 @@ from segment_helpers import CHAIN, assert_state, page, planned, write_chain
 
 from precice_lb.campaign import Event, read_study, run_campaign
 from precice_lb.case import read_configuration
-from precice_lb.chain.decide import Question
+from precice_lb.chain.decide import DecisionProblem
 from precice_lb.chain.document import Decision, Segment
 from precice_lb.chain.next import run_chain
 from precice_lb.dataset import load_runs
@@ -95,9 +95,9 @@ def test_segments_with_changing_ranks_are_one_run(tmp_path: Path, carry: str) ->
 def test_the_last_segment_has_what_is_left_and_warm_up_is_at_most_half(tmp_path: Path) -> None:
     chain = CHAIN.replace("windows = 4", "windows = 5").replace("total = 12", "total = 8")
     study = read_study(write_chain(tmp_path, chain=chain))
-    seen: list[tuple[Sequence[Segment], Question]] = []
+    seen: list[tuple[Sequence[Segment], DecisionProblem]] = []
 
-    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         seen.append((segments, question))
         return Decision({"Left": 2, "Right": 1}, "learn", "")
 
@@ -157,9 +157,9 @@ def test_a_chain_learns_from_calibration_runs_of_its_case(tmp_path: Path) -> Non
     path.write_text(study.replace("[chain]", "[case.parameter]\ncells = 20\n\n[chain]"))
     run_campaign(read_study(path), tmp_path / "campaign", report=quiet)
     path.write_text(path.read_text().replace("splits = [", "existing = ['small', 'campaign']\nsplits = ["))
-    asked: list[Question] = []
+    asked: list[DecisionProblem] = []
 
-    def decide(segments: Sequence[Segment], question: Question) -> Decision:
+    def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         asked.append(question)
         return Decision(dict(segments[-1].split), "stay", "stay")
 

@@ -161,7 +161,7 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     from precice_lb import recommend_split, watch_run
     from precice_lb.case.machine import Demands, MachineSection
     from precice_lb.case.sections import BoundsSection, RunsSection
-    from precice_lb.cli.recommend import recommend
+    from precice_lb.cli.commands import recommend
     from precice_lb.recommend import Machine
     from precice_lb.watch.command import watch
 

@@ -13,7 +13,7 @@ from store_helpers import row, write_store
 
 import precice_lb
 from precice_lb.cli import main
-from precice_lb.names import say, visible
+from precice_lb.text import say, visible
 
 # Clears the screen, rings, sets the window's title (one byte CSI of C1), reads from right to left.
 BAD = "A\x1b[2J\x07\x9b31m\u202e"

@@ -21,7 +21,7 @@ from precice_lb.campaign.launch import write_scripts
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.case import patch_configuration
 from precice_lb.cli import main
-from precice_lb.plural import plural
+from precice_lb.text import plural
 
 PULSE = Path(__file__).parents[2] / "tutorials" / "pulse"
 CORES = available_cores()

@@ -26,7 +26,7 @@ from precice_lb.cli import main
 from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs
 from precice_lb.models import LEARNERS
-from precice_lb.models.published.neural import NeuralRegressor
+from precice_lb.models.published.factorized import NeuralRegressor
 from precice_lb.recommend import Recommendation, recommend
 from precice_lb.report.at_end import write_at_end
 from precice_lb.report.charts import CHARTS

@@ -17,7 +17,7 @@ from store_helpers import row, write_store
 
 from precice_lb.cli import add_readers, app, main
 from precice_lb.cli.flow import OUTPUT, Unit
-from precice_lb.report.text import seconds_text, seconds_unit, times_in
+from precice_lb.report.blocks import seconds_text, seconds_unit, times_in
 
 TABLE = Path(__file__).parents[1] / "data" / "schroeder2019.csv"
 PER_SECOND = {"h": 1 / 3600, "m": 1 / 60, "s": 1.0, "ms": 1e3, "us": 1e6}

@@ -21,7 +21,7 @@ from precice_lb.dataset import load_measurements, load_runs, measurements_from_r
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
-from precice_lb.recommend.selection import fit_model, selected
+from precice_lb.recommend.sources import fit_model, selected
 from precice_lb.store.columns import ADVANCES
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter

@@ -55,12 +55,12 @@ def test_hidden_waits_count_as_waits_in_check_and_summary(tmp_path: Path, hidden
     assert ("wait of A" in titles) == ("wait of B" in titles) == (hidden > 0)
 
 
-@pytest.mark.parametrize(("cpus", "crowding"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])
-def test_as_many_cores_as_ranks_are_enough(cpus: str, crowding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("cpus", "oversubscription"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])
+def test_as_many_cores_as_ranks_are_enough(cpus: str, oversubscription: str, tmp_path: Path) -> None:
     for name in "AB":
         write_store(tmp_path, [row(1, 1.0, 0.1, 0.1)], name, configuration=SERIAL, cpus=cpus, hostname="host")
     (run,) = load_runs([tmp_path], warmup=0)
-    assert run.crowding == crowding
+    assert run.oversubscription == oversubscription
 
 
 def test_the_wait_for_an_iteration_whose_end_is_lost_is_left_out(tmp_path: Path) -> None:

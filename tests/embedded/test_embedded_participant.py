@@ -17,7 +17,7 @@ from embedded_helpers import write_configuration
 
 import precice_lb.embedded as embedded
 from precice_lb.embedded import CouplingError, Participant
-from precice_lb.embedded.communication import Channel
+from precice_lb.embedded.communication import Connection
 from precice_lb.exceptions import ConfigurationError
 from precice_lb.ingest.profiling import read_profile
 
@@ -267,7 +267,7 @@ def test_every_call_of_pyprecice_is_there() -> None:
 FORKING = """
 import os, sys
 from precice_lb.embedded import CouplingError, Participant
-from precice_lb.embedded.communication import Channel
+from precice_lb.embedded.communication import Connection
 
 a = Participant("A", sys.argv[1], 0, 1)
 a.set_mesh_vertices("A-Mesh", [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
@@ -322,7 +322,7 @@ def test_three_participants_of_which_each_sends_first_to_one(tmp_path: Path, mon
         directory=str(tmp_path),
     )
 
-    class Narrow(Channel):
+    class Narrow(Connection):
         """A connection whose buffers hold little."""
 
         def __init__(self, sock: socket.socket, me: str, partner: str) -> None:
@@ -330,7 +330,7 @@ def test_three_participants_of_which_each_sends_first_to_one(tmp_path: Path, mon
                 sock.setsockopt(socket.SOL_SOCKET, option, 2**16)
             super().__init__(sock, me, partner)
 
-    monkeypatch.setattr("precice_lb.embedded.communication.Channel", Narrow)
+    monkeypatch.setattr("precice_lb.embedded.communication.Connection", Narrow)
     vertices = np.random.default_rng(0).uniform(size=(100_000, 2))
 
     def solver(name: str, writes: list[str]) -> int:

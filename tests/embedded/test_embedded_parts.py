@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from precice_lb.case import parse_configuration
 from precice_lb.embedded import CouplingError, mapping
 from precice_lb.embedded.acceleration import independent_columns, triangle
-from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file, write_frame
-from precice_lb.embedded.files import Table
-from precice_lb.embedded.mesh import Links, Mesh, exchange_meshes
+from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file, write_frame
+from precice_lb.embedded.files import LogFile
+from precice_lb.embedded.mesh import Links, LocalMesh, exchange_meshes
 from precice_lb.embedded.timeline import Clock, Waveform
 
 
@@ -101,7 +101,7 @@ def test_filters_take_out_what_depends_on_newer_columns(filtering: str) -> None:
 
 def test_tables_look_like_those_of_precice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    log = Table("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])
+    log = LogFile("precice-A-convergence.log", ["TimeWindow", "Iteration", "ResRel(A-Mesh:Heat)"])
     monkeypatch.chdir("/")
     log.write([1, 12, 0.125])
     log.write([1, 13, float("inf")])
@@ -125,17 +125,17 @@ def test_nearest_neighbours_against_brute_force(n: int, m: int, dimensions: int,
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Channel, Channel]]:
+def pair() -> Iterator[tuple[Connection, Connection]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         left = socket.create_connection(server.getsockname(), timeout=0.1)
         right, _ = server.accept()
-    channels = Channel(left, "A", "B"), Channel(right, "B", "A")
+    channels = Connection(left, "A", "B"), Connection(right, "B", "A")
     yield channels
     for channel in channels:
         channel.abort()
 
 
-def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Channel, Channel]) -> None:
+def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Connection, Connection]) -> None:
     big = np.arange(3_000_000.0).reshape(-1, 3)
     for _ in range(2):
         for channel in pair:
@@ -148,7 +148,7 @@ def test_two_partners_send_each_other_more_than_any_buffer_holds(pair: tuple[Cha
             assert [part.shape for part in got[1:]] == [(1, 3), (0, 3)]
 
 
-def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Channel, Channel]) -> None:
+def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Connection, Connection]) -> None:
     pair[0]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
     pair[1]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
     window = np.zeros((100_000, 1))
@@ -171,7 +171,9 @@ def test_a_sender_waits_for_a_receiver_that_is_behind(pair: tuple[Channel, Chann
     sender.join()
 
 
-def test_partners_that_provide_many_meshes_to_each_other_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
+def test_partners_with_many_meshes_for_each_other_do_not_wait_for_ever(
+    pair: tuple[Connection, Connection],
+) -> None:
     names = [f"{provider}{number}" for number in range(12) for provider in "AB"]
     text = "".join(f'<mesh name="{name}" dimensions="2" />' for name in names)
     for me, other in ("AB", "BA"):
@@ -182,8 +184,8 @@ def test_partners_that_provide_many_meshes_to_each_other_do_not_wait_for_ever(pa
         text += f'<participant name="{me}">{"".join(meshes)}</participant>'
     configuration = parse_configuration(f"<precice-configuration>{text}</precice-configuration>")
 
-    def exchange(me: str, partner: str, channel: Channel) -> list[int]:
-        meshes = [Mesh(name, 2, name[0], name[0] == me) for name in names]
+    def exchange(me: str, partner: str, channel: Connection) -> list[int]:
+        meshes = [LocalMesh(name, 2, name[0], name[0] == me) for name in names]
         for mesh in meshes:
             if mesh.provided:
                 mesh.add_vertices(np.full((200_000, 2), float(mesh.name[1:])))
@@ -200,7 +202,7 @@ def test_partners_that_provide_many_meshes_to_each_other_do_not_wait_for_ever(pa
                 channel.abort()
 
 
-def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel, Channel]) -> None:
+def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Connection, Connection]) -> None:
     big = np.random.default_rng(0).normal(size=(500_000, 2))
     left, right = pair
     left.send([big])
@@ -213,7 +215,7 @@ def test_what_was_sent_arrives_after_the_sender_has_finished(pair: tuple[Channel
         right.receive()
 
 
-def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: tuple[Channel, Channel]) -> None:
+def test_two_partners_that_leave_with_data_under_way_do_not_wait_for_ever(pair: tuple[Connection, Connection]) -> None:
     for channel in pair:
         for _ in range(3):
             channel.send([np.zeros((1_000_000, 1))])

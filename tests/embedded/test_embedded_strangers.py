@@ -21,7 +21,7 @@ from embedded_helpers import m2n
 
 from precice_lb.case.config import M2N
 from precice_lb.embedded import CouplingError
-from precice_lb.embedded.communication import Channel, IntraComm, connect, published_file
+from precice_lb.embedded.communication import Connection, IntraComm, connect, published_file
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_what_a_message_claims_is_no_room_that_it_gets(claim: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         left = socket.create_connection(server.getsockname())
         right, _ = server.accept()
-    channel = Channel(right, "B", "A")
+    channel = Connection(right, "B", "A")
     left.sendall(claim)
     left.close()
     with pytest.raises(CouplingError, match='partner "A" is gone'):

@@ -40,21 +40,21 @@ time.time_ns = lambda: epoch + now
 # Only now: some modules take the clock by its name.
 import numpy as np  # noqa: E402
 
-from precice_lb.embedded.communication import Channel  # noqa: E402
+from precice_lb.embedded.communication import Connection  # noqa: E402
 
-send, receive = Channel.send, Channel.receive
+send, receive = Connection.send, Connection.receive
 
 
-def send_with_time(self: Channel, arrays: Sequence[Any], failure: str | None = None) -> None:
+def send_with_time(self: Connection, arrays: Sequence[Any], failure: str | None = None) -> None:
     send(self, [*arrays, np.array([float(now)])], failure)
 
 
-def receive_with_time(self: Channel) -> list[Any]:
+def receive_with_time(self: Connection) -> list[Any]:
     global now
     *arrays, sent = receive(self)
     now = max(now, int(sent[0])) + TRANSFER
     return arrays
 
 
-Channel.send = send_with_time  # type: ignore[method-assign]
-Channel.receive = receive_with_time  # type: ignore[method-assign]
+Connection.send = send_with_time  # type: ignore[method-assign]
+Connection.receive = receive_with_time  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precice_lb.guess import predictors
-from precice_lb.guess.predictors import LENGTH, MODES, PREDICTORS, Guard, Guesser, History, Predictor
+from precice_lb.guess.predictors import LENGTH, MODES, PREDICTORS, Guesser, History, PredictionController, Predictor
 
 ALL = sorted(PREDICTORS)
 
@@ -317,7 +317,7 @@ def test_a_proposal_of_before_the_failure_is_not_taken_for_the_one_that_was_sent
     assert guesser.name == "hold"
 
 
-# --- Guard ---------------------------------------------------------------------------------------------------------
+# --- PredictionController ---
 
 World = Callable[[int], tuple[int, int]]
 WINDOWS = 300
@@ -328,7 +328,7 @@ def _simulate(world: World, windows: int = WINDOWS) -> tuple[int, int, int, list
 
     As in a run: what a window starts from was decided when the last but one ended.
     """
-    guard, other = Guard(), Guard()
+    guard, other = PredictionController(), PredictionController()
     guessed = following = False
     total = held = predicted = 0
     decisions = []

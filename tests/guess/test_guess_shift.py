@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precice_lb.guess.shift import Delta, Position, Sent
+from precice_lb.guess.predictors import Delta, Position, Sent
 
 
 class _Samples:

@@ -14,7 +14,7 @@ from report_helpers import refused
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import import_profiling, read_profile
-from precice_lb.ingest.profiling.database import read_database
+from precice_lb.ingest.profiling.tables import read_database
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -48,7 +48,7 @@ def test_a_database_gives_what_its_files_give(tmp_path: Path, run: str) -> None:
 def test_totals_are_those_of_the_files_whatever_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    from precice_lb.ingest.profiling import database as module
+    from precice_lb.ingest.profiling import tables as module
     from precice_lb.ingest.profiling.calls import Profile
 
     monkeypatch.setattr(module, "_ROWS", rows)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.meshio import read_ranks
 from precice_lb.inside import Cells, counts_of, rank_of_cells, read_cells
-from precice_lb.inside.mesh import partition_files
-from precice_lb.inside.weighted import PARTITIONERS, whole_weights
+from precice_lb.inside.mesh import PARTITIONERS, partition_files, whole_weights
 
 meshio = pytest.importorskip("meshio", reason="no meshio: install the extra meshio")
 

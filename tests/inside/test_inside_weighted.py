@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import DataError
 from precice_lb.inside import Cells, FeatureCosts, partition_of
-from precice_lb.inside.weighted import PARTITIONERS, pieces, whole_weights
+from precice_lb.inside.mesh import PARTITIONERS, pieces, whole_weights
 
 WEIGHTS = st.lists(st.one_of(st.just(0.0), st.floats(0, 1e6), st.floats(1, 2)), min_size=1, max_size=9)
 

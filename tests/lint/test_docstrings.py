@@ -1,9 +1,9 @@
 """Docstrings of public names, against what the code says: parameters, results, errors, shapes, fields.
 
-Public are the names in ``__all__`` of the packages, which the reference documents: they have everything. Names
-without underscore in modules inside a package state the shapes of arrays that they describe. Subcommands are exempt
-from sections that their help does not show. That there are summaries, and no sections of what is not there, ruff sees
-to.
+Public are the names that the reference documents, in ``__all__`` of the packages and in a few modules: they have
+everything. Names without underscore in modules inside a package state the shapes of arrays that they describe.
+Subcommands are exempt from sections that their help does not show. That there are summaries, and no sections of what is
+not there, ruff sees to.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _names(modules: list[ModuleType], *, own: bool) -> list[Name]:
     for module in modules:
         for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]):
             value = getattr(module, name)
-            if own and getattr(value, "__module__", module.__name__) != module.__name__:
+            if (own or not hasattr(module, "__all__")) and getattr(value, "__module__", "") != module.__name__:
                 continue
             path = f"{module.__name__}.{name}"
             if inspect.isclass(value):
@@ -135,8 +135,9 @@ def _caught(node: ast.Try) -> frozenset[str]:
         if isinstance(word, ast.Name)
     ]
     bases = tuple(getattr(exceptions, word.id) for word in said if hasattr(exceptions, word.id))
-    ours = {name for name in exceptions.__all__ if bases and issubclass(getattr(exceptions, name), bases)}
-    return frozenset(exceptions.__all__ if any(word.id in ("Exception", "BaseException") for word in said) else ours)
+    errors = {name: value for name, value in vars(exceptions).items() if inspect.isclass(value)}
+    ours = {name for name, error in errors.items() if bases and issubclass(error, bases)}
+    return frozenset(errors if any(word.id in ("Exception", "BaseException") for word in said) else ours)
 
 
 def _helped(annotation: Any) -> bool:

@@ -19,7 +19,7 @@ from sklearn.metrics import r2_score
 from precice_lb.exceptions import ModelError
 from precice_lb.models import LEARNERS, Learner, make_learner
 from precice_lb.models.published.formula import formula_of
-from precice_lb.plain import plain
+from precice_lb.text import to_jsonable
 
 Array = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def test_formulas_can_be_printed_and_evaluated(name: str) -> None:
     assert (formula is None) == (name in ("bayes", "neural"))
     if formula is not None:
         assert formula.text()
-        json.dumps(plain(formula), allow_nan=False)
+        json.dumps(to_jsonable(formula), allow_nan=False)
         at = np.array([8.0, 37.0, 500.0])
         np.testing.assert_allclose(formula(at), model.predict(at), rtol=1e-9)
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.published.neural import NeuralRegressor
+from precice_lb.models.published.factorized import NeuralRegressor
 from precice_lb.models.published.normal_form import smape
 
 Array = NDArray[np.float64]

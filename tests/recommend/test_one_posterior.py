@@ -11,9 +11,9 @@ from sklearn.linear_model import LinearRegression
 from precice_lb.campaign.worth import next_runs
 from precice_lb.recommend import Recommendation, recommend_split
 from precice_lb.recommend.posterior import geometric_mean
+from precice_lb.report.blocks import seconds_unit
 from precice_lb.report.charts import landscape_of
 from precice_lb.report.page import Evidence, build_page
-from precice_lb.report.text import seconds_unit
 from precice_lb.split import SharedCores
 
 WORK = {"Fluid": 3.2, "Solid": 1.6, "Heat": 0.9}

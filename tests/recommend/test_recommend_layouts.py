@@ -77,7 +77,7 @@ def test_two_versions_may_use_one_number_of_cores_in_two_ways(tmp_path: Path) ->
     layouts = {"Fluid": Layouts(), "Solid:mpi": Layouts(), "Solid:omp": Layouts(1, None)}
     assert read_csv(path).layouts == read_csv(again).layouts == load_sources([path, again]).layouts == layouts
     found = recommend_split(path, 24, learner="bayes")
-    by_version = {choice.versions["Solid"]: choice.found.layouts for choice in found.choices}
+    by_version = {choice.versions["Solid"]: choice.result.layouts for choice in found.choices}
     assert by_version == {"mpi": {}, "omp": {"Solid": Layouts(1, None)}}
 
 

@@ -263,8 +263,7 @@ def test_options_that_make_no_sense_are_one_line(
 
 def test_settings_reach_the_machine() -> None:
     from precice_lb.case.case import case_from
-    from precice_lb.case.earlier import at_present
-    from precice_lb.case.read import tables_from
+    from precice_lb.case.read import at_present, tables_from
 
     def machine(*texts: str) -> Constraints:
         return case_from(at_present(tables_from([f"machine.{text}" for text in texts]), names=["Inner"])).demands()

@@ -242,7 +242,7 @@ import json, pickle, sys
 from mpi4py import MPI
 from mpi4py.MPI import COMM_WORLD as known_before
 import numpy as np
-from precice_lb.record.mpi_time import _mpi_time
+from precice_lb.record.solver import _mpi_time
 
 def facts():
     comm, own = MPI.COMM_WORLD, MPI.COMM_WORLD.Dup()

@@ -20,9 +20,9 @@ from record_helpers import (
     only_store,
 )
 
-from precice_lb.record import device, recorder
-from precice_lb.record.device import on_host
+from precice_lb.record import recorder, solver
 from precice_lb.record.participant import Backend, recording_class
+from precice_lb.record.solver import on_host
 
 
 class Device:
@@ -66,7 +66,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     module: Any = ModuleType("cupy")
     module.cuda = SimpleNamespace(Device=lambda: made)
     monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setattr(device, "_WAITS", dict(device._WAITS))
+    monkeypatch.setattr(solver, "_WAITS", dict(solver._WAITS))
     monkeypatch.setattr(recorder, "_warned", set())
     return made
 
@@ -198,7 +198,7 @@ def test_what_a_signal_handler_raises_is_the_solver_s(gpu: Device, participant: 
 def test_a_solver_without_such_a_library_hears_of_it(
     participant: Callable[[str], Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in device._LIBRARIES:
+    for name in solver._LIBRARIES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(recorder, "_warned", set())
     coupled = participant("1")
@@ -251,7 +251,7 @@ def test_real_jax_arrays_are_copied_and_waited_for(double_jax: Any, monkeypatch:
     assert found.tolist() == [0.0, 1.0, 2.0]
     seen: list[Any] = []
     monkeypatch.setattr(double_jax, "block_until_ready", seen.append)
-    device._wait_for_jax(double_jax)
+    solver._wait_for_jax(double_jax)
     assert any(each is values for each in seen[0])
 
 
@@ -266,6 +266,6 @@ def test_kernels_of_a_real_gpu_are_waited_for(library: str) -> None:
         matrix = matrix @ matrix / 4096.0
     done = module.cuda.Event()
     done.record()
-    device.synchronize()
+    solver.synchronize()
     assert done.query() if library == "torch" else done.done
     np.testing.assert_allclose(on_host(matrix)[0, :3], 1.0)

@@ -15,15 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import HOSTILE, falling, write_csv
 
-from precice_lb.names import visible
-from precice_lb.plain import json_text
 from precice_lb.recommend import Recommendation, load_sources, recommend
+from precice_lb.report.blocks import cells, listed, seconds_unit, short_names
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, rendered, write_recommendation
 from precice_lb.report.style import figure_svg
-from precice_lb.report.text import cells, listed, seconds_unit, short_names
 from precice_lb.schedule import Schedule
+from precice_lb.text import json_text, visible
 
 
 def recommendation_for(directory: Path, names: list[str], total: int = 24) -> Recommendation:

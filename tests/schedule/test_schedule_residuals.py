@@ -10,7 +10,7 @@ from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule import replay_residuals
-from precice_lb.schedule.replay import resampled_residuals
+from precice_lb.schedule.graph import resampled_residuals
 
 
 def noisy(names: str, windows: int, spread: float = 0.1, seed: int = 5) -> dict[str, np.ndarray]:

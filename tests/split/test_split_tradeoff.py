@@ -8,7 +8,7 @@ from precice_xml_helpers import coupling
 
 from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.schedule import Schedule
-from precice_lb.split import near_optimal_splits, tradeoff, tradeoff_curve
+from precice_lb.split import near_optimal_splits, optimize, tradeoff_curve
 
 CHAIN = coupling("ABC", ("serial-explicit", "AB"), ("serial-explicit", "BC"))
 SCHEDULES = [Schedule.parallel("ABC"), Schedule.serial("ABC"), CHAIN]
@@ -97,7 +97,7 @@ def test_budgets_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     curve = tradeoff_curve(times, 5000, coupling=Schedule.parallel("AB"), budgets=[200, 5000])
     assert [point.budget for point in curve.points] == [200, 5000]
     # Too many to look at all of them.
-    monkeypatch.setattr(tradeoff, "BUDGETS", 8)
+    monkeypatch.setattr(optimize, "BUDGETS", 8)
     ladder = tradeoff_curve(times, 5000, coupling=Schedule.serial("AB")).points
     assert len(ladder) == 8
     assert (ladder[0].budget, ladder[-1].budget) == (2, 5000)

@@ -27,9 +27,8 @@ from precice_lb.campaign.processes import LOG_PART, Outcome, run_processes, stra
 from precice_lb.campaign.schedulers import Scheduler, follow, job_lines
 from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
-from precice_lb.names import say
 from precice_lb.plugins import LAUNCHERS, close_match
-from precice_lb.plural import plural
+from precice_lb.text import plural, say
 
 __all__ = ["Launcher", "keys_of", "launcher_from"]
 

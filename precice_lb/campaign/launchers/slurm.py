@@ -46,7 +46,7 @@ def named(options: Sequence[str]) -> dict[str, str]:
     }
 
 
-def unless_said(ours: Sequence[str], users: Sequence[str]) -> list[str]:
+def without_stated(ours: Sequence[str], users: Sequence[str]) -> list[str]:
     """Return those of our options in whose place the user's say nothing."""
     names = set(named(users))
     names = names.union(*(_INSTEAD.get(name, ()) for name in names))
@@ -60,7 +60,7 @@ def resource_options(tasks: Sequence[Task], common: Sequence[str]) -> list[list[
     """
     if not is_heterogeneous(tasks):
         return [_sized(tasks, common)]
-    return [_sized([task], (*unless_said(common, task.options), *task.options)) for task in tasks]
+    return [_sized([task], (*without_stated(common, task.options), *task.options)) for task in tasks]
 
 
 def _sized(tasks: Sequence[Task], users: Sequence[str]) -> list[str]:
@@ -99,7 +99,7 @@ def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> s
     for index, component in enumerate(components):
         lines += ["#SBATCH hetjob"] if index else []
         # Else a hardware thread counts as a core.
-        lines += [f"#SBATCH {option}" for option in (*component, *unless_said(["--threads-per-core=1"], component))]
+        lines += [f"#SBATCH {option}" for option in (*component, *without_stated(["--threads-per-core=1"], component))]
     if broken := next((line for line in lines if not line.isprintable()), None):
         raise CalibrationError(f"expected one line for each option of the job, found {broken!r}")
     return "\n".join(lines) + "\n"
@@ -174,7 +174,7 @@ class StepLauncher(ProgramLauncher):
         line += ["--kill-on-bad-exit=1", "--export=ALL", f"--immediate={_LONGEST_WAIT}"]
         line += ["--cpu-bind=cores"] if self.pin else []
         line += [] if self.mpi is None else [f"--mpi={self.mpi}"]
-        return [*unless_said(line, self.arguments), *self.arguments, *task.command]
+        return [*without_stated(line, self.arguments), *self.arguments, *task.command]
 
 
 @dataclass(kw_only=True)

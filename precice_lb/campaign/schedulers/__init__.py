@@ -242,7 +242,7 @@ def follow(
             if answer is not None:
                 heard = now
                 if not scheduler.live.intersection(answer):
-                    return judged(scheduler, plan, job, answer)
+                    return outcome_of(scheduler, plan, job, answer)
                 if (why := scheduler.why_never(job)) is not None:
                     warn_of(why)
         if exits.begun:
@@ -260,7 +260,7 @@ def follow(
         if time.monotonic() > end:
             return exits.outcome(plan)
         time.sleep(_FILE_POLL_SECONDS)
-    return judged(scheduler, plan, job, answer)
+    return outcome_of(scheduler, plan, job, answer)
 
 
 def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
@@ -279,7 +279,7 @@ def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     return ""
 
 
-def judged(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
+def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[str]) -> Outcome:
     """Judge a job that has ended by what it left and by its states, none where the batch system has forgotten it."""
     limit = time.monotonic() + _SETTLE_SECONDS
     while not (exits := read_exits(plan.directory / EXIT_FILE)).ended and time.monotonic() < limit:

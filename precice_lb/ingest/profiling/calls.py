@@ -14,8 +14,8 @@ import numpy as np
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.case import ProfiledCase
-from precice_lb.ingest.profiling.database import DatabaseEvents
 from precice_lb.ingest.profiling.files import DATABASE, Events, EventSource, FileEvents, Header, read_header
+from precice_lb.ingest.profiling.tables import DatabaseEvents
 from precice_lb.store.columns import ADVANCE_SPENDS, ADVANCES, INITIALIZE, NOT_MEASURED, SECTIONS, Integers, Mask, Rows
 
 

@@ -109,7 +109,7 @@ class ProfiledParticipant:
 def profiled_participant(
     header: Header,
     roots: Sequence[Path],
-    given: Path | None = None,
+    configuration: Path | None = None,
     others: Sequence[Header] = (),
     *,
     alone: bool = False,
@@ -119,7 +119,7 @@ def profiled_participant(
     ``roots`` were searched for files, ``others`` are files that were found there; ``alone`` takes files without a
     configuration, as somebody sends them, as well.
     """
-    path = given if given is not None else _find_configuration(header.directory, roots)
+    path = configuration if configuration is not None else _find_configuration(header.directory, roots)
     case, content, text = ProfiledCase.of(""), b"", ""
     if path is not None:
         try:
@@ -131,7 +131,7 @@ def profiled_participant(
         text = text_of(content)
         case = ProfiledCase.of(text)
         if case.roles.participants and header.participant not in case.roles.participants:
-            if not alone or given is not None:
+            if not alone or configuration is not None:
                 known = ", ".join(case.roles.participants)
                 raise DataError(
                     f"{path}: expected participant {header.participant} of {header.path}, found {known}; give another"

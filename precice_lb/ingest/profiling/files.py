@@ -18,7 +18,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.store.columns import Integers, Mask
 
 DATABASE = "sqlite"
-"""Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.database`."""
+"""Layout of what ``precice-profiling merge`` writes: see `precice_lb.ingest.profiling.tables`."""
 
 _BLOCK = 1 << 20
 _LONGEST_HEADER = 1 << 16

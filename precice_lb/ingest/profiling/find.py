@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling.database import is_database, read_database
 from precice_lb.ingest.profiling.files import Header, read_header
-from precice_lb.plural import plural
+from precice_lb.ingest.profiling.tables import is_database, read_database
 from precice_lb.store.records import RankFile
+from precice_lb.text import plural
 
 # The folder that preCICE writes profiling files into, and their endings since preCICE 3.3 and before.
 _FOLDER, _SUFFIXES = "precice-profiling", (".txt", ".json")

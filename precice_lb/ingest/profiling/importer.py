@@ -23,12 +23,12 @@ from precice_lb.ingest.profiling.case import ProfiledParticipant, profiled_parti
 from precice_lb.ingest.profiling.files import Header
 from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
-from precice_lb.plural import numbered, plural
 from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
+from precice_lb.text import numbered, plural
 
 # Below this many bytes starting processes takes longer than importing.
 _SMALL = 64 << 20

@@ -120,10 +120,10 @@ class Hypotheses:
         """Mean of the loss over the folds, shape (h,); infinite for hypotheses that cannot be validated."""
         with np.errstate(all="ignore"):
             if self.folds is None:
-                found = LOSSES[self.loss](self.seconds[:, None], self._left_out(terms))
+                losses = LOSSES[self.loss](self.seconds[:, None], self._left_out(terms))
             else:
-                found = np.mean([self._loss_of_fold(terms, test) for test in self.folds], axis=0)
-        return np.where(np.isfinite(found), found, np.inf)
+                losses = np.mean([self._loss_of_fold(terms, test) for test in self.folds], axis=0)
+        return np.where(np.isfinite(losses), losses, np.inf)
 
     def best(self, features: Array, n_terms: int) -> tuple[Integers, float] | None:
         """Find the set of finite features (T, m) with the least loss, of equal ones the first in lexicographic order.
@@ -264,12 +264,12 @@ class PMNFRegressor(NormalForm):
             )
         constant = np.ones(len(seconds)) if self.constant else None
         hypotheses = Hypotheses(seconds, folds, self.loss, float(self.ridge), constant)
-        found = hypotheses.best(features, self.n_terms)
-        if found is None:
+        hypothesis = hypotheses.best(features, self.n_terms)
+        if hypothesis is None:
             raise ModelError(
                 "no hypothesis could be cross-validated on these measurements; measure at more rank counts"
             )
-        terms, self.loss_ = found
+        terms, self.loss_ = hypothesis
         self.formula_ = hypotheses.formula(exponents[terms], features[terms])
 
 
@@ -319,9 +319,9 @@ class EPMNFRegressor(NormalForm):
         features = features / seconds
         chosen, self.loss_ = np.zeros(0, dtype=np.intp), math.inf
         for size, hypotheses in self._sizes(points, seconds, len(features)):
-            found = hypotheses.best(features, size)
-            if found and self._is_better(found[1], self.loss_):
-                chosen, self.loss_ = found
+            hypothesis = hypotheses.best(features, size)
+            if hypothesis and self._is_better(hypothesis[1], self.loss_):
+                chosen, self.loss_ = hypothesis
             if self.loss_ <= NO_LOSS:
                 break
         self.formula_ = hypotheses.formula(exponents[chosen], features[chosen])
@@ -362,8 +362,8 @@ class EPMNFRegressor(NormalForm):
 
 def means_of_repeats(points: Array, seconds: Array) -> tuple[Array, Array]:
     """Find the different points, rising, and the mean of the seconds at each."""
-    found, labels = np.unique(points, axis=0, return_inverse=True)
-    return found, np.bincount(labels.ravel(), weights=seconds) / np.bincount(labels.ravel())
+    distinct, labels = np.unique(points, axis=0, return_inverse=True)
+    return distinct, np.bincount(labels.ravel(), weights=seconds) / np.bincount(labels.ravel())
 
 
 def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
@@ -377,16 +377,16 @@ def project(points: Array, seconds: Array, column: int) -> tuple[Array, Array]:
     others, slices = np.unique(np.delete(points, column, axis=1), axis=0, return_inverse=True)
     rows = np.arange(len(points))
     if len(points) != count * len(others):
-        each = [np.flatnonzero(slices.ravel() == label) for label in range(len(others))]
-        rows = max(reversed(each), key=lambda rows: (len(rows), seconds[rows].mean()))
-    found, means = means_of_repeats(points[rows, column], seconds[rows])
-    if count > 1 and len(found) < LEAST_VALUES:
+        groups = [np.flatnonzero(slices.ravel() == label) for label in range(len(others))]
+        rows = max(reversed(groups), key=lambda rows: (len(rows), seconds[rows].mean()))
+    values, means = means_of_repeats(points[rows, column], seconds[rows])
+    if count > 1 and len(values) < LEAST_VALUES:
         raise ModelError(
             f"expected {LEAST_VALUES} or more values of column {column} of X measured with all other columns alike, "
-            f"found {len(found)}: the measurements are no full grid, and this column varies only together with others; "
-            "measure along it, or use the learner 'bayes' or 'neural'"
+            f"found {len(values)}: the measurements are no full grid, and this column varies only together with "
+            "others; measure along it, or use the learner 'bayes' or 'neural'"
         )
-    return found, means
+    return values, means
 
 
 def slope_order(pairs: Array, largest: float) -> Integers:

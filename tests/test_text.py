@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import precice_lb
-from precice_lb.plural import plural, span
+from precice_lb.text import plural, span
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_nothing_else_takes_an_s_by_hand() -> None:
     by_hand = re.compile(r"else ['\"]s['\"]|['\"]s['\"] (?:\*|if )")
     package = Path(precice_lb.__file__).parent
     found = [str(path) for path in package.rglob("*.py") if by_hand.search(path.read_text(encoding="utf-8"))]
-    assert [Path(path).name for path in found] == ["plural.py"]
+    assert [Path(path).name for path in found] == ["text.py"]
 
 
 def test_a_range_of_one_count_is_that_count() -> None:
