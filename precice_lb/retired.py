@@ -12,7 +12,7 @@ from precice_lb.text import say
 
 _TO_CSV = "write the columns participant, ranks and seconds as a CSV file, which recommend takes as it is"
 # What to use instead.
-_COMMANDS: dict[str, str] = {
+_COMMANDS = {
     "merge": "precice-lb export --merged copies the ranks of each participant into one file",
     "import precice-events": _TO_CSV,
     "import ateles-timeinfo": _TO_CSV,
@@ -23,7 +23,7 @@ _COMMANDS: dict[str, str] = {
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself, and compare summaries of runs with and without it",
 }
 # Each after its command.
-_OPTIONS: dict[str, str] = {
+_OPTIONS = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
     "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
@@ -34,8 +34,6 @@ _OPTIONS: dict[str, str] = {
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }
 _INSIDE = "precice-lb inside STORES --mesh MESH -o DIR writes DIR/samples.csv, which recommend takes as a source"
-_SPENT = "the core-hours that measuring took stand in the JSON"
-_UNIT = "times have the unit that suits each"
 # Options of recommend and report that are keys of a study, by their table.
 _OF_TABLES = {
     "machine": ("gpus-per-node", "whole-nodes", "memory-per-rank", "shared", "kinds"),
@@ -63,13 +61,10 @@ _OF_BOTH = {
 }
 _OF_BOTH = {option: f"say --set {key}" for option, key in _OF_BOTH.items()} | {
     "--config": "say --coupling",
-    "--spent": _SPENT,
-    "--spent-core-hours": _SPENT,
+    **dict.fromkeys(("--spent", "--spent-core-hours"), "the core-hours that measuring took stand in the JSON"),
     "--verify": "the line optimum says what is proven of the split",
-    "--inside": _INSIDE,
-    "recommend.inside": _INSIDE,
-    "--unit": _UNIT,
-    "-u": _UNIT,
+    **dict.fromkeys(("--inside", "recommend.inside"), _INSIDE),
+    **dict.fromkeys(("--unit", "-u"), "times have the unit that suits each"),
 }
 _OPTIONS |= {f"{command} {option}": text for command in ("recommend", "report") for option, text in _OF_BOTH.items()}
 _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]

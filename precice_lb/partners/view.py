@@ -97,11 +97,6 @@ def bytes_text(size: float) -> str:
     return f"{size:.0f} B" if power == 0 else f"{size / 1024**power:.3g} {('KiB', 'MiB', 'GiB')[power - 1]}"
 
 
-def partners_tables(report: PartnersReport) -> list[Table]:
-    """Make the tables of a report."""
-    return [_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)]
-
-
 def _scheme(two_level: bool) -> str:
     return "two levels" if two_level else "one level"
 
@@ -201,7 +196,7 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
     """Say all of partner ranks: what is missing, tables, notes and advice."""
     return [
         *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
-        *partners_tables(report),
+        *(_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)),
         DefinitionList(tuple(partners_notes(report))),
         *([Paragraph(f"{warning[0].upper()}{warning[1:]}.", "warning")] if (warning := report.model_warning) else []),
         *(Paragraph(text, "warning", "advice") for text in report.advice),

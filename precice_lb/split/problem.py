@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -45,10 +44,6 @@ class Curve:
     # Strictly falling seconds per window.
     seconds: Floats
 
-    @cached_property
-    def _rising(self) -> Floats:
-        return -self.seconds
-
     def index_within(self, allowance: Integers) -> Integers:
         """Index of the last count within resources of shape (..., kinds); -1 where even the first takes too much."""
         last = [np.searchsorted(self.uses[:, k], allowance[..., k], side="right") for k in range(self.uses.shape[1])]
@@ -56,7 +51,7 @@ class Curve:
 
     def index_reaching(self, seconds: float) -> int:
         """Index of the first count that needs at most `seconds`; the length of the curve where none does."""
-        return int(np.searchsorted(self._rising, -seconds))
+        return len(self.seconds) - int(np.searchsorted(self.seconds[::-1], seconds, side="right"))
 
     def take(self, chosen: Any) -> Curve:
         """Keep some of the counts: a slice, a mask or indices."""

@@ -52,7 +52,7 @@ def minimax_split(
         # At equal times the one whose next step costs most stays behind.
         slowest = max(
             (i for i, curve in enumerate(curves) if i not in settled and curve.seconds[choice[i]] == makespan),
-            key=lambda i: _next_step(curves[i], choice[i]),
+            key=lambda i: np.diff(curves[i].uses[choice[i] : choice[i] + 2, 0], append=np.inf)[0],
         )
         settled[slowest] = choice[slowest]
         if len(settled) == len(curves):
@@ -60,10 +60,6 @@ def minimax_split(
         high = max(float(curve.seconds[choice[i]]) for i, curve in enumerate(curves) if i not in settled)
         makespan, choice, _ = _shortest(curves, machine, settled, high)
     return choice, proof
-
-
-def _next_step(curve: Curve, index: int) -> float:
-    return float(curve.uses[index + 1, 0] - curve.uses[index, 0]) if index + 1 < len(curve.ranks) else np.inf
 
 
 def _shortest(

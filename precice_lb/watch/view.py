@@ -176,8 +176,7 @@ def _pays(better: Rebalance, snapshot: Snapshot) -> str:
 
 def _course(shares: Sequence[float]) -> str:
     """Draw shares of one as a line of blocks."""
-    step = max(len(shares) / _COURSE, 1.0)
-    picked = [shares[int(place * step)] for place in range(min(len(shares), _COURSE))]
+    picked = shares[:: -(-len(shares) // _COURSE) or 1]
     return "".join(" " if math.isnan(share) else _LEVELS[min(int(share * 8), 7)] for share in picked)
 
 

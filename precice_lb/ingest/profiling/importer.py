@@ -25,7 +25,6 @@ from precice_lb.ingest.profiling.find import find_profiles
 from precice_lb.ingest.profiling.tables import read_iterations_log
 from precice_lb.store.columns import Integers, Rows
 from precice_lb.store.rank_file import read_rank_file
-from precice_lb.store.records import RankFile
 from precice_lb.store.schema import store_filename
 from precice_lb.store.spool import StoreWriter
 from precice_lb.text import numbered, plural
@@ -165,12 +164,10 @@ def profiled_runs(
     """Give the coupled runs of profiling files, and what has to be said of them; nothing is written beside these."""
     with TemporaryDirectory(prefix="precice-lb-") as scratch:
         notes = import_profiling(sources, scratch, configuration=configuration, alone=True).notes
-        return load_runs([scratch], warmup=warmup, complete=_where_they_ran), notes
-
-
-def _where_they_ran(stores: Sequence[RankFile]) -> list[RankFile]:
-    """Let stores that are soon gone name runs by the directories of the solvers."""
-    return [replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores]
+        # Stores that are soon gone name runs by the directories of the solvers.
+        return load_runs([scratch], warmup=warmup, complete=lambda stores: [
+            replace(store, path=Path(store.metadata["working_directory"]) / store.path.name) for store in stores
+        ]), notes  # fmt: skip
 
 
 def _already_imported(path: Path, header: Header) -> bool:
