@@ -65,7 +65,7 @@ def measure_memory(_scale: str) -> Figures:
 
 def measure_tutorial(name: str, windows: int, ranks: dict[str, int]) -> Figures:
     """Compare what a tutorial writes with and without recording, byte by byte."""
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "tutorials")]
+    sys.path[:0] = [str(ROOT / place) for place in ("tests", "tests/tutorials", "tutorials/tools")]
     from tutorial_helpers import copy_tutorial, run_together, script_environment
 
     mpiexec = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")

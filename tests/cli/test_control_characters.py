@@ -95,4 +95,4 @@ def test_everything_is_printed_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     }
-    assert calls == {"names.py", "cli/app.py", "record/startup/sitecustomize.py"}
+    assert calls == {"text.py", "cli/app.py", "record/startup/sitecustomize.py"}
