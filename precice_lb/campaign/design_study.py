@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,11 @@ class StudyDesign:
         #: Why the last answer was None; None where the study's splits are measured.
         self.conclusion: str | None = None
 
+    @cached_property
+    def _existing(self) -> list[CoupledRun]:
+        """Runs made before, which the study names."""
+        return measured_runs(self._study.existing_runs)[0]
+
     def ask(self, failed: Sequence[RunRecord] = ()) -> Proposal | None:
         """Return what to measure next, or None; nothing is tried again that failed in this call."""
         tried = [*self._state.finished, *failed]
@@ -116,13 +122,12 @@ class StudyDesign:
         """Return the design of one combination, told all that was measured, and what it could not learn from."""
         records = [record for record in self._state.runs if record.versions == versions]
         finished = [record for record in records if record.outcome == "finished"]
-        runs = [run for run in measured_runs(study.existing_runs)[0] if run.versions == versions]
+        runs = [run for run in self._existing if run.versions == versions]
         silent: list[Mapping[str, int]] = []
         problems: list[str] = []
         for record in finished:
             if not self._read.get(record.name):
-                stores = self._state.directory / record.directory / "stores"
-                self._read[record.name], why = measured_runs([stores])
+                self._read[record.name], why = measured_runs([self._state.directory / record.directory / "stores"])
                 problems += why
             runs += self._read[record.name]
             if not self._read[record.name]:

@@ -132,8 +132,7 @@ def _without_network(study: Study) -> str | None:
             return (
                 f"{study.case.configuration}, line {element.line}: expected network= with the interface of the nodes, "
                 f'such as network="{study.case.network or "ib0"}", found none: on preCICE\'s default lo, ranks of '
-                "different nodes never meet; "
-                'write network="lo" where all ranks fit on one node'
+                'different nodes never meet; write network="lo" where all ranks fit on one node'
             )
     return None
 

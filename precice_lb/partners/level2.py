@@ -145,8 +145,8 @@ class _Search:
         tags = [np.empty(0, np.int64)]
         alone = np.zeros(len(self.boxes), bool)
         several = np.zeros(len(self.boxes), np.int64)
-        for mesh in (self.local[name] for name in local):
-            origin, rank_of = mesh.points(_WHY), mesh.rank_of
+        for name in local:
+            origin, rank_of = self.local[name].points(_WHY), self.local[name].rank_of
             for block in np.split(np.arange(len(origin)), range(_BLOCK, len(origin), _BLOCK)):
                 nearest, tied, reach = _nearest(tree, origin[block])
                 ranks, box = rank_of[block], self.boxes[rank_of[block]]
@@ -157,13 +157,12 @@ class _Search:
                 alone[ranks[~(inside | (self._pairs is None))]] = True
                 several += np.bincount(ranks[tied], minlength=len(several))
                 tags.append(np.unique(ranks * len(self.points) + nearest))
-        key = np.unique(np.concatenate(tags))
-        key = key[~alone[key // max(len(self.points), 1)]]
+        together = np.unique(np.concatenate(tags))
+        tags = [together[~alone[together // len(self.points)]]]
         self.open_choices = int(several[~alone].sum())
         for rank in np.flatnonzero(alone).tolist():
-            tagged = self._tagged(rank, self._candidates(rank))
-            key = np.append(key, rank * len(self.points) + tagged)
-        key.sort()
+            tags.append(rank * len(self.points) + self._tagged(rank, self._candidates(rank)))
+        key = np.sort(np.concatenate(tags))
         return Needs(key % len(self.points), key // len(self.points), self.open_choices)
 
     def _candidates(self, rank: int) -> Integers:

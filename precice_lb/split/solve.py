@@ -228,26 +228,27 @@ class Solver:
             return True
         useful = [curve.take(indices) for curve, indices in zip(self.weighted(curves), kept, strict=True)]
         room = int(self._machine.capacity[0]) - sum(int(curve.uses[0, 0]) for curve in useful)
+        if room < 0:
+            return True
         if room * sum(len(curve.ranks) for curve in useful) > MAXIMUM_SUMS:
             return False
-        least = np.zeros(max(room + 1, 0))
+        least = np.zeros(room + 1)
         taken = []
         for curve in useful:
-            before, least = least, np.full(len(least), np.inf)
-            chosen = np.zeros(len(least), dtype=np.int64)
+            before, least = least, np.full(room + 1, np.inf)
+            chosen = np.zeros(room + 1, dtype=np.int64)
             for i, more in enumerate((curve.uses[:, 0] - curve.uses[0, 0]).tolist()):
-                if more < len(least):
-                    sums = before[: len(before) - more] + curve.seconds[i]
+                if more <= room:
+                    sums = before[: room + 1 - more] + curve.seconds[i]
                     shorter = np.flatnonzero(sums < least[more:]) + more
                     least[shorter], chosen[shorter] = sums[shorter - more], i
             taken.append(chosen)
-        if len(least):
-            split, left = [], room
-            for curve, indices, chosen in zip(reversed(useful), reversed(kept), reversed(taken), strict=True):
-                split.append(int(indices[chosen[left]]))
-                left -= int(curve.uses[chosen[left], 0] - curve.uses[0, 0])
-            choice = tuple(reversed(split))
-            best.add(self.seconds(curves, choice), choice)
+        split, left = [], room
+        for curve, indices, chosen in zip(reversed(useful), reversed(kept), reversed(taken), strict=True):
+            split.append(int(indices[chosen[left]]))
+            left -= int(curve.uses[chosen[left], 0] - curve.uses[0, 0])
+        choice = tuple(reversed(split))
+        best.add(self.seconds(curves, choice), choice)
         return True
 
     def _improve(self, curves: Sequence[Curve], start: Choice, best: Best) -> None:
