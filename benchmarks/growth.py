@@ -26,8 +26,8 @@ from typing import NamedTuple
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PRECICE_LB_BACKEND": "embedded"}
 
 import numpy as np
+from kept_parts.measurements import ROOT, cpu_seconds, partners_of
 
-ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 
 LIMIT = 90
@@ -125,15 +125,8 @@ def slowest_of_draws(participants: int, _: Path) -> Callable[[], object]:
 def partners(ranks: int, _: Path) -> Callable[[], object]:
     """Report both levels of two meshes with five vertices per rank."""
     from partners_scale import make_case
-    from recorder_overhead import CONFIGURATION
 
-    from precice_lb.case import parse_configuration
-    from precice_lb.partners import partners_report
-
-    text = CONFIGURATION.format(profiling="off", windows=1).replace('dimensions="2"', 'dimensions="3"')
-    configuration = parse_configuration(text)
-    meshes = {mesh.name: mesh for mesh in make_case(5 * ranks, (ranks, ranks), 1)}
-    return lambda: partners_report(configuration, meshes)
+    return partners_of(make_case(5 * ranks, (ranks, ranks), 1))
 
 
 def search_tree(ranks: int, _: Path) -> Callable[[], object]:
@@ -259,20 +252,14 @@ ROWS = {
 }
 
 
-def used(who: int) -> float:
-    """CPU seconds of this process, or of its children."""
-    usage = resource.getrusage(who)
-    return usage.ru_utime + usage.ru_stime
-
-
 def measure(name: str, peer: bool, size: int, directory: Path) -> dict[str, float]:
     """Do the work of one point in this process."""
     row = ROWS[name]
     work = (row.peer if peer and row.peer else row.work)(size, directory)
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    before, begin = resource.getrusage(who[0]).ru_maxrss, [used(one) for one in who]
+    before, begin = resource.getrusage(who[0]).ru_maxrss, [cpu_seconds(one) for one in who]
     work()
-    own, children = (used(one) - start for one, start in zip(who, begin, strict=True))
+    own, children = (cpu_seconds(one) - start for one, start in zip(who, begin, strict=True))
     own_peak, peak = (resource.getrusage(one).ru_maxrss for one in who)
     # What a long run takes more, at its end.
     memory = own_peak - before if name == "finalize" else peak if children > own else own_peak

@@ -111,8 +111,8 @@ def measure_tube(scale: str) -> Figures:
     return measure_tutorial("elastic-tube", {"full": 10, "small": 2}[scale], {"fluid-python": 1, "solid-python": 2})
 
 
-def measure_partners(meshes: list[Any]) -> Figures:
-    """Report the partners of two participants that receive each other's mesh."""
+def partners_of(meshes: list[Any]) -> Callable[[], Any]:
+    """Prepare the report on partners of two participants that receive each other's mesh."""
     from recorder_overhead import CONFIGURATION
 
     from precice_lb.case import parse_configuration
@@ -120,7 +120,12 @@ def measure_partners(meshes: list[Any]) -> Figures:
 
     text = CONFIGURATION.format(profiling="off", windows=1).replace('dimensions="2"', 'dimensions="3"')
     configuration = parse_configuration(text)
-    report, costs = with_costs(lambda: partners_report(configuration, {mesh.name: mesh for mesh in meshes}))
+    return lambda: partners_report(configuration, {mesh.name: mesh for mesh in meshes})
+
+
+def measure_partners(meshes: list[Any]) -> Figures:
+    """Report partners, and take what came out."""
+    report, costs = with_costs(partners_of(meshes))
     answers: dict[str, Any] = {}
     for link in report.links:
         for level, pairs in (("level 1", link.level_1), ("level 2", link.level_2)):
