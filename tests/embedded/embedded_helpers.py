@@ -264,6 +264,13 @@ def _couple(
     participant.initialize()
     if role.get("mark"):
         Path(f"{name}-{rank}.initialized").touch()
+
+        def linger(*error: Any) -> None:
+            # A launcher ends the other ranks when one has failed: they say first what they know.
+            traceback.print_exception(*error)
+            time.sleep(5.0)
+
+        sys.excepthook = linger
     now = 0.0
     steps = 0
     kept = 0.0
