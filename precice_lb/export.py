@@ -7,14 +7,12 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.case.coupling import roles_of
 from precice_lb.dataset.runs import distinct_names, name_of
 from precice_lb.dataset.windows import iteration_seconds, starts_of
 from precice_lb.exceptions import DataError, StoreError
@@ -30,67 +28,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-Columns = dict[str, NDArray[Any]]
+ExportedRank: TypeAlias = tuple[str, str, RankFile]
+"""Name of the run, as `precice_lb.dataset.load_runs` names it, participant and rank, whose rows are not read yet."""
 
 
-@dataclass(frozen=True, eq=False)
-class ExportedRun:
-    """One coupled run, with ranks by participant, sorted; their rows are read when asked for."""
-
-    # As `precice_lb.dataset.load_runs` names it.
-    name: str
-    participants: dict[str, Sequence[RankFile]]
-
-    def ranks(self) -> Iterator[tuple[str, RankFile]]:
-        """Give each rank with its participant, with mapping and wait from preCICE's profiling files."""
-        for name, group in self.participants.items():
-            for store in group:
-                yield name, enrich([store])[0]
-
-
-def exported_runs(sources: Sequence[str | Path]) -> list[ExportedRun]:
-    """Find the runs in stores, in the order they started."""
+def exported_ranks(sources: Sequence[str | Path]) -> list[ExportedRank]:
+    """Find the ranks in stores, by run in the order they started, then by participant."""
     runs = [dict(sorted((str(group[0].metadata["participant"]), group) for group in run)) for run in read_runs(sources)]
     places = [
         Path(os.path.commonpath({store.directory.absolute() for group in run.values() for store in group}))
         for run in runs
     ]
     names = distinct_names([name_of(run) for run in runs], places)
-    return [ExportedRun(name, run) for name, run in zip(names, runs, strict=True)]
-
-
-def clock_shifts(run: ExportedRun) -> dict[str, int]:
-    """Find by how much the clock of each participant has to be set for the order of sends and receives to hold.
-
-    Where data goes from S to T in every time window, T cannot end the window before S begins to send. These are
-    difference constraints, whose solution nearest below zero is that of shortest paths (Bellman and Ford). It is in ns
-    to add to a participant's times, 0 where the clocks agree, or where nothing is known of who sends to whom.
-    """
-    shifts = dict.fromkeys(run.participants, 0)
-    configuration = roles_of(next(iter(run.participants.values()))[0].configuration).configuration
-    schemes = () if configuration is None else configuration.coupling_schemes
-    pairs = {(exchange.source, exchange.target) for scheme in schemes for exchange in scheme.exchanges}
-    calls = {name: _last_calls(group[0]) for name, group in run.participants.items()}
-    # shift[source] - shift[target] <= the least time from the source's begin to the target's end.
-    least: list[tuple[str, str, int]] = []
-    for source, target in sorted(pairs):
-        if source in calls and target in calls:
-            _, sent, received = np.intersect1d(calls[source]["window"], calls[target]["window"], return_indices=True)
-            if len(sent):
-                between = calls[target]["end"][received] - calls[source]["begin"][sent]
-                least.append((source, target, int(between.min())))
-    for _ in range(len(shifts)):
-        for source, target, slack in least:
-            shifts[source] = min(shifts[source], shifts[target] + slack)
-    return shifts
-
-
-def _last_calls(store: RankFile) -> Columns:
-    """Windows with begin and end of the ``advance`` that completed them, in ns of Unix time."""
-    rows = store.advances
-    rows = rows[rows["window_complete"]]
-    begin = rows["begin_ns"] + (store.metadata["started_unix_ns"] - store.metadata["started_clock_ns"])
-    return {"window": rows["window"], "begin": begin, "end": begin + rows["advance_ns"]}
+    return [
+        (name, participant, store)
+        for name, run in zip(names, runs, strict=True)
+        for participant, group in run.items()
+        for store in group
+    ]
 
 
 QUANTITIES = {
@@ -129,13 +84,13 @@ def export_csv(sources: Sequence[str | Path], path: str | Path) -> int:
     DataError
         If the file cannot be written.
     """
-    runs = exported_runs(sources)
+    ranks = exported_ranks(sources)
     count = 0
     try:
         with Path(path).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
-            for table in _tables(runs):
+            for table in map(_table, ranks):
                 columns = [table[name].tolist() for name in COLUMNS[:-1]]
                 seconds = ["" if math.isnan(value) else repr(value) for value in table["seconds"].tolist()]
                 writer.writerows(zip(*columns, seconds, strict=True))
@@ -172,38 +127,36 @@ def to_dataframe(sources: Sequence[str | Path]) -> pd.DataFrame:
         raise DataError(
             "expected pandas to export tables, found it is not installed; pip install precice_lb[export]"
         ) from error
-    tables = list(_tables(exported_runs(sources)))
-    joined = {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
-    frame: pd.DataFrame = pandas.DataFrame(joined)
+    tables = [_table(rank) for rank in exported_ranks(sources)]
+    frame: pd.DataFrame = pandas.DataFrame(
+        {name: np.concatenate([table[name] for table in tables]) for name in COLUMNS}
+    )
     for name in ("run", "participant", "version", "quantity"):
         frame[name] = frame[name].astype("category")
     frame.attrs = {"units": {"seconds": "s"}, "quantities": dict(QUANTITIES)}
     return frame
 
 
-def _tables(runs: Sequence[ExportedRun]) -> Iterator[Columns]:
-    """Tidy columns of each rank."""
-    for run in runs:
-        for name, store in run.ranks():
-            rows, data = store.advances, store.metadata
-            starts = starts_of(rows, "window", "iteration")
-            seconds = iteration_seconds(rows, starts)
-            count, kinds = len(starts), len(QUANTITIES)
-            words = {"run": run.name, "participant": name, "version": str(data.get("version", ""))}
-            numbers = {"ranks": data["size"], "threads": data.get("threads", 1), "rank": data["rank"]}
-            columns: Columns = {key: np.full(count * kinds, word, dtype=object) for key, word in words.items()}
-            columns |= {key: np.full(count * kinds, number, dtype=np.int64) for key, number in numbers.items()}
-            for key in ("window", "iteration"):
-                columns[key] = np.repeat(rows[key][starts].astype(np.int64), kinds)
-            columns["quantity"] = np.tile(np.array(list(QUANTITIES), dtype=object), count)
-            columns["seconds"] = np.stack([seconds[quantity] for quantity in QUANTITIES], axis=1).ravel()
-            yield columns
+def _table(exported: ExportedRank) -> dict[str, NDArray[Any]]:
+    """Tidy columns of a rank, shape (n,) each."""
+    run, participant, unread = exported
+    (store,) = enrich([unread])
+    rows, data = store.advances, store.metadata
+    starts = starts_of(rows, "window", "iteration")
+    seconds = iteration_seconds(rows, starts)
+    window, iteration = (np.repeat(rows[key][starts], len(QUANTITIES)) for key in ("window", "iteration"))
+    values = [
+        *(run, participant, data.get("version", ""), data["size"], data.get("threads", 1), data["rank"]),
+        *(window, iteration, np.tile(list(QUANTITIES), len(starts))),
+        np.stack([seconds[quantity] for quantity in QUANTITIES], axis=1).ravel(),
+    ]
+    return dict(zip(COLUMNS, np.broadcast_arrays(*values), strict=True))
 
 
+# Categories of events, as in preCICE's own traces.
+_SOLVER, _PRECICE = "Solver", "preCICE"
+# No time may be negative, whatever was recorded at the very start.
 _MARGIN_NS = 1_000_000
-
-SOLVER, PRECICE = "Solver", "preCICE"
-"""Categories of events, as in preCICE's own traces."""
 
 
 def export_trace(sources: Sequence[str | Path], path: str | Path) -> int:
@@ -212,7 +165,7 @@ def export_trace(sources: Sequence[str | Path], path: str | Path) -> int:
     Every ``advance`` is a slice ``advance`` after one ``solver.advance``; inside it lie ``waitAndReceiveData`` (all
     waiting for partners) and ``mapping``, in the place that they mostly have: a store knows how long they took, not
     when they began. Profiling sections of the solver lie in ``solver.advance``. Arguments of a slice are its time
-    window and coupling iteration. Clocks of participants are set so that no data arrives before it is sent.
+    window and coupling iteration. Times are those of the clocks of the hosts.
 
     Parameters
     ----------
@@ -233,111 +186,84 @@ def export_trace(sources: Sequence[str | Path], path: str | Path) -> int:
     DataError
         If the file cannot be written.
     """
-    runs = exported_runs(sources)
-    origin = min(
-        store.metadata["started_unix_ns"] for run in runs for group in run.participants.values() for store in group
-    )
+    ranks = exported_ranks(sources)
     try:
         with Path(path).open("w", encoding="ascii") as file:
-            return _write(file, runs, origin)
+            return _write(file, ranks)
     except OSError as error:
         raise DataError(f"{path}: expected a file that can be written, found {error.strerror}") from error
 
 
-def _write(file: TextIO, runs: Sequence[ExportedRun], origin: int) -> int:
-    shifts = [clock_shifts(run) for run in runs]
-    # No time may be negative, whatever was recorded at the very start.
-    origin += min((shift for clocks in shifts for shift in clocks.values()), default=0) - _MARGIN_NS
+def _write(file: TextIO, ranks: Sequence[ExportedRank]) -> int:
+    origin = min(store.metadata["started_unix_ns"] for *_, store in ranks) - _MARGIN_NS
+    runs = list(dict.fromkeys(run for run, *_ in ranks))
     file.write('{"displayTimeUnit":"ms","otherData":')
-    file.write(json.dumps({"start_unix_us": str(origin // 1000), "runs": [run.name for run in runs]}))
+    file.write(json.dumps({"start_unix_us": str(origin // 1000), "runs": runs}))
     file.write(',"traceEvents":[')
-    count, pid, comma = 0, 0, ""
-    for run, shift in zip(runs, shifts, strict=True):
-        numbers: dict[str, int] = {}
-        for name, store in run.ranks():
-            rank = store.metadata["rank"]
-            who = f"Secondary ({rank})" if rank else "Primary (0)"
-            heads = [("thread_name", rank, {"name": who}), ("thread_sort_index", rank, {"sort_index": rank})]
-            if name not in numbers:
-                pid += 1
-                numbers[name] = pid
-                title = name if len(runs) == 1 else f"{run.name}: {name}"
-                heads = [("process_name", 0, {"name": title}), ("process_sort_index", 0, {"sort_index": pid}), *heads]
-            for what, thread, arguments in heads:
-                event = {"name": what, "ph": "M", "pid": pid, "tid": thread, "args": arguments}
-                file.write(f"{comma}\n{json.dumps(event)}")
-                comma = ","
-            zero = store.metadata["started_unix_ns"] - store.metadata["started_clock_ns"] + shift.get(name, 0) - origin
-            for slice_ in _slices(store, zero, pid):
-                file.write(f",\n{slice_}")
-                count += 1
+    count, comma, numbers = 0, "", dict[tuple[str, str], int]()
+    for run, participant, unread in ranks:
+        (store,) = enrich([unread])
+        data = store.metadata
+        rank, who = data["rank"], f"Secondary ({data['rank']})" if data["rank"] else "Primary (0)"
+        heads = [("thread_name", rank, {"name": who}), ("thread_sort_index", rank, {"sort_index": rank})]
+        pid = numbers.setdefault((run, participant), len(numbers) + 1)
+        title = participant if len(runs) == 1 else f"{run}: {participant}"
+        heads += [("process_name", 0, {"name": title}), ("process_sort_index", 0, {"sort_index": pid})]
+        for what, thread, arguments in heads:
+            file.write(comma + "\n")
+            file.write(json.dumps({"name": what, "ph": "M", "pid": pid, "tid": thread, "args": arguments}))
+            comma = ","
+        zero = data["started_unix_ns"] - data["started_clock_ns"] - origin
+        for name, category, begin, end, arguments in _slices(store):
+            # Written by hand, as a rank may have millions; times in whole nanoseconds, so that slices nest exactly.
+            start, length = (f"{time // 1000}.{time % 1000:03d}" for time in (begin + zero, end - begin))
+            file.write(
+                f',\n{{"name":{json.dumps(name)},"cat":"{category}","ph":"X","pid":{pid},"tid":{rank},'
+                f'"ts":{start},"dur":{length},"args":{json.dumps(arguments)}}}'
+            )
+            count += 1
     file.write("\n]}\n")
     return count
 
 
-def _slices(store: RankFile, zero: int, pid: int) -> Iterator[str]:
-    """Events of one rank as JSON, times in microseconds."""
-    rank = store.metadata["rank"]
+_Slice: TypeAlias = tuple[str, str, int, int, dict[str, int]]
 
-    def event(name: str, category: str, begin: int, end: int, **arguments: Any) -> str:
-        # Written by hand, as a rank may have millions; times in whole nanoseconds, so that slices nest exactly.
-        start, length = (f"{time // 1000}.{time % 1000:03d}" for time in (begin + zero, end - begin))
-        return (
-            f'{{"name":{json.dumps(name)},"cat":"{category}","ph":"X","pid":{pid},"tid":{rank},'
-            f'"ts":{start},"dur":{length},"args":{json.dumps(arguments)}}}'
-        )
 
-    rows = store.advances
-    before = np.int64(0)
+def _slices(store: RankFile) -> Iterator[_Slice]:
+    """Name, category, begin, end in ns of the rank's clock, and arguments; one that holds others comes before them."""
+    rows, ready = store.advances, 0
+    begins = rows["begin_ns"]
     for row in store.initialize:
         begin = int(row["begin_ns"])
-        before = np.append(rows["begin_ns"][:1], begin + row["initialize_ns"]).min()
-        yield event("initialize", PRECICE, begin, int(before))
-        yield from _parts(event, begin, int(before), int(row["mapping_ns"]), int(row["wait_ns"]))
-    if not len(rows):
-        return
-    earlier = np.append(before, rows["begin_ns"][:-1])
-    solve_begin = np.clip(rows["begin_ns"] - rows["solve_ns"], earlier, rows["begin_ns"])
+        ready = int(np.append(begins[:1], begin + row["initialize_ns"]).min())
+        yield from _call("initialize", begin, ready, row, {})
+    solve_begins = np.clip(begins - rows["solve_ns"], np.append(ready, begins)[: len(rows)], begins)
     # Mapping that solvers ask for just in time counts as part of advance, but took place before it.
-    limit = np.append(solve_begin[1:], np.iinfo(np.int64).max)
-    ends = np.minimum(rows["begin_ns"] + rows["advance_ns"], limit)
-    inside = _sections_inside(store, solve_begin, rows["begin_ns"])
-    for call, row in enumerate(rows):
-        begin, end = int(row["begin_ns"]), int(ends[call])
-        where = {"window": int(row["window"]), "iteration": int(row["iteration"])}
-        yield event("solver.advance", SOLVER, int(solve_begin[call]), begin, **where)
-        for name, start, duration in inside.get(call, ()):
-            yield event(name, SOLVER, start, start + duration, **where)
-        yield event("advance", PRECICE, begin, end, **where)
-        yield from _parts(event, begin, end, int(row["mapping_ns"]), int(row["wait_ns"]))
+    limits = np.append(solve_begins[1:], np.iinfo(np.int64).max)[: len(rows)]
+    ends = np.minimum(begins + rows["advance_ns"], limits)
+    where = [{"window": window, "iteration": n} for window, n in rows[["window", "iteration"]].tolist()]
+    for row, solve_begin, end, arguments in zip(rows, solve_begins.tolist(), ends.tolist(), where, strict=True):
+        begin = int(row["begin_ns"])
+        yield "solver.advance", _SOLVER, solve_begin, begin, arguments
+        yield from _call("advance", begin, end, row, arguments)
+    names, sections = store.names("sections"), store.rows("sections")
+    sections = sections[np.lexsort((-sections["duration_ns"], sections["begin_ns"]))]
+    calls = np.searchsorted(solve_begins, sections["begin_ns"], "right") - 1
+    for (number, _, begin, duration), call in zip(sections.tolist(), calls.tolist(), strict=True):
+        # Others would not nest.
+        if call >= 0 and begin + duration <= begins[call] and not names[number].startswith(ADVANCE_SPENDS):
+            yield names[number], _SOLVER, begin, begin + duration, where[call]
 
 
-def _parts(event: Any, begin: int, end: int, mapping: int, wait: int) -> Iterator[str]:
-    """Wait and mapping, as far as measured, one after the other at the end of the call."""
-    middle = max(end - max(mapping, 0), begin)
-    first = max(middle - max(wait, 0), begin)
+def _call(name: str, begin: int, end: int, row: np.void, arguments: dict[str, int]) -> Iterator[_Slice]:
+    """Give a call of preCICE, with wait and mapping as far as measured, one after the other at its end."""
+    yield name, _PRECICE, begin, end, arguments
+    middle = max(end - max(int(row["mapping_ns"]), 0), begin)
+    first = max(middle - max(int(row["wait_ns"]), 0), begin)
     if middle > first:
-        yield event("waitAndReceiveData", PRECICE, first, middle)
+        yield "waitAndReceiveData", _PRECICE, first, middle, {}
     if end > middle:
-        yield event("mapping", PRECICE, middle, end)
-
-
-def _sections_inside(
-    store: RankFile, begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> dict[int, list[tuple[str, int, int]]]:
-    """Name, begin and duration of the solver's sections by the solve that they lie within, outer ones first.
-
-    Others would not nest and are left out.
-    """
-    sections, names = store.rows("sections"), store.names("sections")
-    inside: dict[int, list[tuple[str, int, int]]] = {}
-    order = np.lexsort((-sections["duration_ns"], sections["begin_ns"]))
-    calls = np.searchsorted(begins, sections["begin_ns"][order], "right") - 1
-    for section, call in zip(sections[order], calls, strict=True):
-        name, begin, duration = names[section["name"]], int(section["begin_ns"]), int(section["duration_ns"])
-        if call >= 0 and begin + duration <= ends[call] and not name.startswith(ADVANCE_SPENDS):
-            inside.setdefault(int(call), []).append((name, begin, duration))
-    return inside
+        yield "mapping", _PRECICE, middle, end, {}
 
 
 def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force: bool = False) -> list[Path]:
@@ -367,12 +293,11 @@ def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force
         If a file cannot be written.
     """
     groups = group_ranks(read_stores(sources))
-    for group in groups:
-        problem = None if force else next(filter(None, map(writing_problem, group)), None)
-        if problem is not None:
+    for store in (store for group in groups if not force for store in group):
+        if (problem := writing_problem(store)) is not None:
             raise StoreError(
-                f"{group[0].path}: expected participant {group[0].metadata['participant']!r} to have ended, found "
-                f"that {problem}; export when the run has ended, or with --force if you know that it is over"
+                f"{store.path}: expected participant {store.metadata['participant']!r} to have ended, found that "
+                f"{problem}; export when the run has ended, or with --force if you know that it is over"
             )
     root = os.path.commonpath([group[0].directory for group in groups])
     written: list[Path] = []
@@ -382,20 +307,15 @@ def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force
         number = max(store.metadata["attempt"] for store in group)
         while (target := place / merged_filename(participant, size, number)) in written:
             number += 1
-        _write_whole(target, merged_image(enrich(group)))
+        draft, content = target.with_name(f".{target.name}.{os.getpid()}.draft"), merged_image(enrich(group))
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.write_bytes(content)
+                draft.replace(target)
+            finally:
+                draft.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(f"{target}: expected a file that can be written, found {error.strerror}") from error
         written.append(target)
     return written
-
-
-def _write_whole(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_bytes(content)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"{target}: expected a file that can be written, found {error.strerror}") from error

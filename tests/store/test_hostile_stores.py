@@ -20,7 +20,7 @@ from precice_lb.check import check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 from precice_lb.exceptions import PreciceLBError, StoreError
-from precice_lb.export import export_merged, exported_runs
+from precice_lb.export import export_merged, exported_ranks
 from precice_lb.report.render import rendered
 from precice_lb.report.summary import summarise
 from precice_lb.report.summary_view import summary_blocks
@@ -76,7 +76,7 @@ def everything(path: Path) -> None:
     try:
         for store in read_stores([path]):
             recorded_meshes(store)
-        exported_runs([path])
+        exported_ranks([path])
         runs = load_runs([path])
         rendered(summary_blocks(summarise(runs)))
         check_runs(runs)
