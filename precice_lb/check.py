@@ -7,14 +7,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
-from precice_lb.dataset.runs import cut_short, missing, unfinished, warmup_found
+from precice_lb.dataset.runs import flaws, warmup_found
 from precice_lb.dataset.series import (
     LEAST_WINDOWS,
     UNLIKELY,
@@ -31,9 +31,7 @@ from precice_lb.text import plural, to_jsonable
 
 DRIFT = 0.03
 """A drift of a larger share is worth a word."""
-# Runs that are named where the same was found in several.
-NAMED = 8
-NUMBERS = re.compile(r"[0-9.]+")
+_NUMBERS = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,6 @@ class Finding:
     def where(self) -> str:
         """Run and participant."""
         return f"{self.run}: {self.participant}" if self.participant else self.run
-
-
-@dataclass(frozen=True)
-class FindingGroup:
-    """The same finding of several runs and participants: the one to show, and the rest in the order found."""
-
-    worst: Finding
-    others: tuple[Finding, ...]
-
-    @property
-    def also(self) -> str:
-        """Where else it was found, by run; empty where nowhere."""
-        runs: dict[str, list[str]] = {}
-        for finding in self.others:
-            runs.setdefault(finding.run, []).append(finding.participant)
-        named = [f"{run}: {', '.join(who)}" if any(who) else run for run, who in runs.items()][:NAMED]
-        more = f"; and {plural(len(runs) - NAMED, 'more run')}" if len(runs) > NAMED else ""
-        return "; ".join(named) + more
 
 
 @dataclass(frozen=True)
@@ -151,19 +131,17 @@ class CheckResult:
     """
 
     healths: tuple[Health, ...]
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
 
     @property
-    def groups(self) -> tuple[FindingGroup, ...]:
-        """The findings by kind and remedy, whatever numbers are in it, in the order found."""
+    def groups(self) -> tuple[list[Finding], ...]:
+        """The findings by kind and remedy, whatever numbers are in it, in the order found; the worst one first."""
         groups: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
-            groups.setdefault((finding.kind, NUMBERS.sub("", finding.remedy)), []).append(finding)
-        worst = [max(group, key=lambda finding: finding.size) for group in groups.values()]
-        rest = (
-            [other for other in group if other is not top] for top, group in zip(worst, groups.values(), strict=True)
-        )
-        return tuple(FindingGroup(top, tuple(others)) for top, others in zip(worst, rest, strict=True))
+            groups.setdefault((finding.kind, _NUMBERS.sub("", finding.remedy)), []).append(finding)
+        for group in groups.values():
+            group.insert(0, group.pop(max(range(len(group)), key=lambda number: group[number].size)))
+        return tuple(groups.values())
 
     @property
     def warmup(self) -> int:
@@ -225,16 +203,14 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
         findings.extend(Finding(kind, run.name, name, text, remedy, size) for kind, text, remedy, size in judgements)
 
     for run in runs:
-        note(run, "", _of_run(run))
+        note(run, "", ((kind, text, remedy, 0.0) for kind, (text, remedy) in flaws(run).items()))
         for name, part in run.participants.items():
             health = _health(run, part)
             healths.append(health)
             # Of one whose compute time is negligible nothing is wrong.
             note(run, name, () if part.negligible else [*_of_threads(part), *_of_series(run, part, health)])
         note(run, "", _of_machine(run))
-    known = [health for health in healths if health.seconds > 0 and not health.negligible]
-    findings += [*_repeated(known), *_off_curve(known), *_overlapping(runs)]
-    return CheckResult(tuple(healths), tuple(findings))
+    return CheckResult(tuple(healths), (*findings, *_repeated(healths), *_off_curve(healths), *_overlapping(runs)))
 
 
 def _judged_windows(run: CoupledRun, part: ParticipantRun) -> NDArray[np.bool_]:
@@ -287,7 +263,7 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
         yield "not measured", "its waits were not measured, so that its compute seconds are not known", remedy, 0.0
         return
     seconds = part.compute_per_iteration[_judged_windows(run, part)]
-    left, per = len(seconds), " per coupling iteration" if health.iterations > 1 else ""
+    left, per = len(seconds), "coupling iteration" if health.iterations > 1 else "window"
     warmup = max(health.warmup_left_out, health.warmup_found)
     middle = float(np.median(seconds)) if left else 0.0
     if left:
@@ -295,17 +271,15 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
     if part.hidden_wait > 0 and middle > 0:
         share = part.hidden_wait / middle
         text = (
-            f"for {part.hidden_wait:.3g} s{per or ' per window'} (median) inside of advance, {_percent(share)} of its "
-            "compute seconds, its partner worked on the same core; they count as waiting"
+            f"for {part.hidden_wait:.3g} s per {per} (median) inside of advance, {_percent(share)} of its compute "
+            "seconds, its partner worked on the same core; they count as waiting"
         )
         yield "shared cores", text, "pin the ranks of each participant to cores of their own, as calibrate does", share
     if left < FEWEST_WINDOWS:
-        text = f"{plural(left, 'window') if left else 'no window'} {'are' if left > 1 else 'is'} left after warm-up"
-        yield "windows", text, f"record at least {warmup + 10} windows", -left
+        yield "windows", f"{plural(left, 'window')} left after warm-up", f"record at least {warmup + 10} windows", -left
     if health.drifts:
         text = (
-            f"its seconds{per or ' per window'} {'grow' if health.drift > 0 else 'fall'} by "
-            f"{_percent(abs(health.drift))} of their median over {plural(left, 'window')} "
+            f"its seconds per {per} change by {100 * health.drift:+.3g} % of their median over {left} windows "
             f"({abs(health.drift_z_score):.1f} standard deviations)"
         )
         remedy = "the load changes: calibrate from a state that production spends its time in, or record more of it"
@@ -313,25 +287,17 @@ def _of_series(run: CoupledRun, part: ParticipantRun, health: Health) -> Iterato
     if health.outliers > OUTLIERS * left:
         factors = seconds[outliers_of(seconds)] / middle
         worst = float(factors[np.argmax(np.abs(np.log(factors)))])
-        text = (
-            f"{health.outliers} of {plural(left, 'window')} {'is' if health.outliers == 1 else 'are'} far from the "
-            f"neighbours, the worst at {worst:.2g} times the median"
-        )
+        text = f"{health.outliers} of {left} windows far from their neighbours, the worst {worst:.2g} times the median"
         remedy = "write output less often, keep other programs off the nodes; the median withstands single windows"
         yield "outliers", text, remedy, abs(math.log(worst))
     spread = _spread_of_steady(seconds)
     if left >= FEWEST_WINDOWS and spread.error > LARGEST_ERROR:
         needed = warmup + spread.windows_for(LARGEST_ERROR / 2)
-        remedy = (
-            f"record {needed} windows to know it to {_percent(LARGEST_ERROR / 2)}, or repeat the run"
-            if needed <= MOST_TIMES * health.windows
-            else "repeat the run: machine or work change too much for any reasonable number of windows"
-        )
-        text = (
-            f"windows differ{per} by {_percent(spread.deviation)}; after {left} of them the median is known to "
-            f"{_percent(spread.error)}"
-        )
-        yield "spread", text, remedy, spread.error
+        remedy = f"record {needed} windows to know it to {_percent(LARGEST_ERROR / 2)}, or repeat the run"
+        if needed > MOST_TIMES * health.windows:
+            remedy = "repeat the run: machine or work change too much for any reasonable number of windows"
+        text = f"{per}s differ by {_percent(spread.deviation)}; after {left} windows the median is known to "
+        yield "spread", text + _percent(spread.error), remedy, spread.error
 
 
 def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
@@ -339,113 +305,82 @@ def _of_threads(part: ParticipantRun) -> Iterator[Judgement]:
 
     Stores of earlier versions and preCICE's profiling files do not tell CPU time.
     """
-    busy = part.rank_busy_cores
+    busy, threads = part.rank_busy_cores, part.threads
     if not np.isfinite(busy).any() or part.metadata.get("emulated_load"):
         return
-    cores, threads = float(np.nanmax(busy)), part.threads
-    used = (
-        f"each rank was told to use {plural(threads, 'thread')}, and the busiest kept {cores:.2g} cores busy while it "
-        "solved: it"
-    )
+    cores = float(np.nanmax(busy))
+    text = f"told to use {plural(threads, 'thread')}, the busiest rank kept {cores:.2g} cores busy while it solved"
     if threads > 1 and IDLE <= cores < ONE_CORE:
-        remedy = (
-            "build the solver with threads, check OMP_NUM_THREADS and its cores; or give it threads = 1, more ranks"
-        )
-        yield (
-            "threads",
-            f"{used} ignores its threads, and the other cores stand idle",
-            remedy,
-            threads / max(cores, 0.1),
-        )
+        remedy = "build it with threads, check OMP_NUM_THREADS and its cores; or give it threads = 1, and more ranks"
+        yield "threads", text, remedy, threads / cores
     elif cores > MORE * threads:
         remedy = "state its threads (threads in the study, PRECICE_LB_THREADS), or set OMP_NUM_THREADS to what was told"
-        yield "threads", f"{used} takes cores that are others' in a full machine", remedy, cores / threads
+        yield "threads", text, remedy, cores / threads
 
 
 def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: float) -> Iterator[Judgement]:
     """Find warm-up that is not left out, or whose end is not to be seen."""
     last, left_out, windows = health.warmup_found, health.warmup_left_out, int(part.windows[-1])
-    unseen = last >= windows // 2
-    if not last or not (unseen or last > left_out):
+    is_unseen = last >= windows // 2
+    if not last or not (is_unseen or last > left_out):
         return
     stated = run.warmup_stated * run.time.of(part.participant)
     first = stated + 1 if last > stated else 1
     early = part.compute_per_iteration[(part.windows >= first) & (part.windows <= last)]
-    change = float(np.median(early[np.isfinite(early)]) / middle - 1)
-    which = f"window {first} is" if first == last else f"windows {first} to {last} are"
-    text = f"{which} {_percent(abs(change))} {'slower' if change > 0 else 'faster'} than those after"
-    if unseen:
-        text += f"; where the warm-up ends is not to be seen in {plural(windows, 'window')}"
+    change = 100 * float(np.median(early[np.isfinite(early)]) / middle - 1)
+    text = f"windows up to {last} are {change:+.3g} % beside those after ({left_out} left out)"
+    remedy = f"leave out {last}: --warmup {run.time.periods(part.participant, last)}, or say nothing of it"
+    if is_unseen:
+        text = f"{text}; where the warm-up ends is not to be seen in {windows} windows"
         remedy = "record more windows, or start from a developed state (a restart)"
-    else:
-        text += f" ({left_out} left out)"
-        remedy = f"leave out {last}: --warmup {run.time.periods(part.participant, last)}, or say nothing of it"
     yield "warm-up", text, remedy, last
-
-
-def _of_run(run: CoupledRun) -> Iterator[Judgement]:
-    """Find who did not come to the end, and who is missing."""
-    if end := unfinished(run):
-        remedy = "look into the solvers' logs for the reason; give it more time, or record fewer windows"
-        yield "not finished", end, remedy, -max(len(part.windows) for part in run.participants.values())
-    if run.incomplete:
-        text = f"there are {run.incomplete}: the slowest may be missing"
-        yield "missing ranks", text, "give the files of all ranks", 0.0
-    if cut := cut_short(run):
-        yield "cut short", cut, "copy the file of that rank anew, or record again", 0.0
-    absent, remedy = missing(run)
-    if absent:
-        yield "missing", absent, remedy, 0.0
 
 
 def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
     """Find ranks without a core of their own, and participants that are slow in the same windows on one machine."""
-    for (one, first), (other, second) in itertools.combinations(run.participants.items(), 2):
-        if first.metadata.get("hostname") != second.metadata.get("hostname"):
+    parts = [part for part in run.participants.values() if not part.negligible]
+    for first, second in itertools.combinations(parts, 2):
+        (one, host, windows), (other, other_host, other_windows) = (
+            (part.participant, part.metadata.get("hostname"), run.time.of(part.participant)) for part in (first, second)
+        )
+        if host != other_host or windows != other_windows:
             continue
-        if first.negligible or second.negligible or run.time.of(one) != run.time.of(other):
-            continue
-        judged = [part.windows[_judged_windows(run, part)] for part in (first, second)]
-        common = np.intersect1d(judged[0], judged[1])
+        common = np.intersect1d(*(part.windows[_judged_windows(run, part)] for part in (first, second)))
         # Whatever their iterations.
         series = [part.compute_per_iteration[np.isin(part.windows, common)] for part in (first, second)]
-        correlation, z_score = shared_slowness(series[0], series[1])
+        correlation, z_score = shared_slowness(*series)
         if correlation > CORRELATION and z_score > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
-            text = (
-                f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} over {len(common)} "
-                "windows), on the same machine"
-            )
-            remedy = "look for other programs on it; ask for nodes of your own, and pin ranks to cores of their own"
+            text = f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} of {len(common)})"
+            remedy = "look for other programs on their machine, ask for nodes of your own, and pin ranks to cores"
             yield "other load", text, remedy, correlation
-    if run.oversubscription:
-        text = f"{run.oversubscription}: times are not those of cores of their own"
-        yield "shared cores", text, "run on as many cores as ranks, or with fewer ranks", 0.0
+
+
+def _versions(healths: Sequence[Health]) -> Iterator[tuple[str, list[Health]]]:
+    """Give what is known of each version of each participant, with the participant."""
+    groups: dict[tuple[str, str], list[Health]] = defaultdict(list)
+    for health in healths:
+        if health.seconds > 0 and not health.negligible:
+            groups[health.participant, health.version].append(health)
+    yield from ((participant, group) for (participant, _), group in groups.items())
 
 
 def _repeated(healths: Sequence[Health]) -> Iterator[Finding]:
     """Find runs of one version with the same ranks that differ by more than their windows explain."""
-    groups: dict[tuple[str, str, Layout], list[Health]] = defaultdict(list)
-    for health in healths:
-        groups[health.participant, health.version, health.layout].append(health)
-    for (participant, _, layout), group in groups.items():
-        fastest, *_, slowest = sorted([group[0], *group], key=lambda health: health.per_iteration)
-        change = slowest.per_iteration / fastest.per_iteration - 1
-        known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
-        if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
-            text = (
-                f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}, "
-                "more than the spread of their windows explains"
-            )
-            remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
-            yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
+    for participant, group in _versions(healths):
+        for layout in dict.fromkeys(health.layout for health in group):
+            alike = sorted((h for h in group if h.layout == layout), key=lambda health: health.per_iteration)
+            fastest, slowest = alike[0], alike[-1]
+            change = slowest.per_iteration / fastest.per_iteration - 1
+            known = [h.error for h in (fastest, slowest) if math.isfinite(h.error)]
+            if change > max(BETWEEN_RUNS, UNLIKELY * math.hypot(*known)):
+                text = f"on {layout.words} it took {_percent(change)} longer in {slowest.run} than in {fastest.run}"
+                remedy = "pin ranks, ask for the same kind of nodes, and repeat runs near the recommended split"
+                yield Finding("repeated runs", f"{fastest.run}, {slowest.run}", participant, text, remedy, change)
 
 
 def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
     """Find rank counts at which a version was far from what its other runs tell: the noise of that reading."""
-    groups: dict[tuple[str, str], list[Health]] = defaultdict(list)
-    for health in healths:
-        groups[health.participant, health.version].append(health)
-    for (participant, _), group in groups.items():
+    for participant, group in _versions(healths):
         cores = np.array([float(health.layout.cores) for health in group])
         seconds = np.array([health.per_iteration for health in group])
         for count in np.unique(cores)[1:-1] if len(np.unique(cores)) >= CURVE else ():
@@ -455,9 +390,9 @@ def _off_curve(healths: Sequence[Health]) -> Iterator[Finding]:
             low, high = np.log(others.predict_interval([count], SURE))[:, 0]
             off, noise = float(np.median(np.log(seconds[here])) - expected), UNLIKELY * others.noise_
             if abs(off) > max(OFF, math.hypot(high - expected if off > 0 else expected - low, noise)):
+                where = group[int(np.argmax(here))].layout.words
                 text = (
-                    f"on {group[int(np.argmax(here))].layout.words} it took {_percent(abs(math.expm1(off)))} "
-                    f"{'longer' if off > 0 else 'less'} than its runs on more and on fewer tell"
+                    f"on {where} it took {100 * math.expm1(off):+.3g} % beside what its runs on more and on fewer tell"
                 )
                 remedy = "it counts as a reading with noise: repeat it, and look for what was different in that run"
                 runs = ", ".join(health.run for health, mine in zip(group, here, strict=True) if mine)
@@ -470,14 +405,15 @@ def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:
     for run in runs:
         metadata = [part.metadata for part in run.participants.values()]
         begin = min(int(data["started_unix_ns"]) for data in metadata)
-        # Before the begin where it is not known.
-        end = max((int(data["ended_unix_ns"]) for data in metadata if "ended_unix_ns" in data), default=0)
-        places.append((run.name, begin, end, {data["hostname"] for data in metadata if data.get("hostname")}))
+        # 0 where it is not known.
+        end = max(int(data.get("ended_unix_ns", 0)) for data in metadata)
+        places.append((run.name, begin, end, {data.get("hostname") for data in metadata} - {None, ""}))
     for (one, begin, end, hosts), (other, other_begin, other_end, others) in itertools.combinations(places, 2):
         overlap = min(end, other_end) - max(begin, other_begin)
         shorter = min(end - begin, other_end - other_begin)
         if hosts & others and shorter > 0 and overlap > OVERLAP * shorter:
             share = overlap / shorter
             text = f"both ran on {min(hosts & others)} at the same time, for {_percent(share)} of the shorter one"
-            remedy = "run one after the other, or on nodes of their own"
-            yield Finding("other load", f"{one}, {other}", "", text, remedy, share)
+            yield Finding(
+                "other load", f"{one}, {other}", "", text, "run one after the other, or on other nodes", share
+            )

@@ -287,11 +287,11 @@ def _layouts(frames: Mapping[str, Samples]) -> Iterator[tuple[str, Layouts]]:
 
 
 def convergence_remarks(iterations: Mapping[str, float]) -> Iterator[str]:
-    """Say where versions, in words, need different coupling iterations per window: their mean is taken for each."""
+    """Say where versions or first guesses, in words, need different coupling iterations per window."""
     known = {words: mean for words, mean in iterations.items() if mean > 0}
     if known and max(known.values()) > (1 + _ALIKE) * min(known.values()):
         means = ", ".join(f"{mean:.3g} with {words or 'others'}" for words, mean in known.items())
-        yield f"Coupling iterations per time window: {means}; versions are taken to converge alike, with their mean."
+        yield f"Coupling iterations per time window: {means}; their mean, or with the latest guess, is taken."
 
 
 def joined(parts: Sequence[Measurements]) -> Measurements:

@@ -1,11 +1,10 @@
-"""The records of coupled runs: first guesses of their time windows, participants, and runs as a whole."""
+"""The records of coupled runs: participants, and runs as a whole."""
 
 from __future__ import annotations
 
 import functools
 import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,107 +12,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from precice_lb.layout import Layout
-from precice_lb.store.columns import Array, Integers, Mask, Rows
+from precice_lb.store.columns import Array, Integers, Mask
 from precice_lb.store.records import RankFile
 from precice_lb.text import numbered, plural
 
-GUESSED = np.dtype([("name", "U32"), ("seconds", "<f8"), ("error", "<f8")])
-"""One row per time window: the predictor that made its first guess (empty where none did), the seconds of the rank that
-spent most on it, and what it was wrong by over what the last value would have been wrong by, mean over the ranks."""
+RecordedWindows: TypeAlias = tuple[Sequence[RankFile], Integers, Array, Array]
+"""Of a participant: its ranks, whose rows are not read, and of windows number, coupling iterations, wall seconds."""
 
-
-@dataclass(frozen=True)
-class GuessedWindows:
-    """What the windows have in common that began with a guess of one predictor; NaN for what is not known."""
-
-    name: str
-    windows: int
-    # Mean coupling iterations per window.
-    iterations: float
-    # Mean seconds per window spent on guessing, and mean wall seconds of the window.
-    cost_seconds: float
-    window_seconds: float
-    # Median of `GUESSED`'s.
-    error: float
-
-
-Columns: TypeAlias = tuple[Integers, Array, Array, Rows]
-"""Of a participant's windows, shape (W,) each: number, coupling iterations, wall seconds and `GUESSED`."""
-
-
-def mode_of(metadata: Iterable[Mapping[str, Any]]) -> str:
-    """Name the first guess that the participants of a run were asked for; empty where none was."""
-    return " + ".join(dict.fromkeys(data["guess"] for data in metadata if "guess" in data))
-
-
-class Guesses:
-    """What the ranks of a participant guessed for windows, rising."""
-
-    def __init__(self, windows: Integers) -> None:
-        self._windows = windows
-        self._rows = np.full(len(windows), np.array(("", np.nan, 0.0), dtype=GUESSED))
-        self._errors = np.zeros(len(windows), dtype=np.int64)
-
-    def add(self, store: RankFile) -> None:
-        """Take the guesses of one rank."""
-        names = store.names("guesses")
-        if not (names and len(self._windows)):
-            return
-        guesses, rows = self._rows, store.rows("guesses")
-        rows = rows[np.isin(rows["window"], self._windows)]
-        places = np.searchsorted(self._windows, rows["window"])
-        unnamed = guesses["name"][places] == ""
-        guesses["name"][places[unnamed]] = np.array(names)[rows["name"][unnamed]]
-        guesses["seconds"][places] = np.fmax(guesses["seconds"][places], rows["cost_ns"] * 1e-9)
-        known = np.isfinite(rows["error"])
-        guesses["error"][places[known]] += rows["error"][known]
-        self._errors[places[known]] += 1
-
-    @property
-    def rows(self) -> Rows:
-        """Rows of `GUESSED`."""
-        rows: Rows = self._rows.copy()
-        rows["error"] = np.where(self._errors > 0, rows["error"] / np.maximum(self._errors, 1), np.nan)
-        return rows
-
-
-def predictors_of(participants: Sequence[Columns]) -> tuple[GuessedWindows, ...]:
-    """Sum up the windows of a run by predictor, those with the most windows first.
-
-    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
-    predictors differ, the window is one of both.
-    """
-    participants = [columns for columns in participants if (columns[-1]["name"] != "").any()]
-    if not participants:
-        return ()
-    windows = functools.reduce(np.intersect1d, (numbers for numbers, *_ in participants))
-    parts = [[column[np.searchsorted(numbers, windows)] for column in columns] for numbers, *columns in participants]
-    iterations, walls, guesses = (np.stack(columns) for columns in zip(*parts, strict=True))
-    names = np.array([" + ".join(filter(None, dict.fromkeys(guess))) for guess in guesses["name"].T.tolist()])
-    predictors = []
-    for name in set(names.tolist()) - {""}:
-        mine = names == name
-        errors = guesses["error"][:, mine]
-        known = errors[np.isfinite(errors)]
-        predictors.append(
-            GuessedWindows(
-                name,
-                windows=int(mine.sum()),
-                iterations=float(iterations[:, mine].max(axis=0).mean()),
-                cost_seconds=float(np.fmax.reduce(guesses["seconds"][:, mine]).mean()),
-                window_seconds=float(np.fmax.reduce(walls[:, mine]).mean()),
-                error=float(np.median(known)) if len(known) else np.nan,
-            )
-        )
-    return tuple(sorted(predictors, key=lambda predictor: (-predictor.windows, predictor.name)))
-
-
-Places: TypeAlias = Mapping[str, tuple[int, int]]
-"""By host, how many threads of ranks were there, and the cores that any of them could run on: a bit for each."""
+Places: TypeAlias = Mapping[str, tuple[int, frozenset[int]]]
+"""By host, how many threads of ranks were there, and the cores that any of them could run on."""
 
 # A participant whose compute time is less than this share of its windows sets nothing.
-NEGLIGIBLE = 0.01
-
+_NEGLIGIBLE = 0.01
 
 WINDOW = "time window"
 
@@ -191,8 +101,6 @@ class ParticipantRun:
     rank_advance : ndarray, shape (ranks,)
         Mean seconds in ``advance`` per window after warm-up: mapping, wait and overhead, also where these are not told
         apart; NaN for ranks without a store.
-    guesses : ndarray of `GUESSED`, shape (W,)
-        First guess of each window.
     rank_counts : dict of str to ndarray, shape (ranks,)
         What each rank held in the end of each feature that the solver counted (``participant.count``); NaN for ranks
         without a store, 0 for those that said nothing of it.
@@ -206,6 +114,8 @@ class ParticipantRun:
         Calls of ``advance`` that were recorded, by rank that there are records of, rising.
     threads : int
         Threads that each rank was told to use.
+    stores : sequence of RankFile
+        The ranks' files, whose rows are read when asked for.
     """
 
     participant: str
@@ -231,13 +141,13 @@ class ParticipantRun:
     rank_sections: dict[str, Array] = field(default_factory=dict)
     rank_spent: dict[str, Array] = field(default_factory=dict)
     rank_advance: Array = field(default_factory=lambda: np.empty(0))
-    guesses: Rows = field(default_factory=lambda: np.empty(0, GUESSED))
     rank_counts: dict[str, Array] = field(default_factory=dict)
     rank_vertices: Array = field(default_factory=lambda: np.empty(0))
     rank_mpi: Array = field(default_factory=lambda: np.empty(0))
     rank_cpu: Array = field(default_factory=lambda: np.empty(0))
     rank_calls: dict[int, int] = field(default_factory=dict)
     threads: int = 1
+    stores: Sequence[RankFile] = ()
 
     def per_period(self, windows: int) -> ParticipantRun:
         """Give its seconds per period of coupled time instead of per window.
@@ -300,7 +210,7 @@ class ParticipantRun:
         known = np.isfinite(self.compute_seconds) & np.isfinite(self.window_seconds)
         if not known.any():
             return False
-        return bool(np.median(self.compute_seconds[known]) < NEGLIGIBLE * np.median(self.window_seconds[known]))
+        return bool(np.median(self.compute_seconds[known]) < _NEGLIGIBLE * np.median(self.window_seconds[known]))
 
     @property
     def compute_measured(self) -> bool:
@@ -412,29 +322,29 @@ class CoupledRun:
     @property
     def guess(self) -> str:
         """The first guess that was asked for, such as ``auto``; empty where none was."""
-        return mode_of(part.metadata for part in self.participants.values())
+        metadata = (part.metadata for part in self.participants.values())
+        return " + ".join(dict.fromkeys(data["guess"] for data in metadata if "guess" in data))
 
     @property
-    def predictors(self) -> tuple[GuessedWindows, ...]:
-        """What the windows after warm-up have in common by the predictor of their first guess; none without one."""
-        parts = [(part, self.steady(name)) for name, part in self.participants.items() if len(part.guesses)]
-        return predictors_of(
-            [(part.windows[s], part.iterations[s], part.window_seconds[s], part.guesses[s]) for part, s in parts]
-        )
+    def recorded(self) -> list[RecordedWindows]:
+        """What is known of each participant's windows after the warm-up, for the hook ``run_facts`` of rooms."""
+        parts = [(part, self.steady(name)) for name, part in self.participants.items()]
+        return [(part.stores, part.windows[s], part.iterations[s], part.window_seconds[s]) for part, s in parts]
 
     @property
     def oversubscription(self) -> str:
         """Where more ranks ran than there were cores for them, in words; empty where that is not known."""
-        what = "threads" if any(part.threads > 1 for part in self.participants.values()) else "ranks"
-        if not all(part.places for part in self.participants.values()):
-            return ""
+        places = {name: part.places for name, part in self.participants.items()}
         texts = []
-        for host in sorted({host for part in self.participants.values() for host in part.places}):
-            there = {name: part.places[host] for name, part in self.participants.items() if host in part.places}
-            ranks = sum(count for count, _ in there.values())
-            cores = functools.reduce(operator.or_, (cpus for _, cpus in there.values())).bit_count()
-            if ranks > cores:
-                texts.append(f"{ranks} {what} of {' and '.join(there)} shared {plural(cores, 'core')} of {host}")
+        for host in sorted({host for hosts in places.values() for host in hosts}) if all(places.values()) else ():
+            there = {name: hosts[host] for name, hosts in places.items() if host in hosts}
+            threads, cores = (
+                sum(count for count, _ in there.values()),
+                set().union(*(cpus for _, cpus in there.values())),
+            )
+            if threads > len(cores):
+                words = f"{threads} ranks or threads of {' and '.join(there)}"
+                texts.append(f"{words} shared {plural(len(cores), 'core')} of {host}")
         return "; ".join(texts)
 
     @property
@@ -463,20 +373,17 @@ def mean_known(values: Array) -> float:
 
 def places_of(group: Sequence[RankFile]) -> Places:
     """Count a participant's threads by host; nothing where a rank does not say its cores, or emulates its load."""
-    places: dict[str, tuple[int, int]] = {}
+    places: dict[str, tuple[int, frozenset[int]]] = {}
     for data in (store.metadata for store in group):
         if "cpus" not in data or "hostname" not in data or data.get("emulated_load"):
             return {}
-        count, cores = places.get(str(data["hostname"]), (0, 0))
-        places[str(data["hostname"])] = count + int(data.get("threads", 1)), cores | _cores(str(data["cpus"]))
+        count, cores = places.get(data["hostname"], (0, frozenset()))
+        places[data["hostname"]] = count + int(data.get("threads", 1)), cores | _cores(data["cpus"])
     return places
 
 
-@functools.lru_cache(maxsize=1024)
-def _cores(text: str) -> int:
-    """Read a list such as ``0-3,8``: a number with a bit for each core."""
-    cores = 0
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        cores |= max((2 << int(last or first)) - (1 << int(first)), 0)
-    return cores
+@functools.lru_cache(maxsize=64)
+def _cores(text: str) -> frozenset[int]:
+    """Read a list such as ``0-3,8``."""
+    ends = [[int(number) for number in part.split("-")] for part in text.split(",")]
+    return frozenset(core for first, *last in ends for core in range(first, max([first, *last]) + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os.path
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +29,6 @@ _HIDDEN_SHARE = 0.02
 _FEW_CALLS, _FEW_SHARE = 2, 0.1
 # Longer directories are no help in a table.
 _LONGEST = 40
-
-
-_ITERATION = "coupling iteration"
-_PLURALS = {WINDOW: "time windows", _ITERATION: "coupling iterations", "call of advance": "calls of advance"}
 
 
 def load_runs(
@@ -82,7 +78,7 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
     stated = warmup
     if stated is None:
         stated = max(store.metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for store in lowest.values())
-    time = coupled_time(first.configuration, lowest)
+    time = _coupled_time(first.configuration, lowest)
     (participants, directories), left_out = _participants(ranks, stated, time), stated
     if warmup is None:
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
@@ -131,41 +127,27 @@ def _participants(
     return {name: part.run(floor) for name, part in parts.items()}, directories
 
 
-def coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
+def _coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
     """Find out of the configuration, and of what one rank of each participant recorded, what is alike."""
     units = {name: str(store.metadata.get("window_unit", WINDOW)) for name, store in stores.items()}
-    time = _periods(configuration, stores)
-    if set(units.values()) <= {WINDOW}:
-        return time
-    # Schemes iterate each for itself.
-    if len(set(units.values())) == 1 and not time.windows and not _by_counts(stores).problem:
-        return dataclasses.replace(time, unit=next(iter(units.values())))
-    named = {unit: [name for name in units if units[name] == unit] for unit in dict.fromkeys(units.values())}
-    counted = ", ".join(f"{' and '.join(names)} by {_PLURALS.get(unit, unit)}" for unit, names in named.items())
-    logs = ", ".join(f"precice-{name}-iterations.log" for name in named.get(_ITERATION, ()))
-    remedy = f"; put {logs} beside the profiling files, or give the precice-config.xml" if logs else ""
-    return CoupledTime(problem=f"{counted}, which are not alike{remedy}")
-
-
-def _periods(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:
-    """Count windows by the configuration; where that does not tell, those that were recorded have to be alike."""
+    unit, windows = next(iter(units.values())), dict[str, int]()
     try:
         period = period_of(parse_configuration(configuration))
+        windows = {name: count for name, count in period.windows.items() if name in stores}
+        if set(windows.values()) > {1} and set(units.values()) == {WINDOW}:
+            length = "period" if math.isnan(period.length) else f"{period.length:.6g} of coupled time"
+            return CoupledTime(windows, length)
     except PreciceLBError:
-        return _by_counts(stores)
-    counts = {name: count for name, count in period.windows.items() if name in stores}
-    if set(counts.values()) <= {1}:
-        return CoupledTime()
-    return CoupledTime(counts, "period" if math.isnan(period.length) else f"{period.length:.6g} of coupled time")
-
-
-def _by_counts(stores: Mapping[str, RankFile]) -> CoupledTime:
-    """Without a configuration: whoever came to the end together has as many windows, if these are alike."""
-    ends = {name: int(s.advances["window"].max(initial=0)) for name, s in stores.items() if s.metadata["finished"]}
-    if len(ends) < len(stores) or len(set(ends.values())) <= 1:
-        return CoupledTime()
-    counted = ", ".join(f"{plural(count, 'window')} of {name}" for name, count in ends.items())
-    return CoupledTime(problem=f"there are {counted}, which are not alike; give the precice-config.xml (--config)")
+        # Whoever came to the end together has as many windows, if these are alike.
+        if all(store.metadata["finished"] for store in stores.values()):
+            windows = {name: int(store.advances["window"].max(initial=0)) for name, store in stores.items()}
+    if len(set(units.values())) == 1 and len(set(windows.values())) <= 1:
+        return CoupledTime(unit=unit)
+    counts = {name: f" ({windows[name]})" if windows.get(name, 1) > 1 else "" for name in stores}
+    counted = ", ".join(f"{name} by {units[name]}{counts[name]}" for name in stores)
+    logs = ", ".join(f"precice-{name}-iterations.log" for name in stores if units[name] != WINDOW)
+    remedy = f"put {logs} beside the profiling files, or " if logs else ""
+    return CoupledTime(problem=f"{counted}, which are not alike; {remedy}give the precice-config.xml (--config)")
 
 
 def transfer_floor(configuration: str, least_waits: Mapping[str, float], least_overheads: Mapping[str, float]) -> float:
@@ -267,48 +249,50 @@ def missing(run: CoupledRun) -> tuple[str, str]:
     if not names:
         return "", ""
     where = f" in {run.directory}" if run.directory is not None else ""
-    whose = f"{'that' if len(names) == 1 else 'those'} of {' and '.join(names)}"
     return (
         f"no records of {' and '.join(names)} were found beside those of {' and '.join(run.participants)}{where}",
-        f"each participant's lie in the directory that it ran in: give {whose} too, or one above all",
+        f"each participant's lie in the directory that it ran in: give {' and '.join(names)}'s too, or one above all",
     )
 
 
-def cut_short(run: CoupledRun) -> str:
-    """Say whose records end far earlier on one rank than on others, more than a kill explains; empty where none do."""
-    calls = {name: part.rank_calls or {0: 0} for name, part in run.participants.items()}
-    return "; ".join(
-        f"the records of rank {min(counts, key=counts.__getitem__)} of {name} end after {min(counts.values())} of "
-        f"{max(counts.values())} calls of advance, and with them what is used"
-        for name, counts in calls.items()
-        if min(counts.values()) + _FEW_CALLS < (1 - _FEW_SHARE) * max(counts.values())
-    )
+def flaws(run: CoupledRun) -> dict[str, tuple[str, str]]:
+    """Say what is wrong with the records of a run and what to do, by kind."""
+    kinds = {
+        "not finished": (unfinished(run), "what was recorded is used; the solvers' logs say why"),
+        "missing ranks": (
+            run.incomplete and f"there are {run.incomplete}",
+            "the slowest may be missing: give all files",
+        ),
+        "missing": missing(run),
+        "uncertain grouping": (
+            run.grouping,
+            'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own',
+        ),
+        "shared cores": (run.oversubscription, "run on as many cores as ranks, or with fewer ranks"),
+    }
+    for name, part in run.participants.items():
+        calls = part.rank_calls or {0: 0}
+        shortest, most = min(calls, key=calls.__getitem__), max(calls.values())
+        if calls[shortest] + _FEW_CALLS < (1 - _FEW_SHARE) * most:
+            text = f"the records of rank {shortest} of {name} end after {calls[shortest]} of {most} calls of advance"
+            kinds[f"cut short: {name}"] = text, "copy the file of that rank anew, or record again"
+    return {kind: (text, remedy) for kind, (text, remedy) in kinds.items() if text}
 
 
 def remarks(runs: Sequence[CoupledRun]) -> tuple[str, ...]:
     """Say of each run what speaks against it as a sample, in one sentence each."""
-    return tuple(text for run in runs for text in _of_run(run))
-
-
-def _of_run(run: CoupledRun) -> Iterator[str]:
-    end = unfinished(run)
-    empty = [name for name in run.participants if not run.steady(name).any()]
-    if empty:
-        whom = "" if len(empty) == len(run.participants) else f" for {' and '.join(empty)}"
-        yield (
-            f"Run {run.name} is not used{whom}: no window is left after a warm-up of "
-            f"{plural(run.warmup_windows, 'window')}{f'; {end}' if end else ''}."
-        )
-    elif end:
-        yield f"Run {run.name}: {end}; what was recorded is used."
-    if not run.time.windows and run.time.unit != WINDOW:
-        yield f"Run {run.name}: its time windows are not known; what is called one here is a {run.time.unit}."
-    if run.incomplete:
-        yield f"Run {run.name}: {run.incomplete} are known; the slowest may be missing."
-    if cut := cut_short(run):
-        yield f"Run {run.name}: {cut}."
-    if run.grouping:
-        yield f"Run {run.name}: {run.grouping}."
-    absent, remedy = missing(run)
-    if absent:
-        yield f"Run {run.name}: {absent}; {remedy}."
+    texts = []
+    for run in runs:
+        empty = [name for name in run.participants if not run.steady(name).any()]
+        if empty:
+            left_out = plural(run.warmup_windows, "window")
+            texts.append(
+                f"Run {run.name} is not used for {' and '.join(empty)}: no window is left after {left_out} of warm-up."
+            )
+        if not run.time.windows and run.time.unit != WINDOW:
+            texts.append(f"Run {run.name}: its time windows are not known; what is called one is a {run.time.unit}.")
+        # Of shared cores a recommendation speaks where it compares splits.
+        texts += [
+            f"Run {run.name}: {t}; {remedy}." for kind, (t, remedy) in flaws(run).items() if kind != "shared cores"
+        ]
+    return tuple(texts)

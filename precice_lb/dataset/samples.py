@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         runs=tuple(measured),
         overhead=_overhead(runs),
         core_hours=_core_hours(runs),
-        remarks=(*remarks(runs), *_guess_remarks(runs), *convergence_remarks(_iterations_by_versions(runs))),
+        remarks=(*remarks(runs), *convergence_remarks(_iterations_by_kind(runs))),
         recorded_versions=tuple(versions for _, versions in recorded),
         incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
         node_ranks=_node_ranks(runs),
@@ -159,42 +159,29 @@ def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
 
     A first guess changes them: only runs with that of the latest run count, if the participant has any.
     """
-    pooled: dict[str, float] = {}
-    for means in reversed(_iterations_by_guess(runs).values()):
-        pooled |= means
-    return dict(sorted(pooled.items()))
-
-
-def _iterations_by_guess(runs: Sequence[CoupledRun]) -> dict[str, dict[str, float]]:
-    """Mean iterations by first guess, that of the latest run first, and participant."""
-    means: dict[str, dict[str, list[float]]] = {}
-    started: dict[str, int] = {}
+    guesses, means = list[tuple[int, str]](), dict[str, list[tuple[str, float]]]()
     for run in runs:
         for name, part in run.participants.items():
             if (steady := run.steady(name)).any():
-                mean = float(np.mean(part.iterations[steady]))
-                means.setdefault(run.guess, {}).setdefault(name, []).append(mean)
-                started[run.guess] = max(started.get(run.guess, 0), part.metadata.get("started_unix_ns", 0))
-    latest_first = sorted(means, key=lambda guess: started[guess], reverse=True)
-    return {guess: {name: float(np.mean(counts)) for name, counts in means[guess].items()} for guess in latest_first}
+                means.setdefault(name, []).append((run.guess, float(np.mean(part.iterations[steady]))))
+                guesses.append((part.metadata.get("started_unix_ns", 0), run.guess))
+    latest = max(guesses, default=(0, ""))[1]
+    pooled = {}
+    for name, counted in sorted(means.items()):
+        newer = [mean for guess, mean in counted if guess == latest]
+        pooled[name] = float(np.mean(newer or [mean for _, mean in counted]))
+    return pooled
 
 
-def _guess_remarks(runs: Sequence[CoupledRun]) -> Iterator[str]:
-    """Say which runs' iterations count, where some have another first guess than others."""
-    by_guess = _iterations_by_guess(runs)
-    if len(by_guess) > 1:
-        texts = [
-            f"{max(iterations.values()):.3g} {f'with the first guess {guess}' if guess else 'without a first guess'}"
-            for guess, iterations in by_guess.items()
-        ]
-        yield f"Coupling iterations per time window: {', '.join(texts)}; those of the newer runs are used."
-
-
-def _iterations_by_versions(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Mean iterations by the versions that ran, in words."""
+def _iterations_by_kind(runs: Sequence[CoupledRun]) -> dict[str, float]:
+    """Mean iterations by the versions and the first guess that ran, in words."""
     groups: dict[str, list[CoupledRun]] = {}
     for run in runs:
-        groups.setdefault(", ".join(f"{name} {version}" for name, version in run.versions.items()), []).append(run)
+        kind = [
+            *(f"{name} {version}" for name, version in run.versions.items()),
+            run.guess and f"first guess {run.guess}",
+        ]
+        groups.setdefault(", ".join(filter(None, kind)), []).append(run)
     return {words: max(pooled_iterations(group).values(), default=0.0) for words, group in groups.items()}
 
 

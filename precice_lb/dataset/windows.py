@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset.records import Guesses, ParticipantRun, mean_known, places_of
+from precice_lb.dataset.records import ParticipantRun, mean_known, places_of
 from precice_lb.store.columns import ADVANCE_SPENDS, CALLS, NOT_MEASURED, TABLES, Array, Integers, Rows
 from precice_lb.store.records import Complete, RankFile
 
@@ -153,14 +154,13 @@ class Reduction:
         # Mean seconds per window after warm-up by rank; what of the wait is hidden; and what further tables say.
         self.rank = {name: np.full(size, np.nan) for name in ("solve", "advance", "mapping", "wait", "overhead")}
         self._tables: dict[tuple[str, str], Array] = {}
-        self._guesses = Guesses(ranks.windows)
         # Ranks whose wait is a wait for partners, as the metadata say, else who ever waited.
         self.receiving = np.zeros(size, dtype=bool)
         # Least overhead of an iteration after warm-up on a rank that receives data; NaN where it was not measured.
         self.least_overhead = np.nan
         # Median seconds per iteration that counted as overhead at first and were waiting (`precice_lb.dataset.runs`).
         self._hidden = 0.0
-        # The ranks without their tables.
+        # The ranks, but for the rows of their tables.
         self.heads: list[RankFile] = []
         # Of each iteration the wall time of the rank that took longest in all.
         longest, self.wall = -np.inf, np.full(len(self.steady), np.nan)
@@ -170,7 +170,9 @@ class Reduction:
         sums = np.zeros((2, 3, len(self.steady)))
         for store in ranks if whole else ranks.stores:
             number = int(store.metadata["rank"])
-            self.heads.append(RankFile(store.path, store.metadata, store.configuration))
+            # Nobody has to read its file again to know which tables are empty.
+            empty = {name: rows for name, rows in store.tables.items() if not len(rows)}
+            self.heads.append(replace(store, tables=empty))
             seconds = ranks.seconds(store.advances, waits=_knows_waits(self.heads[0]))
             wall, first, known = seconds["solve"] + seconds["advance"], _first_wait(store), np.isfinite(seconds["wait"])
             for name, means in self.rank.items() if whole else ():
@@ -194,7 +196,6 @@ class Reduction:
             if whole:
                 for key, value in rank_values(store, ranks.windows[self._after]).items():
                     self._tables.setdefault(key, np.full(size, np.nan))[number] = value
-                self._guesses.add(store)
         chosen = int(self.receives)
         self.wait, self._first_wait = waits[chosen], first_waits[chosen]
         self.overhead, mean_wall = sums[chosen, :2] / np.where(sums[chosen, 2] > 0, sums[chosen, 2], np.nan)
@@ -285,13 +286,13 @@ class Reduction:
                 for name, values in sections.items()
                 if name.startswith(ADVANCE_SPENDS)
             },
-            guesses=self._guesses.rows,
             rank_counts=self._table("counts"),
             rank_vertices=self._tables.get(("meshes", ""), nothing),
             rank_mpi=self._tables.get(("mpi", ""), nothing),
             rank_cpu=self._tables.get(("cpu", ""), nothing),
             rank_calls=ranks.calls,
             threads=max(int(store.metadata.get("threads", 1)) for store in self.heads),
+            stores=self.heads,
             # Of `rank_solve` and so on.
             **{f"rank_{name}": seconds for name, seconds in {"hidden": np.zeros(len(nothing)), **self.rank}.items()},
         )

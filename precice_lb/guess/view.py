@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from precice_lb.guess.config import carriers, is_patched, notes, obstacles
 from precice_lb.report.blocks import Block, Paragraph, Table, or_dash
@@ -11,19 +15,47 @@ from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.case import Configuration
-    from precice_lb.dataset import CoupledRun
+    from precice_lb.dataset.records import RecordedWindows
+    from precice_lb.store.columns import Values
 
 
-def run_facts(run: CoupledRun) -> Iterator[tuple[str, str]]:
-    """Say how many windows began with a guess of each predictor, their mean iterations, and what guessing took."""
-    if run.predictors:
-        first, *others = run.predictors
-        words = f"{visible(first.name)} in {plural(first.windows, 'window')}, {first.iterations:.3g} iterations"
-        parts = [words, *(f"{visible(other.name)} in {other.windows}, {other.iterations:.3g}" for other in others)]
-        cost = sum(predictor.windows * predictor.cost_seconds for predictor in run.predictors)
-        wall = sum(predictor.windows * predictor.window_seconds for predictor in run.predictors)
-        label = f"first guess ({visible(run.guess)})" if run.guess else "first guess"
-        yield label, "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
+def run_facts(recorded: Sequence[RecordedWindows]) -> Iterator[tuple[str, str]]:
+    """Say how many windows began with a guess of each predictor, their mean iterations, and what guessing took.
+
+    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
+    predictors differ, the window is one of both.
+    """
+    modes = dict.fromkeys(str(stores[0].metadata.get("guess", "")) for stores, *_ in recorded)
+    guessing = [part for part in map(_guessed, recorded) if (part[1] != "").any()]
+    if not guessing:
+        return
+    windows = functools.reduce(np.intersect1d, (part[0] for part in guessing))
+    columns = [[column[np.searchsorted(part[0], windows)] for column in part[1:]] for part in guessing]
+    predictors, costs, iterations, walls = (np.stack(column) for column in zip(*columns, strict=True))
+    names = np.array([" + ".join(filter(None, dict.fromkeys(names))) for names in predictors.T.tolist()])
+    counts = Counter(names[names != ""].tolist())
+    parts = []
+    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        mean = iterations[:, names == name].max(axis=0).mean()
+        parts.append(f"{visible(name)} in {plural(count, 'window')}, {mean:.3g} iterations")
+    cost, wall = (np.fmax.reduce(values[:, names != ""]).sum() for values in (costs, walls))
+    mode = " + ".join(filter(None, modes))
+    label = f"first guess ({visible(mode)})" if mode else "first guess"
+    yield label, "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
+
+
+def _guessed(part: RecordedWindows) -> tuple[Values, ...]:
+    """Give a participant's windows, predictors, seconds of the rank that guessed longest, iterations, wall seconds."""
+    stores, windows, iterations, walls = part
+    predictors, costs = np.full(len(windows), "", "U128"), np.zeros(len(windows))
+    for store in stores:
+        rows = store.rows("guesses")
+        rows = rows[np.isin(rows["window"], windows)]
+        if len(rows):
+            places = np.searchsorted(windows, rows["window"])
+            predictors[places] = np.array(store.names("guesses"))[rows["name"]]
+            np.maximum.at(costs, places, rows["cost_ns"] * 1e-9)
+    return windows, predictors, costs, iterations, walls
 
 
 def guess_blocks(configuration: Configuration) -> list[Block]:

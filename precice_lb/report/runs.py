@@ -40,7 +40,7 @@ from precice_lb.report.summary_view import run_blocks
 from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
-    from precice_lb.check import CheckResult, FindingGroup
+    from precice_lb.check import CheckResult, Finding
     from precice_lb.dataset import CoupledRun
     from precice_lb.report.page import Evidence
 
@@ -57,6 +57,8 @@ _PARTS: dict[str, dict[str, Any]] = {
 _WORTH_A_WORD = 0.2
 # Windows of a chart at most; more are averaged in groups.
 _MOST_POINTS = 400
+# Where else the same was found.
+_MOST_NAMED = 8
 
 
 def split_of(run: CoupledRun, names: Iterable[str]) -> str:
@@ -263,11 +265,11 @@ def finding_blocks(result: CheckResult) -> list[Block]:
     """Say each finding with its remedy, the same of several runs once."""
     if not result.findings:
         return [Paragraph("nothing found that speaks against these runs")]
-    return [_finding(group) for group in result.groups]
+    return [_finding(*group) for group in result.groups]
 
 
-def _finding(group: FindingGroup) -> Paragraph:
-    count = f" ({1 + len(group.others)} times)" if group.others else ""
-    also = f" Also {group.also}." if group.others else ""
-    text = f"{group.worst.where}: {group.worst.text}. Remedy: {group.worst.remedy}.{also}"
-    return Paragraph(text, "warning", f"{group.worst.kind}{count}")
+def _finding(worst: Finding, *others: Finding) -> Paragraph:
+    count = f" ({1 + len(others)} times)" if others else ""
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    also = f" Also {'; '.join(other.where for other in others[:_MOST_NAMED])}{more}." if others else ""
+    return Paragraph(f"{worst.where}: {worst.text}. Remedy: {worst.remedy}.{also}", "warning", f"{worst.kind}{count}")

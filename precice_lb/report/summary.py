@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.records import load_imbalance, mean_known
-from precice_lb.dataset.runs import cut_short, missing, unfinished
+from precice_lb.dataset.runs import flaws
 from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
+from precice_lb.rooms import hooks
 from precice_lb.text import to_jsonable
 
 Array = NDArray[np.float64]
@@ -160,14 +161,10 @@ class RunSummary:
     @property
     def remarks(self) -> dict[str, str]:
         """What has to be said of it."""
-        texts = {
-            "not finished": unfinished(self.run),
-            "uncertain grouping": self.run.grouping,
-            "missing": "; ".join(filter(None, missing(self.run))),
-            "cut short": cut_short(self.run),
-            "shared cores": self.run.oversubscription,
+        # Missing ranks are why participants are not compared.
+        return {
+            kind: f"{text}; {remedy}" for kind, (text, remedy) in flaws(self.run).items() if kind != "missing ranks"
         }
-        return {key: text for key, text in texts.items() if text}
 
 
 def summarise(runs: Sequence[CoupledRun]) -> list[RunSummary]:
@@ -291,8 +288,8 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
         "core_hours_lost_per_hour": summary.lost,
         "participants": {part.participant: _participant_dict(part, per_rank) for part in summary.participants},
     }
-    if run.predictors:
-        values["first_guess"] = {"mode": run.guess, "predictors": run.predictors}
+    if facts := dict(fact for run_facts in hooks("run_facts") for fact in run_facts(run.recorded)):
+        values["facts"] = facts
     return dict(to_jsonable(values))
 
 
@@ -320,11 +317,7 @@ def _rank_rows(part: ParticipantSummary) -> Iterator[dict[str, Any]]:
 
 
 def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured.
-
-    First guesses are of no participant alone: of each predictor, in how many windows and with how many iterations, and
-    what guessing took.
-    """
+    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured."""
     rows: list[dict[str, Any]] = []
     for summary in runs:
         for part in summary.participants:
@@ -335,18 +328,6 @@ def summary_csv(runs: Sequence[RunSummary]) -> str:
             rows += [{**head, "quantity": name, **asdict(quantity)} for name, quantity in named.items()]
             for name, seconds in (("compute", part.compute_seconds), ("window", part.window_seconds)):
                 rows.append({**head, "quantity": name, "mean_seconds": seconds, "share": seconds / part.window_seconds})
-        rows += [
-            {
-                "run": summary.run.name,
-                "ranks": summary.ranks,
-                "windows": predictor.windows,
-                "iterations": predictor.iterations,
-                "quantity": f"first guess {predictor.name}",
-                "mean_seconds": predictor.cost_seconds,
-                "share": predictor.cost_seconds / predictor.window_seconds,
-            }
-            for predictor in summary.run.predictors
-        ]
     return _text(rows)
 
 

@@ -161,7 +161,7 @@ def notes(summary: RunSummary, names: Mapping[str, str]) -> Iterator[tuple[str, 
     if abs(longest.window_seconds_without_outliers / longest.window_seconds - 1) > _NOTICEABLE:
         yield "mean window without outliers", unit.text(longest.window_seconds_without_outliers)
     for run_facts in hooks("run_facts"):
-        yield from run_facts(run)
+        yield from run_facts(run.recorded)
     for part in participants:
         yield from _participant_notes(part, names[part.participant], unit, run.warmup_windows)
 

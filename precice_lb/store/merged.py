@@ -1,12 +1,12 @@
 """One file with all ranks of a participant: reading it, and making one.
 
 ``/ranks`` has one row per rank (`RANK_DTYPE`), ``/initialize`` and ``/metadata`` (JSON text of what differs between
-ranks) likewise; what all ranks have in common are attributes of the root, encoded as in the file of one rank. The rows
-of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same values; a
-rank that recorded fewer rows leaves the rest of its row empty. Every other table holds the ranks' rows one after the
-other: ``/sections`` as ``/ranks`` says, tables with a column ``rank`` by that, and of all others those of each rank
-begin where ``/guess_starts``, ``/mpi_starts`` and so on say. ``/configurations`` holds the configuration's text. Every
-chunk of rows has HDF5's checksum (fletcher32).
+ranks) likewise; what all ranks have in common may be attributes of the root, encoded as in the file of one rank. The
+rows of ``advance`` lie in ``/advances/<column>``, shape (ranks, rows), or (1, rows) where all ranks have the same
+values; a rank that recorded fewer rows leaves the rest of its row empty. Every other table holds the ranks' rows one
+after the other: ``/sections`` as ``/ranks`` says, tables with a column ``rank`` by that, and of all others those of
+each rank begin where ``/guess_starts``, ``/mpi_starts`` and so on say. ``/configurations`` holds the configuration's
+text. Every chunk of rows has HDF5's checksum (fletcher32).
 """
 
 from __future__ import annotations
@@ -21,17 +21,7 @@ import h5py
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import (
-    ADVANCES,
-    INITIALIZE,
-    NOT_MEASURED,
-    TABLES,
-    Integers,
-    Rows,
-    StoreTable,
-    Tables,
-    joined,
-)
+from precice_lb.store.columns import ADVANCES, INITIALIZE, TABLES, Integers, Rows, StoreTable, Tables, joined
 from precice_lb.store.rank_file import attribute, dataset, item, metadata_of, opened, table, texts
 from precice_lb.store.records import RankFile, table_rows, wrap_read_errors
 from precice_lb.store.schema import METADATA, check_format, decode, encode, validate
@@ -55,14 +45,9 @@ RANK_DTYPE = np.dtype(
 """One row per rank: how many rows of ``advance``, whether it has one of ``initialize``, the position of its
 configuration, and where its sections begin and how many there are."""
 
-_POSITION = np.dtype("<i8")
-
-# Small, and each chunk with a checksum that every reader compares.
+# Small, and each chunk, of one rank, with a checksum that every reader compares.
 _PACKING: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
-# A chunk of at most 512 KiB, so that neither one rank nor a few windows of all need the whole file.
-_CHUNK_RANKS, _CHUNK_ROWS = 64, 1024
-# Calls of so many ranks as lie in one chunk are read at once, as long as they are no more than these.
-_MOST_BYTES = 1 << 25
+_CHUNK_ROWS = 1 << 14
 
 
 def _starts_of(table: StoreTable) -> str:
@@ -82,13 +67,10 @@ def read_merged(path: Path) -> list[RankFile]:
         ranks, rows = len(index), int(index["rows"].max(initial=0))
         if (np.diff(index["rank"]) <= 0).any():
             raise StoreError("expected every rank once, rising, found others in /ranks")
-        shapes = {name: column.shape for name, column in _columns(file).items()}
+        shapes = {column.name: column.shape for column in _columns(file)}
         if index["rows"].min(initial=0) < 0 or not all(n in (1, ranks) and m >= rows for n, m in shapes.values()):
             raise StoreError(f"expected columns of {ranks} ranks with {rows} rows in /advances, found {shapes}")
-        reader = _Reader(path, index)
-        common = metadata_of(file.attrs)
-        names = {names: table(file, names) for names in {of.names for of in TABLES.values()} - {""}}
-        different = [json.loads(text) for text in texts(file, "metadata")]
+        common, different = metadata_of(file.attrs), [json.loads(text) for text in texts(file, "metadata")]
         initialize, configurations = table(file, "initialize"), texts(file, "configurations")
         if not len(different) == len(initialize) == ranks:
             raise StoreError(f"expected metadata and a row of /initialize of each of the {ranks} ranks")
@@ -99,141 +81,92 @@ def read_merged(path: Path) -> list[RankFile]:
             metadata = validate(common | more, complete=True)
             if metadata["rank"] != row["rank"] or not 0 <= row["configuration"] < len(configurations):
                 raise StoreError(f"expected metadata and the configuration of rank {row['rank']}, found others")
-            tables = {"initialize": initialize[position : position + int(row["initialized"])], **names}
-            read = functools.partial(reader.read, position)
+            tables = {"initialize": initialize[position : position + int(row["initialized"])]}
+            read = functools.partial(_tables, path, index, position)
             stores.append(RankFile(path, metadata, configurations[row["configuration"]], tables, read))
         return stores
 
 
-class _Reader:
-    """Reads the rows of one rank after the other: each time the file is opened, so that many files may be read."""
-
-    def __init__(self, path: Path, index: Rows) -> None:
-        self._path, self._index = path, index
-        # Calls of some ranks by their position, and where the rows of each rank begin by table.
-        self._calls: dict[int, Rows] = {}
-        self._starts: dict[str, Integers] = {}
-
-    def read(self, position: int, names: Iterable[str]) -> Tables:
-        """Read tables of one rank, by name; of a store that was merged before there were such, none."""
-        with opened(self._path) as file:
-            return {
-                name: self._advances(file, position) if name == "advances" else self._rows(file, TABLES[name], position)
-                for name in names
-            }
-
-    def _advances(self, file: h5py.File, position: int) -> Rows:
-        """Rows of ``advance`` of one rank; those of the next ones, which lie beside them, are kept for these."""
-        if position not in self._calls:
-            lengths = self._index["rows"]
-            step = min(max(_MOST_BYTES // (ADVANCES.dtype.itemsize * (int(lengths.max()) + 1)), 1), _CHUNK_RANKS)
-            first = position - position % step
-            self._calls = {
-                first + number: ADVANCES.blank(length)
-                for number, length in enumerate(lengths[first : first + step].tolist())
-            }
-            for name, column in _columns(file).items():
-                values = column[:] if len(column) == 1 else column[first : first + step]
-                for number, rows in enumerate(self._calls.values()):
-                    rows[name] = values[number % len(values)][: len(rows)]
-        return table_rows("advances", self._calls[position])
-
-    def _rows(self, file: h5py.File, table: StoreTable, position: int) -> Rows:
-        if item(file, table.name, h5py.Dataset) is None:
-            return table.empty()
-        source = dataset(file, table.name, table.least)
-        first, last = self._starts_in(file, table)[position : position + 2]
-        if not 0 <= first <= last <= len(source):
-            raise StoreError(f"expected the rows of a rank in /{table.name}, found {first} to {last} of {len(source)}")
-        return table_rows(table.name, source[first:last])
-
-    def _starts_in(self, file: h5py.File, of: StoreTable) -> Integers:
-        """Where the rows of each rank begin in a table, and where the last ones end, shape (ranks + 1,)."""
-        if of.name not in self._starts:
-            index, stored = self._index, _starts_of(of)
-            if of.name == "sections":
-                starts = np.append(index["first_section"], index["first_section"][-1:] + index["sections"][-1:])
-            elif of.counted is not None:
-                rows, count = of.counted
-                starts = np.cumsum([0, *count(table(file, rows))])[self._starts_in(file, TABLES[rows])]
-            elif stored:
-                starts = dataset(file, stored, _POSITION)[: len(index) + 1]
-            else:
-                starts = np.searchsorted(table(file, of.name)["rank"], [*index["rank"], index["rank"][-1] + 1])
-            self._starts[of.name] = starts
-        return self._starts[of.name]
+def _tables(path: Path, index: Rows, position: int, names: Iterable[str]) -> Tables:
+    """Read tables of one rank, by name; of a store that was merged before there were such, none."""
+    with opened(path) as file:
+        return {name: _rows(file, TABLES[name], index, position) for name in names}
 
 
-def _columns(file: h5py.File) -> dict[str, h5py.Dataset]:
+def _rows(file: h5py.File, of: StoreTable, index: Rows, position: int) -> Any:
+    if of.name == "advances":
+        calls = ADVANCES.blank(int(index["rows"][position]))
+        for column in _columns(file):
+            calls[column.name.rpartition("/")[2]] = column[position % len(column), : len(calls)]
+        return table_rows(of.name, calls)
+    if of.name not in file or of.name in {other.names for other in TABLES.values()}:
+        # All ranks count their names in one numbering.
+        return table(file, of.name)
+    source = dataset(file, of.name, of.least)
+    first, last = _starts(file, of, index)[position : position + 2]
+    if not 0 <= first <= last <= len(source):
+        raise StoreError(f"expected the rows of a rank in /{of.name}, found {first} to {last} of {len(source)}")
+    return table_rows(of.name, source[first:last])
+
+
+def _starts(file: h5py.File, of: StoreTable, index: Rows) -> Integers:
+    """Where the rows of each rank begin in a table, and where the last ones end, shape (ranks + 1,)."""
+    if of.name == "sections":
+        return np.append(index["first_section"], index["first_section"][-1:] + index["sections"][-1:])
+    if of.counted is not None:
+        rows, count = of.counted
+        return np.asarray(np.cumsum([0, *count(table(file, rows))])[_starts(file, TABLES[rows], index)])
+    if stored := _starts_of(of):
+        return np.asarray(dataset(file, stored, np.dtype(np.int64))[: len(index) + 1])
+    return np.searchsorted(table(file, of.name)["rank"], [*index["rank"], index["rank"][-1] + 1])
+
+
+def _columns(file: h5py.File) -> list[h5py.Dataset]:
     """Columns of ``advance``, unread."""
     group = item(file, "advances", h5py.Group)
     if group is None:
         raise StoreError("expected /advances, found none")
-    return {
-        column.name: dataset(group, column.name, np.dtype(column.dtype), 2)
+    return [
+        dataset(group, column.name, np.dtype(column.dtype), 2)
         for column in ADVANCES.columns
         if column.missing is None or item(group, column.name, h5py.Dataset) is not None
-    }
+    ]
 
 
 def merged_image(stores: Sequence[RankFile]) -> bytes:
     """Make the bytes of the file of all ranks of a participant, in memory: HDF5 cannot cope with a full disk."""
     ranks = [store.loaded() for store in stores]
+    names = {table.names for table in TABLES.values()}
     with h5py.File("merged", "w", driver="core", backing_store=False) as file:
-        _write_advances(file.create_group("advances"), [rank.advances for rank in ranks])
+        lengths = [len(rank.advances) for rank in ranks]
+        for name in ADVANCES.dtype.names or ():
+            values = np.zeros((len(ranks), max(lengths)), ADVANCES.dtype[name])
+            for row, rank in zip(values, ranks, strict=True):
+                row[: len(rank.advances)] = rank.advances[name]
+            values = values[:1] if (values == values[0]).all() else values
+            chunks = 1, min(max(1, *lengths), _CHUNK_ROWS)
+            file.create_dataset(f"advances/{name}", data=values, maxshape=(None, None), chunks=chunks, **_PACKING)
         # One row of each rank, whether it has any or not.
         none = np.zeros(1, INITIALIZE.dtype)
         tables = [{**rank.tables, "initialize": np.append(rank.initialize, none)[:1]} for rank in ranks]
-        for name in [name for name in TABLES if name != "advances" and name not in {t.names for t in TABLES.values()}]:
+        for name in TABLES.keys() - names - {"advances"}:
             for part, rows in joined(tables, name).items():
-                _describe(file.create_dataset(part, data=rows, maxshape=(None,), **_PACKING), TABLES[part])
+                file.create_dataset(part, data=rows, maxshape=(None,), **_PACKING)
             if starts := _starts_of(TABLES[name]):
                 file[starts] = np.cumsum([0, *(len(rank[name]) for rank in tables)])
         configurations = list(dict.fromkeys(rank.configuration for rank in ranks))
         file.create_dataset("configurations", data=configurations, dtype=h5py.string_dtype())
         index = np.zeros(len(ranks), dtype=RANK_DTYPE)
-        index["rank"] = [rank.metadata["rank"] for rank in ranks]
-        index["rows"] = [len(rank.advances) for rank in ranks]
+        index["rank"], index["rows"] = [rank.metadata["rank"] for rank in ranks], lengths
         index["initialized"] = [len(rank.initialize) > 0 for rank in ranks]
         index["configuration"] = [configurations.index(rank.configuration) for rank in ranks]
         index["sections"] = [len(rank.rows("sections")) for rank in ranks]
         index["first_section"] = np.cumsum(index["sections"]) - index["sections"]
         file["ranks"] = index
-        # What all ranks have in common as attributes, and the rest as a text of each.
-        encoded = [
-            {name: encode(name, value) for name, value in validate(rank.metadata, complete=True).items()}
-            for rank in ranks
-        ]
-        common = {
-            name: value
-            for name, value in encoded[0].items()
-            if all(name in metadata and metadata[name] == value for metadata in encoded)
-        }
-        file.attrs.update(common)
-        different = [
-            json.dumps({name: value for name, value in metadata.items() if name not in common}) for metadata in encoded
-        ]
-        file.create_dataset("metadata", data=different, dtype=h5py.string_dtype())
+        metadata = [validate(rank.metadata, complete=True) for rank in ranks]
+        encoded = [json.dumps({name: encode(name, value) for name, value in values.items()}) for values in metadata]
+        file.create_dataset("metadata", data=encoded, dtype=h5py.string_dtype())
         file.attrs["format"], file.attrs["format_version"] = FORMAT, FORMAT_VERSION
         file.flush()
         image: bytes = file.id.get_file_image()
     return image
-
-
-def _write_advances(group: h5py.Group, tables: Sequence[Rows]) -> None:
-    """Write one row per rank of each column, or one where all ranks have the same."""
-    _describe(group, ADVANCES)
-    for name in ADVANCES.dtype.names or ():
-        empty = NOT_MEASURED if name.endswith("_ns") else 0
-        values = np.full((len(tables), max(map(len, tables))), empty, dtype=ADVANCES.dtype[name])
-        for row, rows in zip(values, tables, strict=True):
-            row[: len(rows)] = rows[name]
-        if (values == values[0]).all():
-            values = values[:1]
-        chunks = min(len(values), _CHUNK_RANKS), _CHUNK_ROWS
-        group.create_dataset(name, data=values, maxshape=(None, None), chunks=chunks, **_PACKING)
-
-
-def _describe(place: h5py.Group | h5py.Dataset, table: StoreTable) -> None:
-    if table.columns:
-        place.attrs["units"] = json.dumps(table.units)

@@ -182,10 +182,7 @@ Group = Sequence[RankFile]
 # Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
 # so much of the shorter one's time, those that share less came before or after it.
 _TOGETHER = 0.25
-_BY_TIME = (
-    "which ranks and participants belong together is taken from when they ran: the stores say no launch, being of an "
-    "earlier version or imported"
-)
+_BY_TIME = "which ranks and participants belong together is taken from when they ran: the stores say no launch"
 
 
 def group_ranks(stores: Iterable[RankFile]) -> list[Group]:
@@ -279,8 +276,7 @@ def _doubt(run: Sequence[int], names: Values, possible: Mask) -> str:
         if len(unknown := np.setdiff1d(names[possible[member]], names[[*run]])):
             return (
                 f"it cannot be told which launch of {' and '.join(unknown)} this launch of {names[member]} was "
-                "coupled with: several ran at that time with the same exchange directory, by clocks that differ; "
-                'name runs (PRECICE_LB_METADATA=\'{"run": "NAME"}\') or give each a PRECICE_LB_DIR of its own'
+                "coupled with: several ran at that time with the same exchange directory"
             )
     return ""
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.measurements import stated_parameters
-from precice_lb.dataset.records import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
 from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
+from precice_lb.rooms import hooks
 from precice_lb.watch.convergence import CouplingTail, median
 from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
@@ -144,8 +144,7 @@ class Observer:
             window_seconds=max((part.window_seconds for part in participants if part.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
             convergence=tuple(one for one in convergence if one is not None and (one.windows or one.window)),
-            guess=mode_of(run.metadata.values()),
-            predictors=predictors_of([series.guessed(warmup) for series in run.series.values()]),
+            facts=dict(fact for run_facts in hooks("run_facts") for fact in run_facts(run.recorded(warmup))),
             latest=LATEST,
             rebalance=None if isinstance(better, str) else better,
             notes=tuple(notes),

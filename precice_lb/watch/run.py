@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
-from precice_lb.dataset.records import GUESSED, Columns, Guesses
+from precice_lb.dataset.records import RecordedWindows
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
@@ -34,10 +34,8 @@ SEARCH_SHARE = 0.02
 _QUICK_SECONDS = 0.05
 
 # Of a time window that all ranks have completed: seconds without waiting for partners and without the transfer floor,
-# seconds of waiting, wall seconds, coupling iterations, and its first guess; NaN where not measured.
-_ROW = np.dtype(
-    [("window", "<i8"), *((name, "<f8") for name in ("busy", "wait", "wall", "iterations")), ("guess", GUESSED)]
-)
+# seconds of waiting, wall seconds, and coupling iterations; NaN where not measured.
+_ROW = np.dtype([("window", "<i8"), *((name, "<f8") for name in ("busy", "wait", "wall", "iterations"))])
 
 T = TypeVar("T")
 Array = NDArray[np.float64]
@@ -82,19 +80,8 @@ class Series:
             rows[name] = ranks.of_windows(values)[new]
         rows["wall"] = np.where(np.isfinite(rows["busy"]), rows["busy"] + rows["wait"], rows["wall"])
         self.rows = np.concatenate([self.rows, rows])
-        # How well a window was guessed may be written after its rows.
-        latest = self.rows[np.searchsorted(self.rows["window"], ranks.windows[0]) :]
-        guesses = Guesses(latest["window"])
-        for store in group:
-            guesses.add(store)
-        latest["guess"] = guesses.rows
         self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
-
-    def guessed(self, warmup: int) -> Columns:
-        """Return what tells the predictors of windows after warm-up."""
-        rows = self.rows[self.rows["window"] > warmup]
-        return rows["window"], rows["iterations"], rows["wall"], rows["guess"]
 
     def compute(self, floor: float) -> Array:
         """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
@@ -164,6 +151,14 @@ class LiveRun:
     def has_ended(self) -> bool:
         """Whether all participants came to the end of the coupling."""
         return all(self.state(name) == "ended" for name in self.ranks)
+
+    def recorded(self, warmup: int) -> list[RecordedWindows]:
+        """Give what is known of each participant's windows after the warm-up."""
+        series = {name: series.rows[series.rows["window"] > warmup] for name, series in self.series.items()}
+        return [
+            ([rank.store for rank in self.ranks[name]], rows["window"], rows["iterations"], rows["wall"])
+            for name, rows in series.items()
+        ]
 
     def state(self, participant: str) -> str:
         """Tell what a participant does: ``running``, ``ended``, or ``stopped`` before the end of the coupling."""

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.records import GuessedWindows
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
@@ -120,10 +119,8 @@ class Snapshot:
         Share of all core time that was waiting for partners in the latest windows; NaN where not measured.
     convergence : tuple of Convergence
         How the implicit couplings converge, in the order of the configuration; none of an explicit one.
-    guess : str
-        The first guess that was asked for; empty where none was.
-    predictors : tuple of GuessedWindows
-        What came of it over the run, by predictor.
+    facts : dict of str to str
+        What rooms say of the run, such as what came of first guesses.
     latest : int
         How many windows the latest ones are, at most.
     rebalance : Rebalance or None
@@ -140,8 +137,7 @@ class Snapshot:
     window_seconds: float
     waiting: float
     convergence: tuple[Convergence, ...]
-    guess: str
-    predictors: tuple[GuessedWindows, ...]
+    facts: dict[str, str]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = ()

@@ -17,7 +17,6 @@ from precice_lb.report.blocks import (
     seconds_unit,
     short_names,
 )
-from precice_lb.rooms import hooks
 from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ def _changing(snapshot: Snapshot) -> list[Paragraph]:
     """Say what follows from a snapshot and may be otherwise in the next one."""
     names = _names(snapshot)
     sentences = [_iterations(coupling, snapshot.latest) for coupling in snapshot.convergence if coupling.windows]
-    facts = (fact for run_facts in hooks("run_facts") for fact in run_facts(snapshot))
-    sentences += [Paragraph(f"{key.capitalize()}: {text}.") for key, text in facts]
+    sentences += [Paragraph(f"{key.capitalize()}: {text}.") for key, text in snapshot.facts.items()]
     drifting = [part for part in snapshot.participants if part.is_drifting]
     sentences += [Paragraph(_drift(part, names[part.participant], snapshot.latest), "warning") for part in drifting]
     if (better := snapshot.rebalance) is not None:

@@ -105,7 +105,7 @@ def test_a_rank_that_ends_early_is_named(tmp_path: Path, capsys: pytest.CaptureF
         write_store(tmp_path, [row(window, 0.1, 0.3, 0.2) for window in range(1, windows + 1)], "A", rank, 3)
     (run,) = load_runs([tmp_path])
     assert len(run.participants["A"].windows) == 7
-    text = "the records of rank 1 of A end after 7 of 40 calls of advance, and with them what is used"
+    text = "the records of rank 1 of A end after 7 of 40 calls of advance"
     assert text in " ".join(str(summed_up(capsys, tmp_path)["remarks"]).split())
     assert main(["check", str(tmp_path), "--format", "json"]) == 1
     assert text in capsys.readouterr().out

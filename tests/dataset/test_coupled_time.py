@@ -65,7 +65,8 @@ def test_unlike_windows_without_a_configuration_are_not_compared(tmp_path: Path)
     (run,) = load_runs([tmp_path], warmup=1)
     assert np.isnan(run.imbalance)
     assert run.time.problem == (
-        "there are 24 windows of Left, 6 windows of Right, which are not alike; give the precice-config.xml (--config)"
+        "Left by time window (24), Right by time window (6), which are not alike; give the precice-config.xml "
+        "(--config)"
     )
 
 
@@ -115,8 +116,8 @@ def test_windows_are_not_compared_with_iterations(tmp_path: Path, capsys: pytest
     assert run["imbalance"] is None
     assert run["participants"]["Flow"]["faster_than_slowest"] is None
     text = headline(capsys, tmp_path / "store")
-    assert "participants are not compared: Flow by coupling iterations, Shell by time windows" in text
+    assert "participants are not compared: Flow by coupling iteration, Shell by time window" in text
     assert "waits for" not in text
     refusal = refused(capsys, "recommend", tmp_path / "store", "--ranks", "4")
-    assert "Flow by coupling iterations, Shell by time windows" in refusal
+    assert "Flow by coupling iteration, Shell by time window" in refusal
     assert "put precice-Flow-iterations.log beside" in refusal

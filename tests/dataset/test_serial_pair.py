@@ -55,7 +55,9 @@ def test_hidden_waits_count_as_waits_in_check_and_summary(tmp_path: Path, hidden
     assert ("wait of A" in titles) == ("wait of B" in titles) == (hidden > 0)
 
 
-@pytest.mark.parametrize(("cpus", "oversubscription"), [("0-1", ""), ("3", "2 ranks of A and B shared 1 core of host")])
+@pytest.mark.parametrize(
+    ("cpus", "oversubscription"), [("0-1", ""), ("3", "2 ranks or threads of A and B shared 1 core of host")]
+)
 def test_as_many_cores_as_ranks_are_enough(cpus: str, oversubscription: str, tmp_path: Path) -> None:
     for name in "AB":
         write_store(tmp_path, [row(1, 1.0, 0.1, 0.1)], name, configuration=SERIAL, cpus=cpus, hostname="host")

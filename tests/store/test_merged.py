@@ -169,9 +169,8 @@ def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ((group,),) = read_runs([tmp_path / "merged"])
     assert not [name for name in asked if name.startswith("/advances")]
     asked.clear()
-    # Ranks that lie in one chunk are read at once.
     assert [len(store.advances) for store in group] == [20, 20, 20]
-    assert sorted(asked) == sorted(f"/advances/{name}" for name in ADVANCES.dtype.names)
+    assert set(asked) == {f"/advances/{name}" for name in ADVANCES.dtype.names}
     copy = pickle.loads(pickle.dumps(group[1]))
     np.testing.assert_array_equal(copy.advances, dataclasses.replace(group[1], metadata={}).advances)
 
