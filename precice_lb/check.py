@@ -22,7 +22,6 @@ from precice_lb.dataset.series import (
     Spread,
     drift_of,
     outliers_of,
-    shared_slowness,
     spread_of,
 )
 from precice_lb.layout import Layout
@@ -172,8 +171,8 @@ MORE = 1.5
 LARGEST_ERROR, OUTLIERS, FEWEST_WINDOWS = 0.02, 0.05, 5
 # Nobody is asked to record more than so many times what was recorded.
 MOST_TIMES = 10
-# What is worth a word: a difference between runs of this share, and such a correlation.
-BETWEEN_RUNS, CORRELATION = 0.03, 0.5
+# What is worth a word: a difference between runs of this share.
+BETWEEN_RUNS = 0.03
 # Layouts that make a curve; how far off it a reading is worth a word, and by what interval of the curve.
 CURVE, OFF, SURE = 4, 0.15, 0.99
 # Runs that overlap by more than this share of the shorter one.
@@ -209,7 +208,6 @@ def check_runs(runs: Sequence[CoupledRun]) -> CheckResult:
             healths.append(health)
             # Of one whose compute time is negligible nothing is wrong.
             note(run, name, () if part.negligible else [*_of_threads(part), *_of_series(run, part, health)])
-        note(run, "", _of_machine(run))
     return CheckResult(tuple(healths), (*findings, *_repeated(healths), *_off_curve(healths), *_overlapping(runs)))
 
 
@@ -334,25 +332,6 @@ def _of_warmup(run: CoupledRun, part: ParticipantRun, health: Health, middle: fl
         text = f"{text}; where the warm-up ends is not to be seen in {windows} windows"
         remedy = "record more windows, or start from a developed state (a restart)"
     yield "warm-up", text, remedy, last
-
-
-def _of_machine(run: CoupledRun) -> Iterator[Judgement]:
-    """Find ranks without a core of their own, and participants that are slow in the same windows on one machine."""
-    parts = [part for part in run.participants.values() if not part.negligible]
-    for first, second in itertools.combinations(parts, 2):
-        (one, host, windows), (other, other_host, other_windows) = (
-            (part.participant, part.metadata.get("hostname"), run.time.of(part.participant)) for part in (first, second)
-        )
-        if host != other_host or windows != other_windows:
-            continue
-        common = np.intersect1d(*(part.windows[_judged_windows(run, part)] for part in (first, second)))
-        # Whatever their iterations.
-        series = [part.compute_per_iteration[np.isin(part.windows, common)] for part in (first, second)]
-        correlation, z_score = shared_slowness(*series)
-        if correlation > CORRELATION and z_score > UNLIKELY and max(spread_of(s).deviation for s in series) > DRIFT:
-            text = f"{one} and {other} are slow in the same windows (correlation {correlation:.2f} of {len(common)})"
-            remedy = "look for other programs on their machine, ask for nodes of your own, and pin ranks to cores"
-            yield "other load", text, remedy, correlation
 
 
 def _versions(healths: Sequence[Health]) -> Iterator[tuple[str, list[Health]]]:

@@ -143,9 +143,8 @@ def check(
     """Judge recorded runs: warm-up, drift, outliers, spread and other load, with numbers and what to do.
 
     Each participant's compute seconds per window (medians, per coupling iteration) are looked at: do the first windows
-    belong to the rest, do later ones drift, do some stand out, is the median known well enough, do participants of one
-    machine slow down together, do runs with the same ranks agree, did runs overlap or not come to the end? Exit code 1
-    says that something was found.
+    belong to the rest, do later ones drift, do some stand out, is the median known well enough, do runs with the same
+    ranks agree, did runs overlap or not come to the end? Exit code 1 says that something was found.
 
     Example: precice-lb check precice-lb-store
 

@@ -76,18 +76,22 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
     """
     if not runs:
         raise DataError("measurements: expected at least one coupled run, found none")
-    for other in runs[1:]:
-        _require_same_case(runs[0], other)
     for run in runs:
+        _require_same_case(runs[0], run)
         if run.time.problem:
             raise DataError(f"run {run.name}: expected what can be compared, found {run.time.problem}")
     iterations = {**pooled_iterations(runs), **(iterations or {})}
     # In the order of the columns of `Samples`, with the parameters behind.
     rows: dict[str, list[tuple[Any, ...]]] = {}
+    overheads: dict[str, list[float]] = {}
+    node_ranks: dict[str, float] = {}
     measured = []
     for run in runs:
-        seconds, windows, stated = {}, {}, {}
-        for name, part in run.participants.items():
+        seconds, windows, errors, stated = {}, {}, {}, {}
+        for name, part in sorted(run.participants.items()):
+            if len(part.places) > 1:
+                fullest = max(float(count) for count, _ in part.places.values())
+                node_ranks[name] = max(node_ranks.get(name, 0.0), fullest)
             steady = run.steady(name)
             if not steady.any():
                 continue
@@ -96,20 +100,24 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
                 raise DataError(f"run {run.name}: {_not_measured(name, part)}")
             count, per_iteration = iterations[name], part.compute_per_iteration[known]
             seconds[name] = float(np.median(per_iteration)) * count
-            windows[name] = count * np.array(
-                mean_of(part.window_seconds[known] / np.maximum(part.iterations[known], 1))
-            )
+            window = mean_of(part.window_seconds[known] / np.maximum(part.iterations[known], 1))
+            windows[name], errors[name] = (float(count * value) for value in window)
             stated[name] = dict(part.metadata.get("parameters") or {})
             error = spread_of(per_iteration).error * seconds[name]
-            sent = _communication(part) * count / float(np.mean(part.iterations[steady]))
+            # What even the rank spends in MPI that waits least there.
+            in_mpi = part.rank_mpi if len(part.rank_mpi) else np.array([np.nan])
+            sent = float(in_mpi.min()) * count / float(np.mean(part.iterations[steady]))
             sent = sent if sent < seconds[name] else math.nan
             row = (part.ranks, seconds[name], part.threads, error, sent, part.version, f"run {run.name}", stated[name])
             rows.setdefault(name, []).append(row)
+            # Of the rank that receives data and spends most on it.
+            spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
+            if np.isfinite(spent).any() and (compute := mean_known(part.compute_seconds[steady])) > 0:
+                overheads.setdefault(name, []).append(min(float(np.nanmax(spent) / compute), 0.99))
         if seconds.keys() == run.participants.keys():
             split = {name: part.cores for name, part in run.participants.items()}
-            means, errors = ({name: float(values[k]) for name, values in windows.items()} for k in (0, 1))
             measured.append(
-                MeasuredRun(run.name, split, means, errors, seconds, stated, run.oversubscription, run.versions)
+                MeasuredRun(run.name, split, windows, errors, seconds, stated, run.oversubscription, run.versions)
             )
     if not rows:
         raise DataError(
@@ -121,7 +129,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         *columns, parameters = zip(*entries, strict=True)
         frame = Samples(*columns, parameters=_columns(parameters))
         frames[name] = frame[np.lexsort((frame.standard_error, frame.seconds, frame.cores))]
-    recorded = [(windows_of_run, run.versions) for run in runs if (windows_of_run := recorded_windows(run))]
+    recorded = [(factors, run.versions) for run in runs if (factors := recorded_windows(run))]
     return Measurements(
         frames=frames,
         configuration=runs[0].configuration,
@@ -130,28 +138,13 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         sources=tuple(dict.fromkeys(run.name for run in runs)),
         recorded=tuple(factors for factors, _ in recorded),
         runs=tuple(measured),
-        overhead=_overhead(runs),
+        overhead={name: float(np.median(values)) for name, values in sorted(overheads.items())},
         core_hours=_core_hours(runs),
         remarks=(*remarks(runs), *convergence_remarks(_iterations_by_kind(runs))),
         recorded_versions=tuple(versions for _, versions in recorded),
         incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
-        node_ranks=_node_ranks(runs),
+        node_ranks=node_ranks,
     )
-
-
-def _node_ranks(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Cores of each participant on its fullest host, of those that ran on several."""
-    fullest: dict[str, float] = {}
-    for name, part in (item for run in runs for item in run.participants.items()):
-        if len(part.places) > 1:
-            fullest[name] = max(fullest.get(name, 0.0), *(float(count) for count, _ in part.places.values()))
-    return fullest
-
-
-def _communication(part: ParticipantRun) -> float:
-    """Seconds per window that even the rank spends in MPI that waits least there; NaN where that is not known."""
-    known = len(part.rank_mpi) == part.ranks and np.isfinite(part.rank_mpi).all()
-    return float(part.rank_mpi.min()) if known else math.nan
 
 
 def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
@@ -202,22 +195,21 @@ def recorded_windows(run: CoupledRun) -> dict[str, Array]:
         seconds, iterations = part.compute_per_iteration[kept[name]], part.iterations[kept[name]]
         if not (len(seconds) and np.isfinite(seconds).all()):
             return {}
-        middle = float(np.median(seconds))
         # A participant that costs nothing has nothing that varies.
-        varying = without_outliers(seconds) / middle * iterations / iterations.mean() if middle > 0 else seconds * 0 + 1
-        factors[name] = varying
+        middle = float(np.median(seconds)) or math.inf
+        varying = without_outliers(seconds) / middle * iterations / iterations.mean()
+        factors[name] = varying if middle < math.inf else np.ones(len(seconds))
     return factors
 
 
 def _columns(cases: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
     """Make a column of each parameter that all runs state; of texts where one is not a number."""
-    columns = {}
-    for key in cases[0]:
-        values = [case[key] for case in cases if key in case]
-        if len(values) == len(cases):
-            is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            columns[key] = np.array(values, dtype=np.float64) if is_number else np.array([str(v) for v in values])
-    return columns
+    columns: dict[str, Values] = {}
+    for key in set.intersection(*map(set, cases)):
+        values = [case[key] for case in cases]
+        is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        columns[key] = np.array(values, dtype=np.float64) if is_number else np.array([str(value) for value in values])
+    return dict(sorted(columns.items()))
 
 
 def _core_hours(runs: Sequence[CoupledRun]) -> float:
@@ -228,46 +220,32 @@ def _core_hours(runs: Sequence[CoupledRun]) -> float:
     return float(sum(p.cores * (p.metadata["ended_unix_ns"] - p.metadata["started_unix_ns"]) for p in parts) / 3.6e12)
 
 
-def _overhead(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Median over the runs of the rank that receives data and spends most on it."""
-    parts: dict[str, list[float]] = {}
-    for run in runs:
-        for name, part in run.participants.items():
-            compute = mean_known(part.compute_seconds[run.steady(name)])
-            spent = part.rank_overhead[part.receiving] if part.receiving.any() else part.rank_overhead
-            if np.isfinite(spent).any() and compute > 0:
-                parts.setdefault(name, []).append(min(float(np.nanmax(spent) / compute), 0.99))
-    return {name: float(np.median(values)) for name, values in sorted(parts.items())}
-
-
 def _require_same_case(first: CoupledRun, other: CoupledRun) -> None:
     """Refuse runs that must not be mixed."""
     remedy = "give the runs of one case at a time"
     if first.case != other.case:
+        origins = []
+        for run in (first, other):
+            metadata = next(iter(run.participants.values())).metadata
+            origins.append(f"run {run.name} ({metadata.get('configuration_path', f'case {run.case[:12]}')})")
         raise DataError(
-            f"expected runs of one case, found two: run {first.name} ({_origin(first)}) and run {other.name} "
-            f"({_origin(other)}) have different coupling configurations; {remedy}"
+            f"expected runs of one case, found two: {' and '.join(origins)} have different coupling configurations; "
+            f"{remedy}"
         )
     for name in first.degrees_of_freedom.keys() & other.degrees_of_freedom.keys():
-        if first.degrees_of_freedom[name] != other.degrees_of_freedom[name]:
+        counts = [run.degrees_of_freedom[name] for run in (first, other)]
+        if counts[0] != counts[1]:
             raise DataError(
-                f"expected runs of one case, found {name} with {first.degrees_of_freedom[name]:g} degrees of freedom "
-                f"in run {first.name} and {other.degrees_of_freedom[name]:g} in run {other.name}; {remedy}"
+                f"expected runs of one case, found {name} with {counts[0]:g} degrees of freedom in run {first.name} "
+                f"and {counts[1]:g} in run {other.name}; {remedy}"
             )
 
 
 def _not_measured(name: str, part: ParticipantRun) -> str:
     """Say why the compute time of a participant is unknown, and what to do."""
-    remedy = "; ".join(part.timing_problems) or (
-        f"found none from backend {part.metadata['backend']}; record with PRECICE_LB_BACKEND=embedded or give seconds "
-        "in a CSV file"
-    )
-    return f"expected waits of participant {name} to be measured, {remedy}"
-
-
-def _origin(run: CoupledRun) -> str:
-    metadata = next(iter(run.participants.values())).metadata
-    return str(metadata.get("configuration_path", f"case {run.case[:12]}"))
+    remedy = "record with PRECICE_LB_BACKEND=embedded or give seconds in a CSV file"
+    reason = "; ".join(part.timing_problems) or f"found none from backend {part.metadata['backend']}; {remedy}"
+    return f"expected waits of participant {name} to be measured, {reason}"
 
 
 # Of logarithms: what a reading differs by from the median of several at least, and from a single other one.
@@ -290,57 +268,55 @@ def without_stragglers(measurements: Measurements) -> Measurements:
         # What is refused behind here has no logarithm.
         if not (frame.seconds > 0).all():
             continue
-        cases, logs = frame.cases, np.log(frame.seconds)
-        errors = np.nan_to_num(frame.standard_error / frame.seconds)
-        origins = [text or f"measurements of {name}, row {row}" for row, text in enumerate(frame.origin.tolist(), 1)]
         groups: dict[tuple[Hashable, ...], list[int]] = {}
-        for row, case in enumerate(cases):
+        for row, case in enumerate(frame.cases):
             groups.setdefault(case, []).append(row)
         for case, rows in groups.items():
-            repeats = np.array(rows)
-            if len(repeats) > 2:
-                far = _far_of_many(logs[repeats], errors[repeats])
-            elif len(repeats) == 2 and np.ptp(logs[repeats]) > max(_FAR_OF_TWO, 3 * np.hypot(*errors[repeats])):
-                others = np.array([other[0] != case[0] and other[1:] == case[1:] for other in cases]) & stays
-                far = _far_of_two(logs[repeats], frame.cores[repeats[0]], frame[others])
-            else:
+            readings = frame[rows]
+            alike = [n for other, numbers in groups.items() if other[1:] == case[1:] and other != case for n in numbers]
+            far = _far_from_others(readings, frame[[row for row in alike if stays[row]]])
+            if far is None:
                 continue
-            where = f"{name} on {frame.layouts[repeats[0]].words}"
-            left = np.median(frame.seconds[repeats[~far]])
-            for row in repeats[far].tolist():
-                gone.add(origins[row])
+            words = f"{name} on {readings.layouts[0].words}"
+            texts = [
+                f"{origin or f'measurements of {name}, row {row + 1}'}: {seconds:.4g} s"
+                for row, origin, seconds in zip(rows, readings.origin.tolist(), readings.seconds, strict=True)
+            ]
+            if not far.any():
                 remarks.append(
-                    f"{origins[row]}: {frame.seconds[row]:.4g} s of {where} is left out, far from "
-                    f"{plural(int((~far).sum()), 'other reading')} there (median {left:.4g} s); correct it, or measure "
-                    "there again."
+                    f"{words}: {' and '.join(texts)} disagree, and nothing tells which is off; measure again."
                 )
-            if len(repeats) == 2 and not far.any():
-                both = " and ".join(f"{frame.seconds[row]:.4g} s ({origins[row]})" for row in rows)
+            left = float(np.median(readings.seconds[~far]))
+            for place in np.flatnonzero(far).tolist():
+                gone.add(readings.origin[place])
+                stays[rows[place]] = False
                 remarks.append(
-                    f"{where}: readings of {both} disagree, and nothing tells which is off; measure there again."
+                    f"{texts[place]} of {words} is left out, far from {plural(int((~far).sum()), 'other reading')} "
+                    f"there (median {left:.4g} s); correct it, or measure there again."
                 )
-            stays[repeats[far]] = False
     if not remarks:
         return measurements
     runs = tuple(run for run in measurements.runs if f"run {run.name}" not in gone)
     return replace(measurements.rows(kept), runs=runs, remarks=(*measurements.remarks, *remarks))
 
 
-def _far_of_many(logs: Array, errors: Array) -> Mask:
-    gaps = np.abs(logs - np.median(logs))
-    # Few lie closer to their own median than to the true one, as in `precice_lb.dataset.series.spread_of`.
-    deviation = 1.4826 * float(np.median(gaps)) * len(logs) / (len(logs) - 0.8)
-    return np.asarray(gaps > np.maximum(max(_FAR, OUTLIER_DEVIATIONS * deviation), 3 * errors))
-
-
-def _far_of_two(logs: Array, cores: float, others: Samples) -> Mask:
-    """Tell by the readings at other core counts which of two is off; none if they do not tell it."""
+def _far_from_others(readings: Samples, others: Samples) -> Mask | None:
+    """Tell which of several readings at one layout are off, of two by those at other core counts; None if all agree."""
+    logs, errors = np.log(readings.seconds), np.nan_to_num(readings.standard_error / readings.seconds)
+    if len(logs) > 2:
+        gaps = np.abs(logs - np.median(logs))
+        # Few lie closer to their own median than to the true one, as in `precice_lb.dataset.series.spread_of`.
+        deviation = 1.4826 * float(np.median(gaps)) * len(logs) / (len(logs) - 0.8)
+        far = gaps > np.maximum(max(_FAR, OUTLIER_DEVIATIONS * deviation), 3 * errors)
+        return far if far.any() else None
+    if len(logs) < 2 or np.ptp(logs) <= max(_FAR_OF_TWO, 3 * np.hypot(*errors)):
+        return None
     if not len(others):
         return np.zeros(2, dtype=np.bool_)
     counts = np.unique(others.cores)
     seconds = np.log([np.median(others.seconds[others.cores == count]) for count in counts])
     # Each of them tells a range; in the middle of all these one that is off itself decides nothing.
-    ends = np.sort(seconds - np.log(counts / cores) * np.array([[_STEEPEST], [_FLATTEST]]), axis=0)
+    ends = np.sort(seconds - np.log(counts / readings.cores[0]) * np.array([[_STEEPEST], [_FLATTEST]]), axis=0)
     low, high = np.median(ends, axis=1)
     misses = np.maximum(np.maximum(low - _SCATTER - logs, logs - high - _SCATTER), 0.0)
     return np.asarray((misses == misses.max()) & (misses.max() > _CLEARLY) & (misses.min() == 0))

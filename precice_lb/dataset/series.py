@@ -113,13 +113,12 @@ def shift_of(earlier: Array, latest: Array) -> Drift:
     """Compare the median of the latest windows with that of those before; none in less than eight on either side."""
     if min(len(earlier), len(latest)) < LEAST_WINDOWS or not np.median(earlier) > 0:
         return Drift(0.0, 0.0)
-    pairs, n = len(earlier) * len(latest), len(earlier) + len(latest)
-    excess = float(np.sign(np.subtract.outer(latest, earlier)).sum()) / 2
-    ties = np.unique(np.concatenate([earlier, latest]), return_counts=True)[1].astype(np.float64)
-    deviation = math.sqrt(max(pairs / 12 * (n + 1 - float((ties**3 - ties).sum()) / (n * (n - 1))), 0.0))
-    # With the correction for continuity.
-    z_score = max(abs(excess) - 0.5, 0.0) / deviation if deviation > 0 else 0.0
-    return Drift(float(np.median(latest) / np.median(earlier)) - 1, math.copysign(z_score, excess))
+    # Loading it takes half a second.
+    from scipy.stats import mannwhitneyu
+
+    change = float(np.median(latest) / np.median(earlier)) - 1
+    statistic, chance = mannwhitneyu(latest, earlier, method="asymptotic")
+    return Drift(change, _z_score(statistic - len(earlier) * len(latest) / 2, chance))
 
 
 def outliers_of(seconds: Array) -> NDArray[np.intp]:
@@ -172,23 +171,6 @@ def mean_of(seconds: Array) -> tuple[float, float]:
     kept = without_outliers(seconds)
     # Of a median it is 1.2533 times as large, for normal noise.
     return float(kept.mean()), spread_of(kept).error * float(np.median(kept)) / NORMAL_MEAN
-
-
-def shared_slowness(one: Array, other: Array) -> tuple[float, float]:
-    """Correlate two series, each beside its own running median: Spearman's correlation, and its z-score.
-
-    Zeros for less than twelve windows, and where one of them does not vary or has windows of no time.
-    """
-    if len(one) < 12 or min(one.min(), other.min()) <= 0:
-        return 0.0, 0.0
-    beside = [np.log(s) - np.log(_running_median(s)) for s in (one, other)]
-    if not all(np.ptp(s) for s in beside):
-        return 0.0, 0.0
-    # Loading it takes half a second.
-    from scipy.stats import spearmanr
-
-    correlation, chance = spearmanr(*beside)
-    return float(correlation), _z_score(correlation, chance)
 
 
 def _running_median(seconds: Array) -> Array:

@@ -220,7 +220,7 @@ class Recorder:
         """Write what the rank said about its meshes."""
         with self._writing() as writer:
             if writer is not None:
-                writer.write_once("meshes", notes.recorded(writer.metadata["rank"]).arrays())
+                writer.append(once="meshes", **notes.recorded(writer.metadata["rank"]).arrays())
 
     def take(self, call: tuple[int, int, float, bool, int, int]) -> None:
         """Take a call of ``advance``."""
@@ -359,7 +359,7 @@ class Recorder:
         if self._taken.before is not None and self._writer is not None and self.is_open:
             before, rows = self._taken.before
             names = {table: names.texts for table, names in self._names.items()}
-            self._writer.append(**before.tables(rows), names=names, number=before.number)
+            self._writer.append(**before.tables(rows), names=names, once=before.number)
         self._taken.before = None
 
 

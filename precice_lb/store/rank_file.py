@@ -151,10 +151,8 @@ def _runs(pid: int, since: float) -> bool:
         # A zombie is a dead process whose parent has not asked for it; a later start is another process.
         is_dead = process.status() == psutil.STATUS_ZOMBIE
         return not is_dead and bool(process.create_time() <= since + _CLOCK_TOLERANCE_SECONDS)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
+    except psutil.Error as error:
+        return isinstance(error, psutil.AccessDenied)
 
 
 # How many bytes at most each filter of a store makes of one: deflate 258 bytes of two bits (RFC 1951); where all values

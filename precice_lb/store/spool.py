@@ -15,6 +15,7 @@ import math
 import os
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import TABLES, Rows, Tables, Values, encode_names
+from precice_lb.store.columns import TABLES, Rows, Values, encode_names
 from precice_lb.store.files import publish
 from precice_lb.store.records import RankFile, table_rows
 from precice_lb.store.schema import (
@@ -42,22 +43,18 @@ _TEXTS = ("head", "end")
 _MAGIC = np.lib.format.magic(1, 0)
 
 
-def block(name: str, rows: Values) -> bytes:
-    """Make the block with further rows of a table."""
-    dtype = TABLES[name].dtype
-    return _saved(np.ascontiguousarray(rows, dtype).view(dtype if dtype.names else [(name, dtype)]))
+def _saved(name: str, rows: Values, dtype: np.dtype[Any]) -> bytes:
+    """Make a block of rows: of plain values with one field, called as their table."""
+    buffer = io.BytesIO()
+    typed = np.ascontiguousarray(rows, dtype)
+    np.save(buffer, typed if dtype.names else typed.view([(name, dtype)]), allow_pickle=False)
+    return buffer.getvalue()
 
 
-def text_block(name: str, values: Mapping[str, Any]) -> bytes:
+def _text_block(name: str, values: Mapping[str, Any]) -> bytes:
     """Make the first block, ``head``, or one with metadata that are known later: the last ``end`` has the end."""
     text = json.dumps(values, default=lambda number: number.item(), allow_nan=False).encode()
-    return _saved(np.array([(text,)], [(name, f"S{len(text)}")]))
-
-
-def _saved(array: Values) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
+    return _saved(name, np.array([text]), np.dtype(f"S{len(text)}"))
 
 
 def read_blocks(file: BinaryIO) -> Iterator[tuple[str, Values]]:
@@ -133,19 +130,17 @@ def read_spool(
     ``store`` is what was read before. Also returned is where the last of them ends.
     """
     tables: dict[str, list[Values]] = {name: [table.empty()] for name, table in TABLES.items()}
-    count = 0
     refuse_link(path)
     with path.open("rb") as file:
         file.seek(begin)
-        blocks = read_blocks(file)
-        while count < most and (following := next(blocks, None)) is not None:
-            name, array = following
-            if name in TABLES:
-                tables[name].append(array)
-                count += len(array) if name == "advances" else 0
-            else:
-                store = with_text(path, store, name, array)
+        for name, array in read_blocks(file):
             begin = file.tell()
+            if name not in TABLES:
+                store = with_text(path, store, name, array)
+                continue
+            tables[name].append(array)
+            if name == "advances" and sum(map(len, tables[name])) >= most:
+                break
     return replace(checked(store), tables={name: np.concatenate(arrays) for name, arrays in tables.items()}), begin
 
 
@@ -176,8 +171,8 @@ class StoreWriter:
         try:
             while True:
                 # Bytes of complete blocks, and what they hold: one value, so that no exception comes between.
-                self._done: tuple[int, Mapping[str, int]] = (0, {})
-                self._write(text_block("head", head))
+                self._done: tuple[int, Mapping[str, int | str]] = (0, {})
+                self._write(_text_block("head", head))
                 if publish(draft, self.path):
                     break
                 self.metadata["attempt"] += 1
@@ -188,7 +183,7 @@ class StoreWriter:
         finally:
             draft.unlink(missing_ok=True)
 
-    def _write(self, data: bytes, **written: int) -> None:
+    def _write(self, data: bytes, **written: int | str) -> None:
         """Write blocks at the end, in place of what an earlier call left incomplete; in a forked child do nothing."""
         if os.getpid() != self._pid:
             return
@@ -216,41 +211,36 @@ class StoreWriter:
         if self._status() is not None:
             os.close(self._descriptor)
 
-    def write_once(self, what: str, tables: Tables) -> None:
-        """Write tables to disk, unless that was done before."""
-        if what not in self._done[1]:
-            self._append(tables, **{what: 1})
-
     def write_launch(self, launch: str) -> None:
         """Write the id of the launch to disk, where the head has none."""
         if "launch" not in self.metadata:
-            self._write(text_block("end", {"launch": launch}))
+            self._write(_text_block("end", {"launch": launch}))
             self.metadata["launch"] = launch
 
     def append(
         self,
         advances: Rows | None = None,
         names: Mapping[str, Sequence[str]] | None = None,
-        number: int | None = None,
+        once: int | str | None = None,
         **tables: Values,
     ) -> None:
         """Append rows of ``advance`` and of other tables by one system call; those come last, as what counts.
 
-        ``names`` are by table all that its rows have counted so far. What is written under a ``number`` is not written
-        again.
+        ``names`` are by table all that its rows have counted so far. What is written ``once`` under a word, or a number
+        that differs from the last one, is not written again.
         """
         done = self._done[1]
-        if number is not None and done.get("number") == number:
+        key = "number" if isinstance(once, int) else str(once)
+        written: dict[str, int | str] = {} if once is None else {key: once}
+        if once is not None and done.get(key) == once:
             return
-        new, written = {}, {} if number is None else {"number": number}
+        new: dict[str, Values] = {}
         for table, texts in (names or {}).items():
             name = TABLES[table].names
-            new[name] = encode_names(name, texts[done.get(name, 0) :])
+            new[name] = encode_names(name, texts[int(done.get(name, 0)) :])
             written[name] = len(texts)
-        self._append({**new, **tables, **({} if advances is None else {"advances": advances})}, **written)
-
-    def _append(self, tables: Tables, **written: int) -> None:
-        self._write(b"".join(block(name, table) for name, table in tables.items() if len(table)), **written)
+        rows = {**new, **tables, **({} if advances is None else {"advances": advances})}
+        self._write(b"".join(_saved(name, r, TABLES[name].dtype) for name, r in rows.items() if len(r)), **written)
 
     def close(self, *, finished: bool, ended_unix_ns: int, keep_spool: bool = False) -> None:
         """Complete the metadata, close the spool, and put an HDF5 store in its place.
@@ -260,7 +250,7 @@ class StoreWriter:
         """
         try:
             self.metadata.update(finished=finished, ended_unix_ns=ended_unix_ns)
-            self._write(text_block("end", {"finished": finished, "ended_unix_ns": ended_unix_ns}))
+            self._write(_text_block("end", {"finished": finished, "ended_unix_ns": ended_unix_ns}))
         finally:
             self.close_spool()
         if not self.path.exists():
@@ -317,9 +307,6 @@ def raised_elsewhere(error: BaseException, *packages: str) -> bool:
 
     ``packages`` are others that it did call.
     """
-    names = set()
-    traceback = error.__traceback__
-    while traceback is not None:
-        names.add(str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0])
-        traceback = traceback.tb_next
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    names = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
     return not names <= _RECORDING | sys.stdlib_module_names | set(packages)

@@ -21,7 +21,7 @@ from store_helpers import START, row, write_store
 from precice_lb.check import CheckResult, check_runs
 from precice_lb.cli import main
 from precice_lb.dataset import load_runs
-from precice_lb.dataset.series import drift_of, outliers_of, shared_slowness, shift_of, spread_of, warmup_of
+from precice_lb.dataset.series import drift_of, outliers_of, shift_of, spread_of, warmup_of
 
 Array = NDArray[np.float64]
 TRANSFER = 0.001
@@ -37,7 +37,6 @@ def plant(
     *,
     begin: float = 0.0,
     ranks: int = 1,
-    hosts: Mapping[str, str] | None = None,
     **more: object,
 ) -> None:
     """Stores of a parallel coupling of participants that ``costs`` seconds by window."""
@@ -48,8 +47,6 @@ def plant(
             wall = max(cost[window] for cost in costs.values()) + TRANSFER
             wait = wall - seconds[window]
             table.append(row(window + 1, wall - wait, wait, wait))
-        if hosts:
-            more["hostname"] = hosts[name]
         for rank in range(ranks):
             write_store(
                 directory, table, name, rank, ranks, started_unix_ns=START + round(begin * 1e9), seconds=100.0, **more
@@ -131,7 +128,6 @@ def test_any_series_is_judged(values: list[float]) -> None:
     assert set(outliers_of(seconds)) <= set(range(len(seconds)))
     spread = spread_of(seconds)
     assert math.isnan(spread.error) or spread.error >= 0
-    assert abs(shared_slowness(seconds, seconds[::-1])[0]) <= 1 + 1e-9
 
 
 def test_planted_outliers_are_found() -> None:
@@ -175,20 +171,6 @@ def test_the_error_of_the_median_covers_the_truth_where_windows_are_alike(window
     assert 0.89 <= np.mean(covered) <= 0.99
     # Which matters: without it, two of three runs with such windows at most.
     assert autocorrelation < 0.6 or np.mean(covered_if_unlike) < 0.75
-
-
-def test_participants_that_slow_down_together_betray_other_load(tmp_path: Path) -> None:
-    disturbance = np.exp(0.08 * np.random.default_rng(8).standard_normal(80))
-    costs = {"A": noisy(1, 80) * disturbance, "B": noisy(2, 80, seconds=0.6) * disturbance}
-    plant(tmp_path / "shared", costs, hostname="node1")
-    result = checked(tmp_path / "shared")
-    assert kinds(result) == ["other load"]
-    assert "A and B are slow in the same windows (correlation 0.9" in result.findings[0].text
-    plant(tmp_path / "alone", {"A": noisy(1, 80, 0.08), "B": noisy(2, 80, 0.08, 0.6)}, hostname="node1")
-    assert kinds(checked(tmp_path / "alone")) == []
-    # On machines of their own, no load of one machine can be the reason.
-    plant(tmp_path / "apart", costs, hosts={"A": "node1", "B": "node2"})
-    assert kinds(checked(tmp_path / "apart")) == []
 
 
 def test_runs_with_other_iterations_are_compared_per_iteration(tmp_path: Path) -> None:

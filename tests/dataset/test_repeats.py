@@ -47,8 +47,8 @@ def test_where_nothing_tells_which_of_two_is_off_both_stay_and_are_named() -> No
     found = without_stragglers(measurements_from_arrays({"Sea": rows}))
     np.testing.assert_array_equal(found.samples["Sea"], rows)
     (remark,) = found.remarks
-    assert "0.155 s (measurements of Sea, row 1) and 1.9 s (measurements of Sea, row 2) disagree" in remark
-    assert remark.endswith("measure there again.")
+    assert "measurements of Sea, row 1: 0.155 s and measurements of Sea, row 2: 1.9 s disagree" in remark
+    assert remark.endswith("measure again.")
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -41,7 +41,7 @@ def fill(directory: Path, ranks: int = 2, *, spool: bool = False) -> list[Path]:
         mesh = np.zeros(1, MESHES.dtype)
         mesh["rank"], mesh["dimensions"], mesh["vertices"], mesh["edges"], mesh["coordinates"] = rank, 2, 2, 1, True
         meshes = RecordedMeshes(("M",), mesh, np.arange(4.0), np.array([0, 1], np.int32))
-        writer.write_once("meshes", meshes.arrays())
+        writer.append(once="meshes", **meshes.arrays())
         writer.append(initialize=np.array([(500, 1000, 0, 10)], dtype=INITIALIZE.dtype))
         writer.append(
             rows(row(w, 0.1 + 0.01 * w, 0.05, 0.01) for w in range(1, 7)),

@@ -37,7 +37,7 @@ def notes(rank: int, *, points: bool = True) -> RecordedMeshes:
 
 def write(directory: Path, rank: int, size: int, meshes: RecordedMeshes) -> Path:
     writer = StoreWriter(directory, metadata(rank=rank, size=size), PARALLEL)
-    writer.write_once("meshes", meshes.arrays())
+    writer.append(once="meshes", **meshes.arrays())
     writer.append(initialize=np.array([(500, 1000, 0, 0)], dtype=INITIALIZE.dtype))
     writer.append(rows([row(1, 0.1, 0.2, 0.05)]))
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"] + 10)
@@ -81,7 +81,7 @@ def test_a_spool_cut_at_any_byte_has_all_meshes_or_none(tmp_path: Path) -> None:
     planted = notes(0)
     writer = StoreWriter(tmp_path, metadata(), PARALLEL, keep_spool=True)
     whole = writer.path.stat().st_size
-    writer.write_once("meshes", planted.arrays())
+    writer.append(once="meshes", **planted.arrays())
     done = writer.path.stat().st_size
     writer.close(finished=True, ended_unix_ns=metadata()["started_unix_ns"])
     content = writer.path.read_bytes()
