@@ -20,9 +20,6 @@ from precice_lb.text import key_of
 Column: TypeAlias = Any
 """An array of shape (n,), made of anything that numpy makes one of."""
 
-# Means of coupling iterations that differ by less than this share are the same.
-_ALIKE = 0.05
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -284,14 +281,6 @@ def _layouts(frames: Mapping[str, Samples]) -> Iterator[tuple[str, Layouts]]:
                     yield key, layouts
             except InfeasibleError as error:
                 raise DataError(f"measurements of {key}: {error}; learn from those with one way alone") from None
-
-
-def convergence_remarks(iterations: Mapping[str, float]) -> Iterator[str]:
-    """Say where versions or first guesses, in words, need different coupling iterations per window."""
-    known = {words: mean for words, mean in iterations.items() if mean > 0}
-    if known and max(known.values()) > (1 + _ALIKE) * min(known.values()):
-        means = ", ".join(f"{mean:.3g} with {words or 'others'}" for words, mean in known.items())
-        yield f"Coupling iterations per time window: {means}; their mean, or with the latest guess, is taken."
 
 
 def joined(parts: Sequence[Measurements]) -> Measurements:

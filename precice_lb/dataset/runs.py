@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os.path
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -212,24 +213,16 @@ def distinct_names(names: Sequence[str], directories: Sequence[Path | None]) -> 
     distinct = list(names)
     for name in dict.fromkeys(names):
         places = [place for place, other in enumerate(names) if other == name]
-        if len(places) > 1:
-            parts = _differing([directories[place] for place in places])
-            for number, place in enumerate(places):
-                distinct[place] = f"{name} ({parts[number]})" if parts else f"{name} #{number + 1}"
+        paths = [directory.parts if (directory := directories[place]) is not None else () for place in places]
+        begin, end = (
+            sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*side, strict=False)))
+            for side in (paths, [path[::-1] for path in paths])
+        )
+        parts = ["/".join(path[begin : len(path) - end]) for path in paths]
+        is_known = len(set(parts)) == len(parts) and all(0 < len(part) <= _LONGEST for part in parts)
+        for number, place in enumerate(places if len(places) > 1 else (), start=1):
+            distinct[place] = f"{name} ({parts[number - 1]})" if is_known else f"{name} #{number}"
     return distinct
-
-
-def _differing(directories: Sequence[Path | None]) -> list[str]:
-    """Give what differs between paths, without what they begin and end with; nothing where that is no name of each."""
-    known = [directory for directory in directories if directory is not None]
-    if len(known) < len(directories):
-        return []
-    root = Path(os.path.commonpath(known))
-    parts = [directory.relative_to(root).parts for directory in known]
-    while all(len(part) > 1 for part in parts) and len({part[-1] for part in parts}) == 1:
-        parts = [part[:-1] for part in parts]
-    names = ["/".join(part) for part in parts]
-    return names if len(set(names)) == len(names) and all(0 < len(name) <= _LONGEST for name in names) else []
 
 
 def unfinished(run: CoupledRun) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples, convergence_remarks
+from precice_lb.dataset.measurements import MeasuredRun, Measurements, Samples
 from precice_lb.dataset.records import CoupledRun, ParticipantRun, mean_known
 from precice_lb.dataset.runs import load_runs, remarks
 from precice_lb.dataset.series import OUTLIER_DEVIATIONS, mean_of, spread_of, without_outliers
@@ -140,7 +140,7 @@ def measurements_from_runs(runs: Sequence[CoupledRun], iterations: Mapping[str, 
         runs=tuple(measured),
         overhead={name: float(np.median(values)) for name, values in sorted(overheads.items())},
         core_hours=_core_hours(runs),
-        remarks=(*remarks(runs), *convergence_remarks(_iterations_by_kind(runs))),
+        remarks=remarks(runs),
         recorded_versions=tuple(versions for _, versions in recorded),
         incomplete="; ".join(f"run {run.name} has {run.incomplete}" for run in runs if run.incomplete),
         node_ranks=node_ranks,
@@ -164,18 +164,6 @@ def pooled_iterations(runs: Sequence[CoupledRun]) -> dict[str, float]:
         newer = [mean for guess, mean in counted if guess == latest]
         pooled[name] = float(np.mean(newer or [mean for _, mean in counted]))
     return pooled
-
-
-def _iterations_by_kind(runs: Sequence[CoupledRun]) -> dict[str, float]:
-    """Mean iterations by the versions and the first guess that ran, in words."""
-    groups: dict[str, list[CoupledRun]] = {}
-    for run in runs:
-        kind = [
-            *(f"{name} {version}" for name, version in run.versions.items()),
-            run.guess and f"first guess {run.guess}",
-        ]
-        groups.setdefault(", ".join(filter(None, kind)), []).append(run)
-    return {words: max(pooled_iterations(group).values(), default=0.0) for words, group in groups.items()}
 
 
 def recorded_windows(run: CoupledRun) -> dict[str, Array]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.measurements import convergence_remarks, once
+from precice_lb.dataset.measurements import once
 from precice_lb.exceptions import DataError
 from precice_lb.store.columns import Values
 from precice_lb.text import checked_name
@@ -110,19 +110,11 @@ def join(samples: Iterable[Sample]) -> Measurements:
             },
         )
         kept, again = once(name, whole, [entry.source for entry in entries])
-        frames[name] = frame = whole[kept]
+        frames[name] = whole[kept]
         remarks += again
         counts = np.array([entry.iterations for entry in entries])[kept]
         if (known_counts := counts[np.isfinite(counts)]).size:
             iterations[name] = float(np.mean(known_counts))
-        by_version = {version: counts[frame.version == version] for version in sorted(set(frame.version))}
-        remarks += convergence_remarks(
-            {
-                f"{name} {version}": float(np.nanmean(of_version))
-                for version, of_version in by_version.items()
-                if np.isfinite(of_version).any()
-            }
-        )
     return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
 
 

@@ -133,11 +133,12 @@ def distinct_ranks(stores: Iterable[RankFile]) -> list[RankFile]:
     recorded: dict[Hashable, list[RankFile]] = {}
     for store in stores:
         same = kept.setdefault(_values(store, *_SAME, *_START), [])
-        number = next((n for n, other in enumerate(same) if _agree(store, other) and _rows_agree(store, other)), None)
-        if number is None:
-            same.append(store)
+        for number, other in enumerate(same):
+            if _agree(store, other) and _rows_agree(store, other):
+                same[number] = max(other, store, key=lambda store: (len(store.advances), _is_merged(store.path)))
+                break
         else:
-            same[number] = max(same[number], store, key=lambda store: (len(store.advances), _is_merged(store.path)))
+            same.append(store)
     once = [store for same in kept.values() for store in same]
     for store in once:
         if not store.is_imported:
@@ -218,8 +219,8 @@ def group_runs(stores: Iterable[RankFile]) -> list[list[Group]]:
 def runs_with_doubts(stores: Iterable[RankFile]) -> list[tuple[list[Group], str]]:
     """Group ranks to coupled runs, each with why it is uncertain who belongs to it, in the order they started.
 
-    Of one case and name of the run, launches were coupled that name the same exchange directory and ran from
-    ``initialize`` on at the same time: preCICE runs one coupling at a time there. Where several are possible none is
+    Of one case and name of the run, launches were coupled that name the same exchange directory and ran at the same
+    time: preCICE runs one coupling at a time there. Where several are possible none is
     chosen. Without ids those that ran at the same time are grouped, and told apart by the directory of their stores and
     the attempt. A participant occurs once in each run.
     """
@@ -285,7 +286,7 @@ def _partners(launches: Sequence[Group], names: Values) -> Mask:
     """Tell which launches may have been coupled, shape (launches, launches)."""
     shares = np.full((len(launches), len(launches)), np.nan)
     meetings = [_meetings(launch) for launch in launches]
-    coupled = [_coupled_interval(launch) for launch in launches]
+    coupled = [group_interval(launch) for launch in launches]
     for first, second in combinations(range(len(launches)), 2):
         both = _overlap(coupled[first], coupled[second])
         if both is not None and names[first] != names[second] and meetings[first] & meetings[second]:
@@ -324,17 +325,6 @@ def _exchange_directories(configuration: str) -> tuple[tuple[frozenset[str], str
         for tag, attributes in xml_tags(configuration) or ()
         if attributes is not None and tag.startswith("m2n:")
     )
-
-
-def _coupled_interval(group: Group) -> tuple[int, int]:
-    """From the first ``initialize`` of a launch to its last end, in ns of Unix time."""
-    start, end = group_interval(group)
-    begins = [
-        int(store.initialize["begin_ns"][0]) - store.metadata["started_clock_ns"] + store.metadata["started_unix_ns"]
-        for store in group
-        if len(store.initialize)
-    ]
-    return min(begins, default=start), end
 
 
 def group_interval(group: Iterable[RankFile]) -> tuple[int, int]:

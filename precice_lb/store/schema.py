@@ -30,13 +30,15 @@ _Check: TypeAlias = tuple[Callable[[Any], object], str]
 
 def _fits_json(value: Any, levels: int = 50) -> bool:
     """Whether JSON can hold an object, and whoever reads it take it apart again."""
-    if isinstance(value, dict):
-        return all(isinstance(key, str) for key in value) and _fits_json([*value.values()], levels)
-    if isinstance(value, list | tuple):
-        return levels > 0 and all(_fits_json(part, levels - 1) for part in value)
-    if isinstance(value, int | float):
-        return -sys.float_info.max <= value <= sys.float_info.max
-    return value is None or isinstance(value, str)
+    if isinstance(value, dict | list | tuple):
+        keys, parts = (value.keys(), value.values()) if isinstance(value, dict) else ((), value)
+        return levels > 0 and all(isinstance(k, str) for k in keys) and all(_fits_json(v, levels - 1) for v in parts)
+    return value is None or isinstance(value, str) or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a float can hold a number."""
+    return isinstance(value, int | float) and -sys.float_info.max <= value <= sys.float_info.max
 
 
 # Clocks in ns and all that is computed from them stay integers of 64 bits.
@@ -51,10 +53,7 @@ _FROM_0: _Check = lambda value: value >= 0, "at least 0"
 _FROM_1: _Check = lambda value: value >= 1, "at least 1"
 _JSON: _Check = _fits_json, "an object that JSON can hold, of less than 50 levels"
 _POSITIVE: _Check = (
-    lambda values: all(
-        isinstance(number, int | float) and not isinstance(number, bool) and 0 < number <= sys.float_info.max
-        for number in values.values()
-    ),
+    lambda values: all(_is_number(number) and number > 0 and number is not True for number in values.values()),
     "positive numbers by participant",
 )
 
@@ -250,6 +249,7 @@ def case_fingerprint(configuration_text: str) -> str:
     if tags is None:
         return hashlib.sha256(configuration_text.encode("utf-8", "surrogateescape")).hexdigest()
     digest = hashlib.sha256()
+    # Elements that are open, from one that is left out on.
     skipped = 0
     for tag, attributes in tags:
         if attributes is None:

@@ -178,13 +178,6 @@ def test_iterations_are_those_of_the_newest_guess_and_seconds_of_all_runs(
     schedule = Schedule.from_config(parse_configuration(PATCHED), measurements.iterations, measurements.overhead)
     result = recommend(measurements, 16, schedule=schedule)
     assert result.to_dict()["measurements"]["iterations"] == pytest.approx({"A": used, "B": used})
-    told = {
-        ("", "auto"): "Coupling iterations per time window: 9 with others, 6.8 with first guess auto; ",
-        ("auto", ""): "Coupling iterations per time window: 6.8 with first guess auto, 9 with others; ",
-        ("", ""): "",
-    }[guesses]
-    texts = [f"{told}their mean, or with the latest guess, is taken."] if told else []
-    assert [text for text in result.warnings if "guess" in text] == texts
 
 
 def test_a_participant_without_newer_runs_keeps_its_iterations(tmp_path: Path) -> None:

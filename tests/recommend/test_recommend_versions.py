@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from store_helpers import START, row, write_store
 
-from precice_lb.dataset import MeasuredRun, Measurements, Samples, load_measurements
+from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.ingest.csv import read_csv, write_csv
 from precice_lb.recommend import Recommendation, load_sources, recommend_split
@@ -175,26 +174,6 @@ def test_a_column_of_versions_is_read_written_and_joined(tmp_path: Path) -> None
     (tmp_path / "e.csv").write_text("participant,version,ranks,seconds\nFluid,a:b,4,3\n")
     with pytest.raises(Exception, match=r"letters, digits, _ \. and - as the name of a version, found"):
         read_csv(tmp_path / "e.csv")
-
-
-def test_versions_that_converge_differently_are_remarked(tmp_path: Path) -> None:
-    table = tmp_path / "a.csv"
-    table.write_text(
-        "participant,version,ranks,seconds,iterations\nFluid,cpu,1,9,10\nFluid,gpu,1,9,2\nSolid,,1,2,6\nSolid,,2,1,9\n"
-    )
-    (remark,) = read_csv(table).remarks
-    assert remark.startswith("Coupling iterations per time window: 10 with Fluid cpu, 2 with Fluid gpu; versions are")
-    for number, (version, count) in enumerate((("cpu", 4), ("gpu", 2))):
-        rows = [
-            row(window, 1.0, 0.01, 0.005, iteration=i, complete=i == count)
-            for window in range(1, 8)
-            for i in range(1, count + 1)
-        ]
-        began = START + number * 10**12
-        for name in ("A", "B"):
-            write_store(tmp_path / version, rows, name, started_unix_ns=began, version=version)
-    (remark,) = load_measurements([tmp_path]).remarks
-    assert "4 with A cpu, B cpu, 2 with A gpu, B gpu;" in remark
 
 
 # His nodes; on those with GPUs the fluid solver has as many CPUs as GPUs.

@@ -232,7 +232,7 @@ def test_a_size_is_no_order_to_allocate(tmp_path: Path) -> None:
         (
             "solve_ns",
             [1, 2, 3, 2**63 - 1],
-            "column solve_ns: expected numbers from -9007199254740992 to 9007199254740992, found 9223372036854775807",
+            "expected numbers from -9007199254740992 to 9007199254740992, found some from 1 to 9223372036854775807",
         ),
         ("advance_ns", [1, 2, 3, -(2**62)], "column advance_ns: expected numbers from -9007199254740992"),
     ],
