@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from precice_lb.dataset.runs import distinct_names, name_of
 from precice_lb.dataset.windows import iteration_seconds, starts_of
-from precice_lb.exceptions import DataError, StoreError
+from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import enrich
 from precice_lb.store.columns import ADVANCE_SPENDS
 from precice_lb.store.merged import merged_image
-from precice_lb.store.rank_file import writing_problem
 from precice_lb.store.reader import group_ranks, read_runs, read_stores
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import merged_filename
@@ -266,10 +265,10 @@ def _call(name: str, begin: int, end: int, row: np.void, arguments: dict[str, in
         yield "mapping", _PRECICE, middle, end, {}
 
 
-def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force: bool = False) -> list[Path]:
+def export_merged(sources: Sequence[str | Path], directory: str | Path) -> list[Path]:
     """Copy the ranks of each participant and run into one file, with mapping and wait from preCICE's profiling files.
 
-    Nothing is removed. Beside its rank files a merged file counts once, and is what is read.
+    Nothing is removed. Beside its rank files a merged file counts once, and is what is read, unless they went on since.
 
     Parameters
     ----------
@@ -277,8 +276,6 @@ def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force
         Store files, or directories that are searched with everything below them.
     directory : path
         Where to write, with the same directories below it as the stores have below the one that all are in.
-    force : bool
-        Whether to copy also what looks as if it were still being written.
 
     Returns
     -------
@@ -288,17 +285,11 @@ def export_merged(sources: Sequence[str | Path], directory: str | Path, *, force
     Raises
     ------
     StoreError
-        If a source holds no store, a file cannot be read as one, or one is still being written: then nothing is copied.
+        If a source holds no store, or a file cannot be read as one.
     DataError
         If a file cannot be written.
     """
     groups = group_ranks(read_stores(sources))
-    for store in (store for group in groups if not force for store in group):
-        if (problem := writing_problem(store)) is not None:
-            raise StoreError(
-                f"{store.path}: expected participant {store.metadata['participant']!r} to have ended, found that "
-                f"{problem}; export when the run has ended, or with --force if you know that it is over"
-            )
     root = os.path.commonpath([group[0].directory for group in groups])
     written: list[Path] = []
     for group in groups:

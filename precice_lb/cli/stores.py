@@ -196,7 +196,7 @@ def export(
     output
         The file to write, or the directory of merged ones; by default trace.json, runs.csv or merged.
     force
-        Replace what is there; with --merged, copy also what looks as if a solver still writes to it, as after a crash.
+        Replace what is there.
     """
     from precice_lb.export import export_csv, export_merged, export_trace
 
@@ -208,7 +208,7 @@ def export(
         raise DataError(f"--output: expected the name of a new {what}, found {path}; give another, or --force")
     required(sources, "directory of stores")
     if merged:
-        name_files(export_merged(sources, path, force=force))
+        name_files(export_merged(sources, path))
         return
     write, what = (export_csv, "rows") if format == "csv" else (export_trace, "slices")
     count = write(sources, path)

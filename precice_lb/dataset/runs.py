@@ -146,7 +146,7 @@ def _coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> Coupled
         return CoupledTime(unit=unit)
     counts = {name: f" ({windows[name]})" if windows.get(name, 1) > 1 else "" for name in stores}
     counted = ", ".join(f"{name} by {units[name]}{counts[name]}" for name in stores)
-    logs = ", ".join(f"precice-{name}-iterations.log" for name in stores if units[name] != WINDOW)
+    logs = ", ".join(f"precice-{name}-iterations.log" for name in stores if units[name] == "coupling iteration")
     remedy = f"put {logs} beside the profiling files, or " if logs else ""
     return CoupledTime(problem=f"{counted}, which are not alike; {remedy}give the precice-config.xml (--config)")
 

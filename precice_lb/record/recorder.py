@@ -220,7 +220,7 @@ class Recorder:
         """Write what the rank said about its meshes."""
         with self._writing() as writer:
             if writer is not None:
-                writer.append(once="meshes", **notes.recorded(writer.metadata["rank"]).arrays())
+                writer.append(None, None, "meshes", **notes.recorded(writer.metadata["rank"]).arrays())
 
     def take(self, call: tuple[int, int, float, bool, int, int]) -> None:
         """Take a call of ``advance``."""

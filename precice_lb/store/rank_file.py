@@ -123,34 +123,25 @@ def _place(path: Path) -> Path:
     return hdf5 if path.suffix == SPOOL_SUFFIX and not path.exists() and hdf5.exists() else path
 
 
-def writing_problem(store: RankFile) -> str | None:
-    """Say why the store of a rank may still be written to; None if nobody writes any more.
+def _is_written(store: RankFile) -> bool:
+    """Whether the store of a rank may still be written to.
 
     A closed store is complete. One that was not closed belongs to a killed run or to a running one: on this host the
     process tells; on another host the run counts as dead once nothing was written for an hour.
     """
     data = store.metadata
     if "ended_unix_ns" in data:
-        return None
-    host, pid = data.get("hostname"), data.get("pid")
-    if host == platform.node() and pid is not None:
-        return f"process {pid} still runs" if _runs(pid, data["started_unix_ns"] * 1e-9) else None
-    quiet = time.time() - os.stat(store.path).st_mtime
-    if quiet >= _QUIET_SECONDS:
-        return None
-    return f"rank {data['rank']} on host {host} did not close it and wrote to it {quiet:.0f} s ago"
-
-
-def _runs(pid: int, since: float) -> bool:
-    """Whether a process that already ran at Unix time ``since`` still does."""
+        return False
+    if data.get("hostname") != platform.node() or "pid" not in data:
+        return time.time() - os.stat(store.path).st_mtime < _QUIET_SECONDS
     # A solver, which makes its file here, has no use for it.
     import psutil
 
     try:
-        process = psutil.Process(pid)
+        process = psutil.Process(data["pid"])
         # A zombie is a dead process whose parent has not asked for it; a later start is another process.
         is_dead = process.status() == psutil.STATUS_ZOMBIE
-        return not is_dead and bool(process.create_time() <= since + _CLOCK_TOLERANCE_SECONDS)
+        return not is_dead and process.create_time() <= data["started_unix_ns"] * 1e-9 + _CLOCK_TOLERANCE_SECONDS
     except psutil.Error as error:
         return isinstance(error, psutil.AccessDenied)
 
@@ -339,7 +330,7 @@ class Tail:
         store = self.store
         if "ended_unix_ns" in store.metadata:
             return "ended" if store.metadata["finished"] else "stopped"
-        return "stopped" if writing_problem(store) is None else "running"
+        return "running" if _is_written(store) else "stopped"
 
     def update(self) -> None:
         """Read what is new, and fill it."""

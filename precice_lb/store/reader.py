@@ -7,14 +7,12 @@ import os.path
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from precice_lb.exceptions import StoreError
-from precice_lb.store.columns import Mask, Values
 from precice_lb.store.merged import read_merged
 from precice_lb.store.rank_file import read_rank_file
 from precice_lb.store.records import RankFile
@@ -180,9 +178,8 @@ def _rows_agree(first: RankFile, second: RankFile) -> bool:
 T = TypeVar("T")
 Group = Sequence[RankFile]
 
-# Coupled launches begin and end together but for how far the clocks of their nodes differ. Where some share at least
-# so much of the shorter one's time, those that share less came before or after it.
-_TOGETHER = 0.25
+# Launches of a participant that ran in turn share no more of the first one's time, by clocks of different nodes.
+_IN_TURN = 0.75
 _BY_TIME = "which ranks and participants belong together is taken from when they ran: the stores say no launch"
 
 
@@ -242,62 +239,47 @@ def has_launch(group: Group) -> bool:
 
 
 def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
-    """Join launches of one case that were coupled, as far as there is one possibility only, each run with its doubt."""
-    names = np.array([group[0].metadata["participant"] for group in launches])
-    possible = _partners(launches, names)
-    free = possible.copy()
-    runs = [{number} for number in range(len(launches))]
-    while pair := _only_pair(free, runs, names):
-        both = runs[pair[0]] | runs[pair[1]]
-        for member in both:
-            runs[member] = both
-        # Whoever has found a partner is none for another launch of the same name, and this one is done.
-        for taken, partner in (pair, pair[::-1]):
-            free[names == names[partner], taken] = False
+    """Join launches of one case that were coupled, each run with its doubt.
+
+    Together belong those that meet in one directory and share far more time than either does with any other there. Else
+    those of a participant ran in turn: as many of both belong together in their order, whatever their clocks.
+    """
+    names = [str(launch[0].metadata["participant"]) for launch in launches]
+    times = [group_interval(launch) for launch in launches]
+    runs, doubts = [{number} for number in range(len(launches))], dict[int, str]()
+    meetings: dict[Hashable, list[int]] = {}
+    for number, launch in enumerate(launches):
+        for meeting in _meetings(launch):
+            meetings.setdefault(meeting, []).append(number)
+    for members in meetings.values():
+        sides = _by(sorted(members, key=times.__getitem__), names.__getitem__)
+        one, other = sides if len(sides) == 2 else ([], [])
+        shared = {(a, b): both for a in one for b in other if (both := _overlap(times[a], times[b])) is not None}
+        ranked = {n: sorted(both for pair, both in shared.items() if n in pair) for n in members}
+        pairs = [pair for pair, both in shared.items() if all(both > 2 * [-1, *ranked[n]][-2] for n in pair)]
+        left = [[n for n in side if not any(n in pair for pair in pairs)] for side in (one, other)]
+        begins = [times[n][0] for side in left for n in side[1:]]
+        limits = [times[n][1] - _IN_TURN * (times[n][1] - times[n][0]) for side in left for n in side[:-1]]
+        in_order = list(zip(*left, strict=False))
+        if len(left[0]) == len(left[1]) and np.greater(begins, limits).all() and shared.keys() >= {*in_order}:
+            pairs += in_order
+        for a, b in pairs:
+            both = runs[a] | runs[b]
+            if len({names[member] for member in both}) == len(both):
+                for member in both:
+                    runs[member] = both
+        for a, b in shared:
+            if not (runs[a] & {*other} or runs[b] & {*one}):
+                for number, partner in ((a, b), (b, a)):
+                    doubts[number] = (
+                        f"it cannot be told which launch of {names[partner]} this launch of {names[number]} was "
+                        "coupled with: several ran at that time with the same exchange directory"
+                    )
     distinct = {min(members): sorted(members) for members in runs}
     return [
-        ([launches[member] for member in members], _doubt(members, names, possible)) for members in distinct.values()
+        ([launches[member] for member in members], next((doubts[m] for m in members if m in doubts), ""))
+        for members in distinct.values()
     ]
-
-
-def _only_pair(free: Mask, runs: Sequence[set[int]], names: Values) -> tuple[int, int] | None:
-    """Find two launches that are not joined yet, of which one has no other partner of that name."""
-    for number in np.flatnonzero(free.any(axis=1)).tolist():
-        for name in np.unique(names[free[number]]):
-            left = np.flatnonzero(free[number] & (names == name)).tolist()
-            both = runs[number].union(*(runs[other] for other in left))
-            if len(left) == 1 and left[0] not in runs[number] and len(np.unique(names[[*both]])) == len(both):
-                return number, left[0]
-    return None
-
-
-def _doubt(run: Sequence[int], names: Values, possible: Mask) -> str:
-    """Say which partners a launch of a run had that may have been several; empty where none."""
-    for member in reversed(run):
-        if len(unknown := np.setdiff1d(names[possible[member]], names[[*run]])):
-            return (
-                f"it cannot be told which launch of {' and '.join(unknown)} this launch of {names[member]} was "
-                "coupled with: several ran at that time with the same exchange directory"
-            )
-    return ""
-
-
-def _partners(launches: Sequence[Group], names: Values) -> Mask:
-    """Tell which launches may have been coupled, shape (launches, launches)."""
-    shares = np.full((len(launches), len(launches)), np.nan)
-    meetings = [_meetings(launch) for launch in launches]
-    coupled = [group_interval(launch) for launch in launches]
-    for first, second in combinations(range(len(launches)), 2):
-        both = _overlap(coupled[first], coupled[second])
-        if both is not None and names[first] != names[second] and meetings[first] & meetings[second]:
-            shorter = min(end - start for start, end in (coupled[first], coupled[second]))
-            shares[first, second] = shares[second, first] = both / shorter if shorter else 1.0
-    brief = np.zeros(shares.shape, bool)
-    for name in np.unique(names):
-        alike = names == name
-        brief |= alike & (shares < _TOGETHER) & (shares[:, alike] >= _TOGETHER).any(axis=1, keepdims=True)
-    possible: Mask = np.isfinite(shares) & ~(brief | brief.T)
-    return possible
 
 
 def _signature(run: Sequence[Group]) -> Hashable:

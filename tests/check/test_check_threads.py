@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from record_helpers import SOLVER, assert_fine, run_pair
 from store_helpers import row, write_store
 
 from precice_lb.check import IDLE, CheckResult, check_runs
-from precice_lb.cli import main
 from precice_lb.dataset import load_runs
 
 # What a rank does in a window: hashing lets go of Python's lock, so that threads really use several cores.
@@ -70,18 +68,6 @@ def test_loads_of_sleeps_and_stores_without_cpu_time_are_not_judged(tmp_path: Pa
     for name in "AB":
         write_store(tmp_path / "old", [row(w, 0.5, 0.1, 0.1) for w in range(1, 12)], name, threads=8)
     assert found(check_runs(load_runs([tmp_path / "old"]))) == []
-
-
-def test_threads_are_in_the_table_and_in_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plant(tmp_path, 8, [1.02])
-    main(["check", str(tmp_path)])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "A 1 x 8 threads" in text
-    assert "OMP_NUM_THREADS" in text
-    main(["check", str(tmp_path), "--format", "json"])
-    told = json.loads(capsys.readouterr().out)
-    assert {each["participant"]: each["threads"] for each in told["participants"]} == {"A": 8, "B": 1}
-    assert [each["kind"] for each in told["findings"]] == ["threads"]
 
 
 def test_a_solver_that_ignores_its_threads_is_seen_in_a_real_run(tmp_path: Path) -> None:

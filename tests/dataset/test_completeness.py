@@ -91,15 +91,6 @@ def test_a_rank_without_usable_records_is_missing(tmp_path: Path, capsys: pytest
     assert "1 of 2 ranks of A (without rank 1)" in first_lines(capsys, "summary", source)
 
 
-def test_files_of_another_size_do_not_make_a_run_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = case(tmp_path / "run", "synchronize")
-    folder = source / "precice-profiling"
-    text = (folder / "A-1-2.txt").read_text()
-    (folder / "A-1-2.txt").unlink()
-    (folder / "A-1-3.txt").write_text(text.replace('"size":2', '"size":3').replace('"unix_us":"1', '"unix_us":"0', 1))
-    assert "1 of 2 ranks of A (without rank 1)" in first_lines(capsys, "summary", source)
-
-
 def test_a_rank_that_ends_early_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for rank, windows in enumerate((40, 7, 40)):
         write_store(tmp_path, [row(window, 0.1, 0.3, 0.2) for window in range(1, windows + 1)], "A", rank, 3)

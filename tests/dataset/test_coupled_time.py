@@ -12,7 +12,7 @@ from report_helpers import refused
 from store_helpers import rows, write_store
 
 from precice_lb.cli import main
-from precice_lb.dataset import load_measurements, load_runs
+from precice_lb.dataset import load_runs
 from precice_lb.ingest.profiling import import_profiling
 from precice_lb.report.summary import summarise
 
@@ -39,16 +39,6 @@ def test_windows_of_unlike_size_are_compared_by_coupled_time(
     assert "s per 4 of coupled time" in headline(capsys, source, "--warmup", 1)
     # Warm-up that is found is coupled time too.
     assert all(part["windows"] > 0 for part in summed_up(capsys, source)["participants"].values())
-
-
-def test_samples_of_unlike_windows_are_of_each_participants_own(tmp_path: Path) -> None:
-    import_profiling([report(tmp_path, "unlike-window-sizes")], tmp_path / "store")
-    samples = load_measurements([tmp_path / "store"], warmup=1).samples
-    assert {name: round(float(rows[0, 1]), 2) for name, rows in samples.items()} == {
-        "Center": 0.03,
-        "Left": 0.05,
-        "Right": 0.16,
-    }
 
 
 def test_recorded_runs_are_compared_by_coupled_time_too(tmp_path: Path) -> None:
@@ -85,14 +75,6 @@ def test_the_partner_of_an_implicit_scheme_tells_the_iterations(
     assert run["imbalance"] == pytest.approx(0.65, abs=0.005)
     assert {part["iterations"]["mean"] for part in run["participants"].values()} == {3}
     assert run["participants"]["Flow"]["faster_than_slowest"] == 0
-
-
-def test_a_log_that_was_cut_off_is_replaced_by_the_partners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = report(tmp_path, "one-iterations-log")
-    log = (source / "shell" / "precice-Shell-iterations.log").read_text()
-    (source / "flow" / "precice-Flow-iterations.log").write_text("\n".join(log.splitlines()[:4]))
-    run = summed_up(capsys, source)
-    assert {part["iterations"]["mean"] for part in run["participants"].values()} == {3}
 
 
 def test_without_any_log_all_participants_are_compared_by_iterations(

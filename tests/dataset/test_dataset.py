@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tempfile
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,7 @@ from precice_lb.dataset import load_measurements, load_runs, measurements_from_r
 from precice_lb.dataset.series import spread_of
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged
-from precice_lb.recommend.sources import fit_model, selected
 from precice_lb.store.columns import ADVANCES
-from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
 PAIR = {kind: configuration("AB", [scheme(kind, "AB")]) for kind in ("serial-explicit", "serial-implicit")}
@@ -172,27 +169,6 @@ def test_windows_without_measured_wait_are_left_out_of_samples(tmp_path: Path) -
     np.testing.assert_allclose(measurements_from_runs([run]).samples["A"], [[1, 0.15]])
 
 
-def test_what_completes_the_stores_sees_every_rank_once_and_is_used(tmp_path: Path) -> None:
-    for name in "AB":
-        for rank in range(2):
-            write_store(tmp_path, [row(w, 0.1, 0.2, None, None) for w in (1, 2)], name, rank, 2)  # type: ignore[arg-type]
-    asked = []
-
-    def complete(stores: Sequence[RankFile]) -> list[RankFile]:
-        asked.append([(store.metadata["participant"], store.metadata["rank"]) for store in stores])
-        result = []
-        for store in stores:
-            advances = store.advances.copy()
-            advances["wait_ns"], advances["mapping_ns"] = 50_000_000, 0
-            result.append(store.having(advances=advances))
-        return result
-
-    samples = load_measurements([tmp_path], complete=complete).samples
-    assert sorted(asked) == [[(name, rank)] for name in "AB" for rank in range(2)]
-    # Each waits the 0.05 s that the transfer takes.
-    np.testing.assert_allclose(samples["A"], [[2, 0.3]])
-
-
 def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = np.zeros(20_000, ADVANCES.dtype)
     calls["window"], calls["iteration"], calls["window_complete"] = np.arange(1, len(calls) + 1), 1, True
@@ -212,14 +188,6 @@ def test_memory_does_not_grow_with_the_number_of_rank_files(tmp_path: Path, monk
         tracemalloc.stop()
         assert len(run.participants["A"].windows) == len(calls)
     assert peaks[1] < peaks[0] + calls.nbytes
-
-
-def test_a_participant_that_receives_nothing_costs_all_of_its_window(tmp_path: Path) -> None:
-    write_store(tmp_path, [row(window, 0.02, 0.001, 0.0) for window in range(1, 5)], "A")
-    write_store(tmp_path, [row(window, 0.2, 0.002, 0.001) for window in range(1, 5)], "B")
-    (run,) = load_runs([tmp_path], warmup=0)
-    np.testing.assert_allclose(run.participants["A"].compute_seconds, 0.021)
-    np.testing.assert_allclose(run.participants["B"].compute_seconds, 0.202)
 
 
 def test_windows_of_which_a_rank_lost_a_call_are_left_out(tmp_path: Path) -> None:
@@ -255,15 +223,6 @@ def test_samples_of_windows_that_are_alike_have_larger_errors_and_less_weight() 
     assert 2.5 * least < most < 8 * least
     worst = int(np.argmax(frame.standard_error / frame.seconds))
     assert table.samples["A"][worst].tolist() == pytest.approx([4, np.exp(0.12) / 4], rel=2e-3)
-    gaps = []
-    # As they are, and as if both runs on 4 ranks had had the other one's windows.
-    swapped = frame.standard_error.copy()
-    swapped[2:4] = swapped[[3, 2]]
-    for errors in (frame.standard_error, swapped):
-        given = dataclasses.replace(table, frames={"A": dataclasses.replace(frame, standard_error=errors)})
-        model = fit_model(selected(given, ("A",), None, None), "A", None)
-        gaps.append(abs(float(np.log(model.predict(np.array([[4.0]]))[0] * 4))))
-    assert gaps[0] < 0.7 * gaps[1]
 
 
 def test_samples_are_medians_after_warmup_sorted_by_ranks(tmp_path: Path) -> None:
@@ -305,12 +264,6 @@ def test_measurements_know_their_core_hours_overhead_and_windows(tmp_path: Path)
     np.testing.assert_allclose(windows["A"], np.array(counts) / 2)
     # Of the rank that spends most on it, over 0.3 s in an iteration of which all but the transfer is work.
     assert found.overhead["A"] == pytest.approx(0.03 / (found.samples["A"][0, 1] / 2))
-
-
-def test_the_deviation_of_few_windows_is_not_underrated() -> None:
-    generator = np.random.default_rng(8)
-    found = [spread_of(1 + 0.05 * generator.standard_normal(5)).deviation for _ in range(4000)]
-    assert np.mean(found) == pytest.approx(0.05, rel=0.08)
 
 
 def test_runs_are_told_apart_by_name_time_and_directory(tmp_path: Path) -> None:

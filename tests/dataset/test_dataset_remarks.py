@@ -26,10 +26,6 @@ def plant(directory: Path, windows: int = 6, *, begin: float = 0.0, **more: obje
         )  # fmt: skip
 
 
-def test_names_that_occur_once_stay() -> None:
-    assert distinct_names(["a", "b"], [Path("/x"), None]) == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("directories", "expected"),
     [
@@ -45,17 +41,6 @@ def test_names_that_occur_once_stay() -> None:
 def test_repeats_are_told_apart(directories: list[str | None], expected: list[str]) -> None:
     places = [None if each is None else Path(each) for each in directories]
     assert distinct_names(["a", "a", "b"], [*places, None]) == [*expected, "b"]
-
-
-def test_loaded_repeats_have_names_of_their_own(tmp_path: Path) -> None:
-    for number in (1, 2):
-        plant(tmp_path / f"1+1-{number}" / "case", begin=100.0 * number)
-        plant(tmp_path / "again", begin=1000.0 * number)
-    names = [run.name for run in load_runs([tmp_path / "1+1-1", tmp_path / "1+1-2"])]
-    assert names == ["Inner:1 Outer:1 (1+1-1)", "Inner:1 Outer:1 (1+1-2)"]
-    assert [run.name for run in load_runs([tmp_path / "again"])] == ["Inner:1 Outer:1 #1", "Inner:1 Outer:1 #2"]
-    assert measurements_from_runs(load_runs([tmp_path])).sources == tuple(run.name for run in load_runs([tmp_path]))
-    assert len({run.name for run in load_runs([tmp_path])}) == 4
 
 
 def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

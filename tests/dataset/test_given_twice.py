@@ -11,8 +11,7 @@ from profiling_helpers import case
 from store_helpers import START, row, write_store
 
 from precice_lb.check import check_runs
-from precice_lb.dataset import Samples, load_measurements, load_runs
-from precice_lb.dataset.measurements import once
+from precice_lb.dataset import load_measurements, load_runs
 from precice_lb.export import export_merged, exported_ranks
 from precice_lb.ingest.csv import import_files, read_csv, write_csv
 from precice_lb.ingest.profiling import enrich, import_profiling
@@ -172,17 +171,3 @@ def test_a_table_beside_the_stores_it_was_made_of_counts_once(tmp_path: Path) ->
         np.testing.assert_array_equal(more.samples[name][:2], alone.samples[name])
         np.testing.assert_array_equal(more.frames[name].standard_error[:2], alone.frames[name].standard_error)
     assert more.samples["A"][2:].tolist() == [[4, 0.1]]
-
-
-def test_which_rows_are_kept() -> None:
-    nan = float("nan")
-
-    def kept(*rows: tuple[int, float, float]) -> list[int]:
-        sources, seconds, errors = zip(*rows, strict=True)
-        return sorted(once("A", Samples([1.0] * len(rows), seconds, standard_error=errors), sources)[0].tolist())
-
-    assert kept((0, 1, nan), (0, 1, nan), (0, 1, 0.1), (0, 2, 0.1)) == [0, 1, 2, 3]
-    # The source that says it most often counts, or the one that knows more standard errors, or the first.
-    assert kept((0, 1, nan), (0, 2, 0.1), (1, 1, 0.2), (1, 1, nan), (1, 2, 0.1), (2, 3, nan)) == [1, 2, 3, 5]
-    assert kept((0, 1, nan), (0, 1, nan), (1, 1, 0.2)) == [0, 1]
-    assert kept((0, 1, nan), (1, 1, 0.2), (2, 1, 0.2)) == [1]

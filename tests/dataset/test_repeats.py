@@ -60,16 +60,6 @@ def test_usual_noise_is_no_outlier(seed: int) -> None:
     assert without_stragglers(measurements) is measurements
 
 
-def test_rows_of_other_cases_are_no_repeats(tmp_path: Path) -> None:
-    path = tmp_path / "cases.csv"
-    path.write_text(
-        "participant,ranks,seconds,level,version\n"
-        "Sea,4,1.0,1,cpu\nSea,4,1.1,1,cpu\nSea,4,9.0,2,cpu\nSea,4,0.05,1,gpu\nSea,4,1.05,1,cpu\nSea,8,0.5,1,cpu\n"
-    )
-    measurements = read_csv(path)
-    assert without_stragglers(measurements) is measurements
-
-
 def test_columns_and_runs_follow_the_rows_that_stay(tmp_path: Path) -> None:
     path = tmp_path / "columns.csv"
     path.write_text(

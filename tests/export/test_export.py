@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
 from collections import defaultdict
 from decimal import Decimal
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from profiling_helpers import database
-from record_helpers import configuration, environment, run_pair
+from record_helpers import configuration, run_pair
 from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 
 from precice_lb.cli import main
@@ -144,17 +143,6 @@ def test_tables_are_tidy_and_say_what_summary_says(tmp_path: Path) -> None:
     assert len(table) == count == len(frame)
     assert [float(line["seconds"]) for line in table] == frame.seconds.tolist()
     assert [line["quantity"] for line in table] == frame.quantity.tolist()
-
-
-def test_the_package_and_the_command_line_load_no_table_library(tmp_path: Path) -> None:
-    directory = stores(tmp_path / "stores")
-    code = (
-        "import sys, precice_lb, precice_lb.cli\n"
-        f"precice_lb.cli.main(['export', {str(directory)!r}, '--output', {str(tmp_path / 'trace.json')!r}])\n"
-        "assert not {'pandas', 'sklearn', 'matplotlib'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_sections_of_the_solver_lie_in_its_slice_the_longer_one_outside(tmp_path: Path) -> None:

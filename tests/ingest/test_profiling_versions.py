@@ -117,9 +117,9 @@ def test_calls_that_are_no_multiple_of_the_windows_are_compared_with_nothing(
     path = source / "precice-config.xml"
     path.write_text(path.read_text().replace('max-time value="12"', 'max-time value="16"'))
     (run,), text = summed_up(capsys, source)
-    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: Flow by time windows, Shell by")
+    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: Flow by time window, Shell by")
     assert run["imbalance"] is None
-    assert "Shell by calls of advance" in run["not_compared"]
+    assert "Shell by call of advance" in run["not_compared"]
 
 
 def test_a_section_that_precice_ends_twice_lasts_until_its_last_end(
@@ -218,5 +218,5 @@ def test_profiles_alone_that_count_windows_unlike_are_not_compared(
     attached = tmp_path / "attached" / "to" / "a" / "post"
     shutil.copytree(report(tmp_path, "profiling-of-3.1") / "precice-profiling", attached)
     _, text = summed_up(capsys, attached)
-    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: there are 48 windows of Flow, 12")
+    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: Flow by time window (48), Shell by time")
     assert "give the precice-config.xml (--config)" in text

@@ -470,23 +470,6 @@ def test_random_damage_is_one_line_or_nothing(
     refusal(path)
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "spool", "merged"])
-def test_the_command_says_it_in_one_line(
-    kind: str, valid: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / valid[kind].name
-    shutil.copy(valid[kind], path)
-    if kind == "spool":
-        with_head(path, size=10**9)
-    else:
-        with h5py.File(path, "a") as file:
-            SHAPES["group"](file, "initialize")
-    assert main(["summary", str(tmp_path)]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"precice-lb: error: {path}: ")
-
-
 def test_rows_that_an_interrupted_flush_wrote_again_count_once(tmp_path: Path) -> None:
     (path,) = fill(tmp_path, 1, spool=True)
     before = read_store(path)

@@ -308,13 +308,6 @@ def test_what_is_no_store_is_refused_with_its_name(tmp_path: Path, kind: str) ->
     assert re.fullmatch(re.escape(str(path)) + expected, str(caught.value))
 
 
-def test_sources_without_stores_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="found nothing there"):
-        find_stores([tmp_path / "nowhere"])
-    with pytest.raises(StoreError, match="found none"):
-        find_stores([tmp_path])
-
-
 def test_file_names_are_safe() -> None:
     assert store_filename("Fluid/../x", 0, 1).count("/") == 1
     assert ".." not in store_filename("..", 0, 1)

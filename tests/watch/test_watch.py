@@ -279,7 +279,7 @@ def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
     """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
     for done in grow(tmp_path, [8, 22]):
         if done == 8:
-            export_merged([tmp_path], tmp_path / "merged", force=True)
+            export_merged([tmp_path], tmp_path / "merged")
         if done == 30:
             merged = [path for path in find_stores([tmp_path]) if path.name.endswith(".merged.h5")]
             assert [path.name for path in merged] == ["A-2.merged.h5", "B-2.merged.h5"]
