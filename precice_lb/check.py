@@ -386,7 +386,7 @@ def _overlapping(runs: Sequence[CoupledRun]) -> Iterator[Finding]:
         begin = min(int(data["started_unix_ns"]) for data in metadata)
         # 0 where it is not known.
         end = max(int(data.get("ended_unix_ns", 0)) for data in metadata)
-        places.append((run.name, begin, end, {data.get("hostname") for data in metadata} - {None, ""}))
+        places.append((run.name, begin, end, {str(data["hostname"]) for data in metadata if data.get("hostname")}))
     for (one, begin, end, hosts), (other, other_begin, other_end, others) in itertools.combinations(places, 2):
         overlap = min(end, other_end) - max(begin, other_begin)
         shorter = min(end - begin, other_end - other_begin)

@@ -80,11 +80,11 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
     if stated is None:
         stated = max(store.metadata.get("warmup_windows", DEFAULT_WARMUP_WINDOWS) for store in lowest.values())
     time = _coupled_time(first.configuration, lowest)
-    (participants, directories), left_out = _participants(ranks, stated, time), stated
+    participants, left_out = _participants(ranks, stated, time), stated
     if warmup is None:
         left_out = max(stated, *(time.periods(name, warmup_found(part)) for name, part in participants.items()))
         if left_out > stated:
-            participants, _ = _participants(ranks, left_out, time)
+            participants = _participants(ranks, left_out, time)
     return CoupledRun(
         name_of(named),
         participants,
@@ -93,7 +93,7 @@ def _coupled_run(groups: Sequence[Sequence[RankFile]], warmup: int | None, compl
         {k: v for store in lowest.values() for k, v in store.metadata.get("degrees_of_freedom", {}).items()},
         int(left_out),
         int(stated),
-        Path(os.path.commonpath(directories)),
+        Path(os.path.commonpath({store.directory.absolute() for group in groups for store in group})),
         time=time,
     )
 
@@ -110,10 +110,8 @@ def _label(group: Sequence[RankFile]) -> str:
     return f"{lowest['participant']}:{lowest['size']}" + (f"x{threads}" if threads > 1 else "")
 
 
-def _participants(
-    ranks: Mapping[str, Ranks], warmup: int, time: CoupledTime
-) -> tuple[dict[str, ParticipantRun], set[Path]]:
-    """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up; and where they are."""
+def _participants(ranks: Mapping[str, Ranks], warmup: int, time: CoupledTime) -> dict[str, ParticipantRun]:
+    """Reduce the ranks of all participants of a coupled run, without so many periods of warm-up."""
     configuration = next(iter(ranks.values())).stores[0].configuration
     roles = roles_of(configuration)
     parts = {
@@ -124,8 +122,7 @@ def _participants(
     else:
         waits = {name: part.least_wait for name, part in parts.items()}
         floor = transfer_floor(configuration, waits, {name: part.least_overhead for name, part in parts.items()})
-    directories = {store.directory.absolute() for part in parts.values() for store in part.heads}
-    return {name: part.run(floor) for name, part in parts.items()}, directories
+    return {name: part.run(floor) for name, part in parts.items()}
 
 
 def _coupled_time(configuration: str, stores: Mapping[str, RankFile]) -> CoupledTime:

@@ -115,21 +115,18 @@ def rank_values(store: RankFile, windows: Integers) -> dict[tuple[str, str], flo
     In seconds per window, the mean of these windows; of counts the last; of meshes the vertices.
     """
     values: dict[tuple[str, str], float] = {}
-    for table in ("sections", "mpi", "cpu"):
-        rows = store.rows(table)
+    for table, column in (("sections", "duration_ns"), ("mpi", "mpi_ns"), ("cpu", "cpu_ns")):
+        rows, names = store.rows(table), store.names(table) or ("",)
         rows = rows[np.isin(rows["window"], windows)]
-        # A rank that recorded it has a row for every window.
-        if TABLES[table].names and len(windows):
-            names = store.names(table)
-            seconds = np.bincount(rows["name"], rows["duration_ns"], len(names)) * 1e-9 / len(windows)
+        # A rank that recorded it has a row for every window, but of sections.
+        if len(windows) and (len(rows) or names != ("",)):
+            numbers = rows["name"] if TABLES[table].names else np.zeros(len(rows), np.int64)
+            seconds = np.bincount(numbers, rows[column], len(names)) * 1e-9 / len(windows)
             for name, mean in zip(names, seconds.tolist(), strict=True):
                 # Earlier versions cut long names, so that two may be the same.
                 values[table, name] = values.get((table, name), 0.0) + mean
-        elif len(rows):
-            values[table, ""] = rows[f"{table}_ns"].sum() * 1e-9 / len(windows)
     features = store.names("counts")
-    for row in store.rows("counts"):
-        values["counts", features[row["name"]]] = row["count"]
+    values |= {("counts", features[row["name"]]): row["count"] for row in store.rows("counts")}
     if len(meshes := store.rows("meshes")):
         values["meshes", ""] = meshes["vertices"].sum()
     return values

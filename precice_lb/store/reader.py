@@ -264,10 +264,10 @@ def _joined(launches: Sequence[Group]) -> list[tuple[list[Group], str]]:
         if len(left[0]) == len(left[1]) and np.greater(begins, limits).all() and shared.keys() >= {*in_order}:
             pairs += in_order
         for a, b in pairs:
-            both = runs[a] | runs[b]
-            if len({names[member] for member in both}) == len(both):
-                for member in both:
-                    runs[member] = both
+            joined = runs[a] | runs[b]
+            if len({names[member] for member in joined}) == len(joined):
+                for member in joined:
+                    runs[member] = joined
         for a, b in shared:
             if not (runs[a] & {*other} or runs[b] & {*one}):
                 for number, partner in ((a, b), (b, a)):
