@@ -76,9 +76,10 @@ class RankFile:
         Returns
         -------
         tuple of str
-            None where the room is not there that has the table.
+            None where the rows count nothing, or the room is not there that has the table.
         """
-        return decode_names(self.rows(TABLES[table].names)) if table in TABLES else ()
+        names = TABLES[table].names if table in TABLES else ""
+        return decode_names(self.rows(names)) if names else ()
 
     def read_tables(self, *names: str) -> list[Values]:
         """Give several tables, read at once.
