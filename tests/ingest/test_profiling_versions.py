@@ -218,5 +218,7 @@ def test_profiles_alone_that_count_windows_unlike_are_not_compared(
     attached = tmp_path / "attached" / "to" / "a" / "post"
     shutil.copytree(report(tmp_path, "profiling-of-3.1") / "precice-profiling", attached)
     _, text = summed_up(capsys, attached)
-    assert text.startswith("Run Flow:1 Shell:1: its participants are not compared: Flow by time window (48), Shell by time")
+    assert text.startswith(
+        "Run Flow:1 Shell:1: its participants are not compared: Flow by time window (48), Shell by time"
+    )
     assert "give the precice-config.xml (--config)" in text

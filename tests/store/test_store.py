@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from store_helpers import PARALLEL, START, metadata, row, rows, write_store
 from precice_lb.exceptions import StoreError
 from precice_lb.guess.columns import GUESSES, PREFIX
 from precice_lb.store.columns import ADVANCES, COUNTS, CPU, INITIALIZE, MPI, SECTIONS, TABLES
+from precice_lb.store.rank_file import Tail
 from precice_lb.store.reader import find_stores, read_runs, read_store
 from precice_lb.store.schema import (
     USER_KEYS,
@@ -217,6 +219,28 @@ def test_killed_writers_leave_every_flushed_row(tmp_path: Path) -> None:
             assert len(store.rows("sections")) >= max(reported, default=0)
             for name, window in store.rows("sections")[["name", "window"]]:
                 assert store.names("sections")[name] == str(window // 100)
+
+
+def test_whether_a_rank_still_writes_is_told_by_its_process_or_elsewhere_by_silence(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here, begun = platform.node(), time.time_ns()
+    places = [(here, os.getpid(), begun), (here, os.getpid(), START), (here, ended.pid, begun), ("elsewhere", 1, begun)]
+    paths = [
+        StoreWriter(tmp_path, metadata("A", rank, 4, hostname=host, pid=pid, started_unix_ns=start), PARALLEL).path
+        for rank, (host, pid, start) in enumerate(places)
+    ]
+
+    def states() -> list[str]:
+        tails = [Tail(path) for path in paths]
+        for tail in tails:
+            tail.read()
+        return [tail.state for tail in tails]
+
+    # The second is a process of that number which began long after the rank.
+    assert states() == ["running", "stopped", "stopped", "running"]
+    os.utime(paths[3], times=(time.time(), time.time() - 4000))
+    assert states()[3] == "stopped"
 
 
 def test_a_failing_disk_raises_and_leaves_what_was_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
