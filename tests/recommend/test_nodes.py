@@ -67,6 +67,6 @@ def test_hosts_in_stores_tell_the_ranks_of_a_full_node(tmp_path: Path) -> None:
     run = coupled_run(
         "one", {"A": 6, "B": 4}, {"A": np.full(20, 1.0), "B": np.full(20, 0.5)}, np.ones(20), serial=False
     )
-    run.participants["A"].places.update({"n1": (4, 0b1111), "n2": (2, 0b11)})
-    run.participants["B"].places.update({"n2": (4, 0b1111)})
+    run.participants["A"].places.update({"n1": (4, frozenset(range(4))), "n2": (2, frozenset(range(2)))})
+    run.participants["B"].places.update({"n2": (4, frozenset(range(4)))})
     assert measurements_from_runs([run]).node_ranks == {"A": 4}
