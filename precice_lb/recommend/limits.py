@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import accepted_ranks, parse_configuration
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.schedule import Schedule
@@ -119,6 +120,12 @@ def known_bounds(
                 "within the bounds; widen them, or measure there"
             )
     return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
+
+
+def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
+    """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
+    cores = limits.constraints.cores_per_node
+    return measurements.node_ranks.get(name) if cores is None else cores
 
 
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:

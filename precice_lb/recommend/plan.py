@@ -15,6 +15,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean, grid_of_ranks
+from precice_lb.recommend.remarks import Remark, remark
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 from precice_lb.split.admissible import Limits
 
@@ -199,13 +200,13 @@ Reference = tuple[dict[str, int], dict[str, int]]
 
 def reference_splits(
     limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
-) -> tuple[dict[str, Reference], list[str]]:
+) -> tuple[dict[str, Reference], list[Remark]]:
     """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
     kinds = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         kinds["degrees-of-freedom"] = {name: unknowns[name] for name in names}
     others: dict[str, Reference] = {}
-    warnings = []
+    doubts = []
     for kind, weights in kinds.items():
         try:
             if limits.constraints.shared:
@@ -213,8 +214,8 @@ def reference_splits(
             meant, possible = in_proportion(limits, weights)
             others[kind] = (possible, meant if meant != possible else {})
         except InfeasibleError as error:
-            warnings.append(f"The {kind} split is not compared: {error}.")
-    return others | ({"present": (present, {})} if present else {}), warnings
+            doubts.append(remark("not-compared", split=kind, why=str(error)))
+    return others | ({"present": (present, {})} if present else {}), doubts
 
 
 def in_turns(problem: SplitProblem) -> dict[str, Reference]:

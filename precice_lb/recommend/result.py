@@ -16,12 +16,13 @@ from precice_lb.models.published.formula import formula_of
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.remarks import Remark
 from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 from precice_lb.text import to_jsonable
 
 #: Version of what `Recommendation.to_dict` gives.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +71,10 @@ class Recommendation:
         ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
         allow, ``"present"`` where the split in use was given, and ``"in-turns"``, all of them on all cores, where no
         two participants ever work at the same time.
-    warnings : tuple of str
-        What speaks against trusting this blindly, in sentences.
-    critical : str
-        What sets the window time, and who waits for how long, in words.
+    warnings : tuple of Remark
+        What speaks against trusting this blindly: codes with their numbers; as strings, sentences.
+    critical : tuple of str
+        Participants whose work sets the window time, in the order in which they wait for each other.
     unit : {"ranks", "cores", "nodes"}
         What ``total_ranks`` counts.
     used : dict of str to int
@@ -113,8 +114,8 @@ class Recommendation:
     parameters: dict[str, float | str]
     modelled: dict[str, dict[str, float]]
     alternatives: dict[str, Alternative]
-    warnings: tuple[str, ...]
-    critical: str = ""
+    warnings: tuple[Remark, ...]
+    critical: tuple[str, ...] = ()
     unit: str = "ranks"
     used: dict[str, int] = field(default_factory=dict)
     gap: float = math.nan
@@ -216,7 +217,7 @@ class Recommendation:
                     | {"meant": other.meant or None}
                     for name, other in self.alternatives.items()
                 },
-                "warnings": self.warnings,
+                "warnings": [{"code": remark.code, **remark.values} for remark in self.warnings],
                 "critical": self.critical,
                 "budget_unit": self.unit,
                 **{key: getattr(self, key) for key in ("used", "gap", "proof")},

@@ -12,7 +12,7 @@ import numpy as np
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.recommend.plan import FailedSplit, Prefer
-from precice_lb.recommend.remarks import outside
+from precice_lb.recommend.remarks import outside, remark
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
 from precice_lb.split.optimize import weight_of_time
@@ -64,13 +64,19 @@ def best_version(
     windows = first.result.expected.window(first.result.split)
     if measurements.runs and sure is not first and np.mean(windows < sure.result.window_seconds) < SURE:
         doubts.append(
-            f"{versions_text(first.versions)} is predicted at {first.result.window_seconds:.4g} s per window, beyond "
-            f"the ranks that were measured and not surely less than the {sure.result.window_seconds:.4g} s with "
-            f"{versions_text(sure.versions)}, which is recommended. To know more, measure it there."
+            remark(
+                "version-unsure",
+                versions=versions_text(first.versions),
+                seconds=first.result.window_seconds,
+                measured=sure.result.window_seconds,
+                instead=versions_text(sure.versions),
+            )
         )
         first = sure
     best = first.result
-    doubts += [f"{versions_text(choice.versions)} is not compared: {choice.problem}." for choice in unable]
+    doubts += [
+        remark("version-not-compared", versions=versions_text(other.versions), why=other.problem) for other in unable
+    ]
     compared = [
         dataclasses.replace(
             choice,

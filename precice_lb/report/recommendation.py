@@ -44,7 +44,7 @@ def screen_blocks(
     recommendation: Recommendation, names: Mapping[str, str], *, advice: str = "", verbose: bool = False
 ) -> list[Block]:
     """Say what fits on a screen, the answer last, and what to do next; ``verbose`` puts all else before it."""
-    texts = list(recommendation.warnings)
+    texts = [str(warning) for warning in recommendation.warnings]
     if recommendation.failed_splits:
         texts.append(f"{plural(len(recommendation.failed_splits), 'split')} failed, and so not recommended")
     if len(texts) > _WARNINGS and not verbose:
@@ -338,8 +338,8 @@ def _budget(recommendation: Recommendation) -> str:
 
 def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
     """List what sets the window time, how sure the optimum is, and where more cores begin to pay less."""
-    if recommendation.critical:
-        yield "window time set by", recommendation.critical
+    if critical := recommendation.critical:
+        yield "window time set by", " → ".join((*critical, critical[0]) if len(critical) > 1 else critical)
     if recommendation.proof and not math.isnan(recommendation.gap):
         text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
         if recommendation.gap < 5e-4:

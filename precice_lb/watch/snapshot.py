@@ -224,7 +224,7 @@ def rebalance(
         basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
     present = result.alternatives.get("present")
     if present is None:
-        raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
+        raise ModelError(" ".join(map(str, result.warnings)) or "what is known says nothing about the present split")
     better = result.used.get("cores", result.used["ranks"]) * result.window_seconds
     saved = total * present.window_seconds - better
     # Less than rounding is never paid back; a restart that takes an unknown time, NaN, after NaN windows.
@@ -241,7 +241,7 @@ def rebalance(
         restart_measured=restart_measured,
         windows_to_pay=float(windows),
         basis=basis,
-        warnings=result.warnings,
+        warnings=tuple(map(str, result.warnings)),
         layouts=result.layouts,
     )
 

@@ -211,7 +211,7 @@ def test_iterations_are_those_of_the_newest_guess_and_seconds_of_all_runs(
         "those of the newer runs are used.",
         ("", ""): "",
     }[guesses]
-    assert [text for text in result.warnings if "first guess" in text] == [told][: bool(told)]
+    assert [text for text in map(str, result.warnings) if "first guess" in text] == [told][: bool(told)]
 
 
 def test_a_participant_without_newer_runs_keeps_its_iterations(tmp_path: Path) -> None:
