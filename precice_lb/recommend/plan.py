@@ -78,17 +78,8 @@ class Plan:
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give what is written of it."""
-        near = [
-            {"split": other.split, "window_seconds": other.window_seconds, "longer": other.longer, "used": other.used}
-            for other in self.near
-        ]
-        return {
-            **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
-            **{"knee": self.tradeoff.knee, "tradeoff": self.tradeoff.points},
-        }
+    # From which on more cores pay less than they cost; None where they never do.
+    knee: TradeoffPoint | None
 
 
 @dataclass(frozen=True)
@@ -169,7 +160,7 @@ def plan_of(
     front = _front([*(other for other in curve.points if other.split != split and other is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
     point = next((other for other in front.points if other.split == split), point)
-    return Plan(near, share, step, front, point, prefer or "time")
+    return Plan(near, share, step, front, point, prefer or "time", front.knee)
 
 
 def _with_seconds(point: TradeoffPoint, seconds: float) -> TradeoffPoint:

@@ -102,7 +102,7 @@ def test_an_equal_split_out_of_bounds_is_the_nearest_one_and_says_so() -> None:
     assert found.to_dict()["alternatives"]["equal"]["meant"] == dict.fromkeys(NAMES, 8)
     free = recommended(24)
     assert free.alternatives["equal"].meant == {}
-    assert free.to_dict()["alternatives"]["equal"]["meant"] is None
+    assert free.to_dict()["alternatives"]["equal"]["meant"] == {}
 
 
 def test_an_equal_split_takes_the_nearest_of_allowed_counts() -> None:

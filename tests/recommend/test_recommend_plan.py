@@ -200,13 +200,15 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_the_files_have_the_plan_too(printed: tuple[str, Path]) -> None:
     _, output = printed
     values = json.loads((output / "recommendation.json").read_text())
-    assert values["budget_unit"] == "nodes"
+    assert values["unit"] == "nodes"
     assert values["used"]["cores"] == 48 * values["used"]["nodes"] <= 576
     assert values["split"]["Inner"] % 4 == 0
     plan = values["plan"]
     assert (plan["within"], plan["prefer"]) == (0.03, 0.9)
     assert plan["chosen"]["split"] == values["split"]
-    assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"][0].keys()
+    assert {"budget", "split", "cores", "window_seconds", "core_hours", "efficiency"} <= plan["tradeoff"]["points"][
+        0
+    ].keys()
 
 
 def test_a_curve_without_a_knee_has_none() -> None:
