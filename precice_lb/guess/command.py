@@ -23,7 +23,7 @@ app.command(guess_app)
 def guess_check(config: Path, *, output: ResultFile = None) -> int:
     """Show which fields of an implicit coupling would be predicted, and what stands in the way.
 
-    Exit code 1 says that something stands in the way, which guess patch refuses. Notes stop nothing.
+    Exit code 1 says that something stands in the way, which guess patch refuses.
 
     Example: precice-lb guess check precice-config.xml
 
@@ -42,7 +42,7 @@ def guess_check(config: Path, *, output: ResultFile = None) -> int:
 
 
 @guess_app.command(name="patch")
-def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float = 1.0) -> None:
+def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT]) -> None:
     """Write a copy of a configuration with fields for predictions, and print the difference.
 
     All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside data that are predicted it has
@@ -57,13 +57,11 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float 
         The precice-config.xml.
     output
         The file to write; one that is there is replaced.
-    limits
-        Factor on the convergence limits, such as 0.5: windows of fewer iterations end less far below their limits.
     """
     from precice_lb.case.elements import load
     from precice_lb.guess.config import patch_guess
 
-    patch_guess(config, output, limits=limits)
+    patch_guess(config, output)
     before, after = (load(path)[0].splitlines() for path in (config, output))
     say("\n".join(difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm="")))
     say(f"wrote {output}", sys.stderr)

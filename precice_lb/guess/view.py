@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from precice_lb.guess.config import carriers, is_patched, notes, obstacles
+from precice_lb.guess.config import carriers, is_patched, obstacles
 from precice_lb.report.blocks import Block, Paragraph, Table, or_dash
 from precice_lb.text import plural, visible
 
@@ -27,7 +27,7 @@ def run_facts(run: CoupledRun) -> Iterator[tuple[str, str]]:
 
 
 def guess_blocks(configuration: Configuration) -> list[Block]:
-    """Tabulate what would be predicted, or is where the configuration is patched; then obstacles and notes."""
+    """Tabulate what would be predicted, or is where the configuration is patched; then obstacles."""
     rows = [
         {
             "data": way.exchange.data,
@@ -45,7 +45,6 @@ def guess_blocks(configuration: Configuration) -> list[Block]:
     in_the_way = obstacles(configuration)
     return [
         *([Table.of(title, rows, tuple(range(len(rows[0]))))] if rows else []),
-        *(Paragraph(line, "warning", "note") for line in notes(configuration)),
         *(Paragraph(line, "warning", "in the way") for line in in_the_way),
         *([] if in_the_way else [Paragraph(f"nothing stands in the way{'; it is patched' if patched else ''}")]),
     ]

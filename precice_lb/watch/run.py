@@ -27,6 +27,9 @@ from precice_lb.store.schema import SPOOL_SUFFIX
 LATEST = 8
 """Time windows that count as the latest ones."""
 
+# Rows of all ranks of a participant that are read at once, where its files are complete.
+_AT_ONCE = 1 << 23
+
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
 
@@ -92,7 +95,7 @@ class Series:
 
 
 class LiveRun:
-    """A coupled run, read as it goes on; its ranks by participant were updated once."""
+    """A coupled run, read as it goes on."""
 
     def __init__(self, ranks: Sequence[Sequence[Tail]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
@@ -145,17 +148,16 @@ class LiveRun:
         return next(state for state in ("running", "stopped", "ended") if state in states)
 
     def update(self, warmup: int) -> None:
-        """Take into the series what the ranks have read, until nothing is left in their files."""
-        while True:
-            for name, group in self.ranks.items():
-                series = self.series[name]
+        """Read on, one participant after the other, until nothing is left in their files."""
+        for name, group in self.ranks.items():
+            series, is_more = self.series[name], True
+            while is_more:
+                for rank in group:
+                    rank.update()
                 series.add([rank.store for rank in group], warmup)
                 for rank in group:
                     rank.forget(series.last_window - _KEPT)
-            if not (more := [rank for rank in self.all_ranks if rank.has_more]):
-                return
-            for rank in more:
-                rank.update()
+                is_more = any(rank.has_more for rank in group)
 
 
 class Searches:
@@ -191,7 +193,7 @@ class RunFiles:
         self._run: LiveRun | None = None
 
     def latest(self) -> LiveRun | None:
-        """Find the latest run, where there is one, and read on in its files."""
+        """Find the latest run, where there is one."""
         paths = self._searches("stores", lambda: stores_below(self._directory))
         files, run = _key(paths), self._run
         if run is not None and any(group[0].is_replaced for group in run.ranks.values()):
@@ -202,12 +204,11 @@ class RunFiles:
             ranks = [rank for group in groups for rank in group]
             if run is None or run.key != _key(rank.path for rank in ranks):
                 for rank in ranks:
-                    rank.update()
+                    if rank.head is None:
+                        rank.update()
                 known = [[rank for rank in group if rank.head is not None] for group in groups]
                 self._run = LiveRun([group for group in known if group], problems) if any(known) else None
                 return self._run
-        for rank in run.all_ranks:
-            rank.update()
         return run
 
     def _newest(self, paths: Iterable[Path]) -> tuple[list[list[Tail]], list[str]]:
@@ -221,9 +222,7 @@ class RunFiles:
                 problems.append(str(error))
         runs = group_runs(distinct_ranks(stores))
         latest = runs[-1] if runs else []
-        groups = [
-            [Tail(it.path if it.path.suffix == SPOOL_SUFFIX else it, WaitsFiller) for it in group] for group in latest
-        ]
+        groups = [[_tail(store, len(group)) for store in group] for group in latest]
         recorded = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)
         return [*groups, *self._profiled(recorded, begun)], problems
@@ -254,6 +253,13 @@ class RunFiles:
             return find_profiles([self._directory])[0]
         except DataError:
             return []
+
+
+def _tail(store: RankFile, ranks: int) -> Tail:
+    """Follow a recorded rank; a spool is read for its head before any other participant's rows are forgotten."""
+    if store.path.suffix == SPOOL_SUFFIX:
+        return Tail(store.path, WaitsFiller)
+    return Tail(store, WaitsFiller, most=max(_AT_ONCE // ranks, 4096))
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -81,21 +81,6 @@ def test_signals_end_a_program_as_without_us(tmp_path: Path, number: signal.Sign
     assert _run(tmp_path, "sh", "-c", f"kill -{number.value} $$").returncode == -number
 
 
-def test_a_run_within_a_run_and_a_path_of_the_user_s_change_nothing_more(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "helper.py").write_text("")
-    paths = os.pathsep.join([str(tmp_path / "theirs"), *filter(None, sys.path)])
-    show = "import helper, os, precice, sys; print(sys.path, os.environ['PYTHONPATH'].split(':'), precice.Participant)"
-    plain = python(tmp_path, "-c", "import sys; print(sys.path)", PYTHONPATH=paths).stdout.strip()
-    once = _run(tmp_path, "-c", show, PYTHONPATH=paths)
-    twice = _run(tmp_path, sys.executable, "-m", "precice_lb", "run", "-c", show, PYTHONPATH=paths)
-    assert once.stderr == ""
-    assert once.stdout == twice.stdout
-    ours, *rest = once.stdout.removeprefix(f"{plain} [").split("]")[0].split(", ")
-    assert ours.endswith("startup'")
-    assert rest == [repr(path) for path in paths.split(os.pathsep)]
-
-
 def _machines_own() -> bool:
     """Whether the Python that this environment is made of has a sitecustomize, as Debian's has."""
     command = [sys.executable, "-I", "-c", "import sys; print('sitecustomize' in sys.modules)"]
