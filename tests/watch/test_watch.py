@@ -33,7 +33,6 @@ from precice_lb.cli import main
 from precice_lb.dataset import CoupledRun, load_runs
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
-from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
 from precice_lb.ingest.profiling.case import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
@@ -283,22 +282,6 @@ def test_files_that_are_cut_or_foreign_never_stop_it(tmp_path: Path, capsys: pyt
         path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     refused(capsys, "watch", tmp_path / "whole", "--once")
     assert Observer(tmp_path / "whole").poll() is None
-
-
-def test_a_run_beside_its_merged_file_is_seen_once(tmp_path: Path) -> None:
-    """Also where that was made, by force, while the run went on: the longer one counts, as for every other command."""
-    for done in grow(tmp_path, [8, 22]):
-        if done == 8:
-            export_merged([tmp_path], tmp_path / "merged", force=True)
-        if done == 30:
-            merged = [path for path in find_stores([tmp_path]) if path.name.endswith(".merged.h5")]
-            assert [path.name for path in merged] == ["A-2.merged.h5", "B-2.merged.h5"]
-            seen = watch_run(tmp_path)
-            assert [(part.ranks_seen, part.windows) for part in seen.participants] == [(2, 30)] * 2
-            assert seen.run == "A:2 B:2"
-            (exported,) = exported_runs([tmp_path])
-            assert {len(store.advances) for _, store in exported.ranks()} <= {30, 31}
-            assert load_runs([tmp_path])[0].participants["A"].windows[-1] == 30
 
 
 # ---- preCICE's profiling files

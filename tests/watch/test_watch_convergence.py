@@ -130,20 +130,6 @@ def test_a_table_is_read_in_whole_lines_only(tmp_path: Path) -> None:
     assert {(1.0, "0.5"), (2.0, "nan"), (3.0, "1e-12")} <= rows
 
 
-def test_residuals_that_are_no_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded(tmp_path)
-    iterations_log(tmp_path / "precice-B-iterations.log", [3])
-    (tmp_path / "precice-B-convergence.log").write_text(table(MEASURES, [(2, 1, math.inf, math.nan)]))
-    assert main(["watch", str(tmp_path), "--once"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "Convergence of A and B: window 2, iteration 1 of at most 20" in lines
-    assert [line.split()[3] for line in lines if line.split()[1:2] in (["A-Mesh"], ["B-Mesh"])] == ["inf", "nan"]
-    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
-    (coupling,) = json.loads(capsys.readouterr().out)["convergence"]
-    assert [entry["residual"] for entry in coupling["residuals"]] == [None, None]
-    assert (coupling["window"], coupling["iteration"], coupling["iterations_latest"]) == (2, 1, 3.0)
-
-
 def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_path: Path) -> None:
     observer = recorded(tmp_path)
     iterations, residuals = (tmp_path / f"precice-B-{name}.log" for name in ("iterations", "convergence"))
@@ -242,15 +228,16 @@ def test_what_preCICE_does_not_write_in_80_columns(
     recorded(tmp_path, text)
     iterations_log(tmp_path / "precice-B-iterations.log", [20] * 7 + [4, 3])
     header = [*MEASURES[:2], "ResAbsOrRel(B-Mesh:B-Data)", "ResRel(A-Mesh:A-Data)"]
-    (tmp_path / "precice-B-convergence.log").write_text(table(header, [(10, 2, 0.0, 0.125)]))
+    (tmp_path / "precice-B-convergence.log").write_text(table(header, [(10, 2, 0.0, math.inf)]))
     assert main(["watch", str(tmp_path), "--once"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     start = lines.index("Convergence of A and B: window 10, iteration 2 of at most 20")
     assert [line.split() for line in lines[start + 3 : start + 5]] == [
         ["B-Data", "B-Mesh", "absolute-or-relative", "–", "1"],
-        ["A-Data", "A-Mesh", "relative", "1.25e-01", "1e-06"],
+        ["A-Data", "A-Mesh", "relative", "inf", "1e-06"],
     ]
+    assert [residual.residual for residual in convergence(tmp_path)[0].residuals] == [None, math.inf]
     text = next(block.text for block in watch_blocks(watch_run(tmp_path)) if isinstance(block, Paragraph))
     assert text == (
         "A and B: 20 iterations per time window (median of the latest 8; 20 over the run, 20 at most); 7 of 9 windows "
