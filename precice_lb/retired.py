@@ -20,6 +20,7 @@ _COMMANDS = {
     "fit": "benchmarks/regret.py compares learners by what decisions cost, and recommend decides by the best of them",
     "chain check": "precice-lb chain says what its schemes forget at a border; docs/how-to/restart.md has the rest",
     "scripts": "precice-lb launch --study STUDY --write DIR writes the same",
+    "guess check": "precice-lb guess patch CONFIG -o OUT refuses what stands in the way, and prints what it adds",
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself, and compare summaries of runs with and without it",
 }
 # Each after its command.

@@ -270,8 +270,7 @@ def patch_guess(source: str | Path, target: str | Path) -> None:
         if is_added(data.name):
             fail(path, data.line, "a configuration that is not patched", f'data "{data.name}"', "patch its original")
     if problems := obstacles(configuration):
-        more = f" (and {len(problems) - 1} more, see precice-lb guess check)" if len(problems) > 1 else ""
-        raise UnsupportedConfigurationError(f"{path}, {problems[0]}{more}")
+        raise UnsupportedConfigurationError(f"{path}, {'; '.join(problems)}")
     patched = apply(text, list(_edits(configuration)))
     # What cannot be read must not be left to a run.
     parse_configuration(patched, copy)

@@ -279,7 +279,7 @@ class ShiftedExchange:
             predicted = flat
         return predicted.reshape(sent.values.shape)
 
-    def _complete(self, recorder: Recorder | None) -> None:
+    def _complete(self, recorder: Recorder) -> None:
         """Take a time window that has converged, and decide how the next one but one starts."""
         self._controller.count(self._guessed, self._iterations)
         begin = time.perf_counter_ns()
@@ -293,7 +293,7 @@ class ShiftedExchange:
         if learns:
             self._learning_ns += time.perf_counter_ns() - begin
         guessers = [guesser for _, _, guesser in self._sent.values()]
-        if recorder is not None and guessers:
+        if guessers:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
             recorder.guessed(
                 self._window, names, self._cost_ns, float(np.mean([guesser.error for guesser in guessers]))

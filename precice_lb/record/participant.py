@@ -124,6 +124,15 @@ _LAUNCHED = (
 _ARGUMENTS = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size", "communicator")
 
 
+class _Unrecorded:
+    """Takes what a recorder takes where there is none."""
+
+    is_open = False
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
 @functools.lru_cache(maxsize=1)
 def participant_class() -> type:
     """Return the recording ``Participant`` of this process."""
@@ -140,7 +149,7 @@ def recording_class(backend: Backend) -> type:
     clock = time.perf_counter_ns
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
-        _precice_lb_recorder: Recorder | None = None
+        _precice_lb_recorder: Any = _Unrecorded()
         _precice_lb_meshes: MeshNotes | None = None
         _precice_lb_coupled = False
         _precice_lb_guess: Any = None
@@ -169,25 +178,23 @@ def recording_class(backend: Backend) -> type:
                     self._precice_lb_meshes = MeshNotes(keeps_points)
 
         def __del__(self) -> None:
-            if self._precice_lb_recorder is not None:
-                _close(lambda: self, self._precice_lb_recorder)
+            _close(lambda: self, self._precice_lb_recorder)
 
         def initialize(self) -> Any:
             recorder = self._precice_lb_recorder
-            if recorder is not None and self._precice_lb_meshes is not None:
+            if self._precice_lb_meshes is not None:
                 # Before the call: it may be the one that such meshes make fail.
                 recorder.write_meshes(self._precice_lb_meshes)
             self._precice_lb_meshes = None
             begin = clock()
             result = base.initialize(self)
             end = clock()
-            if recorder is not None:
-                if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
-                    from precice_lb.record.solver import mpi_timed
+            if recorder.is_open and setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
+                from precice_lb.record.solver import mpi_timed
 
-                    self._precice_lb_advance = timed_advance(base, recorder, mpi_timed(base.advance, recorder))
-                recorder.initialized(begin, end)
-                self._precice_lb_coupled = True
+                self._precice_lb_advance = timed_advance(base, recorder, mpi_timed(base.advance, recorder))
+            recorder.initialized(begin, end)
+            self._precice_lb_coupled = True
             return result
 
         def advance(self, computed_timestep_length: float) -> Any:
@@ -195,21 +202,19 @@ def recording_class(backend: Backend) -> type:
 
         def requires_reading_checkpoint(self) -> Any:
             result = base.requires_reading_checkpoint(self)
-            if result and self._precice_lb_recorder is not None:
+            if result:
                 self._precice_lb_recorder.repeated()
             return result
 
         def start_profiling_section(self, event_name: Any) -> Any:
             result = base.start_profiling_section(self, event_name)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.section_started(event_name)
+            self._precice_lb_recorder.section_started(event_name)
             return result
 
         def stop_last_profiling_section(self) -> Any:
             end = clock()
             result = base.stop_last_profiling_section(self)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.section_stopped(end)
+            self._precice_lb_recorder.section_stopped(end)
             return result
 
         def count(self, feature: str, number: float) -> None:
@@ -222,15 +227,13 @@ def recording_class(backend: Backend) -> type:
             number : float
                 How much of it this rank holds, not negative; the last number counts. What is wrong is one warning.
             """
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.count(feature, number)
+            self._precice_lb_recorder.count(feature, number)
 
         def finalize(self) -> Any:
             # Not to be asked any more whether it is ongoing: libprecice prints an error then.
             self._precice_lb_coupled = False
             result = base.finalize(self)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.close(finished=True)
+            self._precice_lb_recorder.close(finished=True)
             return result
 
     def _close(find: Callable[[], Any], recorder: Recorder) -> None:
