@@ -410,16 +410,11 @@ def test_the_first_end_of_the_coupling_counts_and_the_stated_cost_of_a_restart(t
     assert_as_read(seen, load_runs([tmp_path])[0])
 
 
-def test_waiting_counts_every_core_and_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
+def test_windows_left_go_by_the_end_in_time(tmp_path: Path) -> None:
     text = configuration("AB", [scheme("parallel-explicit", "AB")])
-    for rank in range(3):
-        table = [row(w, 0.1, 0.1, 0.1) for w in range(1, 31)]
-        write_store(tmp_path, table, "A", rank, 3, configuration=text, finished=False)
-    write_store(tmp_path, [row(w, 0.2, 0.0, 0.0) for w in range(1, 31)], "B", configuration=text, finished=False)
+    for name in "AB":
+        write_store(tmp_path, [row(w, 0.1, 0.1, 0.1) for w in range(1, 31)], name, configuration=text, finished=False)
     seen = watch_run(tmp_path)
-    waits = {part.participant: part.wait_share for part in seen.participants}
-    assert waits == {"A": pytest.approx(0.5), "B": pytest.approx(0.0)}
-    assert seen.waiting == pytest.approx(3 / 4 * waits["A"])
     # Windows of 0.1 up to the time 10.
     assert (seen.windows, seen.windows_left) == (30, 70)
 
