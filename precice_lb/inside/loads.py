@@ -105,8 +105,6 @@ class Cells:
         What is counted.
     counts : ndarray, shape (cells, features)
         How much of each feature each cell is.
-    neighbours : ndarray of int64, shape (pairs, 2)
-        Pairs of cells that share a face; empty where the mesh does not say.
     source : str
         The file they come from.
     """
@@ -114,23 +112,7 @@ class Cells:
     centres: Floats
     features: tuple[str, ...]
     counts: Floats
-    neighbours: Integers
     source: str = ""
-
-    def adjacency(self) -> tuple[Integers, Integers]:
-        """List the neighbours of each cell.
-
-        Returns
-        -------
-        starts : ndarray of int64, shape (cells + 1,)
-            Where those of each cell begin.
-        beside : ndarray of int64, shape (2 * pairs,)
-            The neighbours, cell by cell.
-        """
-        pairs = np.concatenate([self.neighbours, self.neighbours[:, ::-1]])
-        order = np.argsort(pairs[:, 0], kind="stable")
-        starts = np.append(0, np.cumsum(np.bincount(pairs[:, 0], minlength=len(self.centres))))
-        return starts, pairs[order, 1]
 
 
 def counts_for(holder: RankLoad | Cells, features: Sequence[str]) -> Floats:

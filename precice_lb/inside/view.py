@@ -64,15 +64,15 @@ def _facts(balance: Balance) -> Iterator[tuple[str, str]]:
         share = percent(1 - mean / slowest, 0)
         yield "perfect balance", f"{seconds_unit([slowest]).text(mean)} per time window for each rank, {share} less"
     else:
-        seconds, what = balance.now
-        unit = seconds_unit([*seconds, *partition.seconds])
-        before, after = float(seconds.max()), float(partition.seconds.max())
-        shared = f"{plural(len(partition.rank_of), 'cell')} on {plural(len(partition.seconds), 'rank')}"
-        even = f"{percent(imbalance(partition.equal_seconds))} with as many cells on each"
-        yield "partition", f"{shared} by {partition.partitioner}"
-        yield "imbalance after", f"{percent(imbalance(partition.seconds))} by the fitted costs, {even}"
-        faster = f"{unit.text(after)} expected: {before / after:.2f} times as fast"
-        yield "slowest rank", f"{unit.text(before)} per time window ({what}), {faster}"
+        even, after = partition.equal_seconds, partition.seconds
+        unit, before = seconds_unit([*even, *after]), float(even.max())
+        yield "partition", f"{plural(len(partition.rank_of), 'cell')} on {plural(len(after), 'rank')}"
+        shown = (
+            f"{percent(imbalance(after))} by the fitted costs, {percent(imbalance(even))} with as many cells on each"
+        )
+        yield "imbalance after", shown
+        faster = f"{unit.text(float(after.max()))} expected: {before / float(after.max()):.2f} times as fast"
+        yield "slowest rank", f"{unit.text(before)} per time window with as many cells on each, {faster}"
 
 
 def _run_text(balance: Balance) -> str:

@@ -35,7 +35,7 @@ def balance(after: float = 1.02) -> Balance:
         counts[-1] *= 2.0 - slowest
         loads.append(RankLoad(str(ranks), ("cells",), counts, np.full(ranks, np.nan)))
     costs = FeatureCosts(("cells",), np.ones(1), np.zeros(1))
-    partition = Partition("bisection", None, None, None, np.array([after, 1.0, 2.0 - after]), None)  # type: ignore[arg-type]
+    partition = Partition(None, None, None, np.array([after, 1.0, 2.0 - after]), None)  # type: ignore[arg-type]
     return Balance(loads, costs, partition, "Fluid")
 
 
