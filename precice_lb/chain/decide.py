@@ -156,9 +156,9 @@ class _Choice:
         if problem:
             if not options:
                 raise InfeasibleError(problem)
-            best = min(options, key=lambda option: option.window)
-            why = f"move to {text(best.split)}, {best.window:.4g} s per window expected: {problem}"
-            return Decision(best.split, "move", why)
+            fastest = min(options, key=lambda option: option.window)
+            why = f"move to {text(fastest.split)}, {fastest.window:.4g} s per window expected: {problem}"
+            return Decision(fastest.split, "move", why)
         sure = [option for option in options if option.probability >= SURE and option.saving >= self.least]
         move = max(sure, key=lambda option: option.saving, default=None)
         if back := self._back(move):

@@ -168,8 +168,7 @@ class Access:
                 f'expected values of shape ({len(ids)}, {field.components}) for data "{field.data}" at {len(ids)} '
                 f'vertices of mesh "{field.mesh.name}", found {np.shape(values)}'
             )
-        with self._profiler.api_event(f"writeData.{field.mesh.name}_{field.data}"):
-            field.written[ids] = array
+        field.written[ids] = array
 
     def read_data(self, mesh_name: str, data_name: str, vertex_ids: ArrayLike, relative_read_time: float) -> Array:
         """Read values at vertices, shape (n,), at a time counted from the current one (simulated seconds).
@@ -191,8 +190,7 @@ class Access:
                 f'data "{field.data}" cannot be read from mesh "{field.mesh.name}": nobody sends it there; check '
                 "<exchange> and <mapping:…> in the configuration"
             )
-        with self._profiler.api_event(f"readData.{field.mesh.name}_{field.data}"):
-            values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
+        values: Array = field.waveform.at(self._coupling.time + ahead)[ids]
         return values[:, 0] if field.components == 1 else values
 
     # Connectivity: no mapping of this backend needs any, and then preCICE forgets it, too.

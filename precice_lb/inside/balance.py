@@ -406,5 +406,5 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int) -> Partition:
         where = f"{cells.source}: " if cells.source else ""
         raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")
     rank_of, equal = (bisection(cells.centres, values, ranks) for values in (weights, np.ones(len(weights))))
-    seconds, equal_seconds = (costs.constant + np.bincount(owners, weights, ranks) for owners in (rank_of, equal))
-    return Partition(cells, weights, rank_of, seconds, equal_seconds)
+    held = (np.bincount(owners, weights, ranks) for owners in (rank_of, equal))
+    return Partition(cells, weights, rank_of, *(np.float64(costs.constant) + part for part in held))

@@ -263,10 +263,6 @@ HAND_WRITTEN = [
 ]  # fmt: skip
 
 LEAVES = {"finalize": False}
-SMALL_PART = {
-    "A": {"points": [[0.03, 0.0], [0.1, 0.06], [1.0, 0.0]]},
-    "B": {"points": [[0, 0], [0.1, 0], [0.9, 0], [1, 0]]},
-}
 # With more vertices.
 EXPLICIT = [
     replace(one, vertices=(23, 17, 11))
@@ -310,10 +306,6 @@ EXPLICIT = [
             "no geometric filter, interfaces apart", "parallel-explicit AB", "A2 B2",
             {"B": {"points": [[x + 4.0, y] for x, y in points(9, 2, 5)]}},
             receive='geometric-filter="no-filter" ', directory="exchange",
-        ),
-        _case(
-            "the geometric filter hides the nearest neighbour of a small part",
-            "parallel-explicit AB Heat:A>B", "B2", SMALL_PART,
         ),
         _case(
             "chain of three, both serial", f"serial-explicit AB; serial-explicit BC {TO_C}", "B2", initialize=["Shift"]

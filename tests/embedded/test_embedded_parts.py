@@ -304,8 +304,3 @@ def test_a_partner_of_another_version_is_an_error_that_says_what_to_install(tmp_
             write_frame(earlier, json.dumps(greeting).encode())
             with pytest.raises(CouplingError, match="install the same version for both"):
                 acceptor.result()
-
-
-def test_an_unknown_network_interface_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CouplingError, match='network="nowhere0"'):
-        connect("A", [m2n(tmp_path, network="nowhere0")], "x", 0.2)

@@ -183,16 +183,6 @@ def test_after_a_killed_run_the_next_one_works(tmp_path: Path, mpiexec: str) -> 
     assert not published.exists()
 
 
-def test_a_rank_whose_part_is_filtered_out_is_an_error_on_all_ranks(tmp_path: Path, mpiexec: str) -> None:
-    case_file, _ = prepare(tmp_path, "parallel-explicit", roles={"B": {"points": [[0, 0], [1, 0], [50, 0], [51, 0]]}})
-    a, b = start(mpiexec, case_file, "A", 1), start(mpiexec, case_file, "B", 2)
-    code, output = finish(b)
-    assert code != 0
-    assert output.count('left nothing of the received mesh "A-Mesh" on rank 1') == 2
-    code, output = finish(a)
-    assert 'partner "B" is gone' in output
-
-
 def test_a_single_rank_loads_neither_mpi_nor_more_than_it_needs(tmp_path: Path) -> None:
     case_file, _ = prepare(tmp_path, "parallel-explicit")
     script = (
