@@ -208,6 +208,20 @@ def test_an_empty_mesh_is_an_error_for_both(tmp_path: Path) -> None:
     couple(configure(tmp_path), solver, partner)
 
 
+def test_a_forgotten_checkpoint_is_an_error(tmp_path: Path) -> None:
+    def solver(a: Participant) -> None:
+        a.set_mesh_vertices(MESH_A, CORNERS)
+        a.initialize()
+        with pytest.raises(CouplingError, match="has to call requires_writing_checkpoint"):
+            a.advance(0.1)
+
+    def partner(b: Participant) -> None:
+        with pytest.raises(CouplingError, match='partner "A" is gone'):
+            other_side(b)
+
+    couple(configure(tmp_path, "serial-implicit", iteration='<max-iterations value="2" />'), solver, partner)
+
+
 @pytest.mark.parametrize("how", ["finalize", "destructor"])
 def test_leaving_early_is_an_error_for_the_partner(how: str, tmp_path: Path) -> None:
     def solver(a: Participant) -> None:
