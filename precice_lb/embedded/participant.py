@@ -65,7 +65,7 @@ def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) ->
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -73,8 +73,34 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Access:
-    """Base of `Participant`: its start, and the calls that only ask or note."""
+class Participant:
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself.
+    UnknownToBackendError
+        If it asks for what libprecice does and this backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
 
     def __init__(
         self,
@@ -131,14 +157,7 @@ class Access:
 
     def set_mesh_vertex(self, mesh_name: str, position: ArrayLike) -> int:
         """Add one vertex, shape (dimensions,), and return its id."""
-        mesh = self._mesh_to_modify(mesh_name)
-        array = as_array(position, "position", "set_mesh_vertex", np.float64)
-        if array.shape != (mesh.dimensions,):
-            raise ShapeError(
-                f'expected a position of shape ({mesh.dimensions},) for mesh "{mesh.name}" in set_mesh_vertex(), found '
-                f"{array.shape}"
-            )
-        return int(mesh.add_vertices(array[np.newaxis, :].copy())[0])
+        return int(self.set_mesh_vertices(mesh_name, [position])[0])
 
     def set_mesh_vertices(self, mesh_name: str, positions: ArrayLike) -> NDArray[np.int32]:
         """Add vertices, shape (n, dimensions), and return their ids, shape (n,)."""
@@ -231,18 +250,12 @@ class Access:
     def set_mesh_tetrahedron(
         self, mesh_name: str, first_vertex_id: int, second_vertex_id: int, third_vertex_id: int, fourth_vertex_id: int
     ) -> None:
-        """Take a tetrahedron of a 3-D mesh."""
-        self._mesh_of_3d(mesh_name)
+        """Take a tetrahedron."""
+        self._mesh_to_modify(mesh_name)
 
     def set_mesh_tetrahedra(self, mesh_name: str, vertices: ArrayLike) -> None:
-        """Take tetrahedra of a 3-D mesh, shape (n, 4)."""
-        as_rows(vertices, "vertices", self._mesh_of_3d(mesh_name), 4, "set_mesh_tetrahedra")
-
-    def _mesh_of_3d(self, mesh_name: str) -> LocalMesh:
-        mesh = self._mesh_to_modify(mesh_name)
-        if mesh.dimensions != 3:
-            raise CouplingError(f'expected a mesh of 3 dimensions for tetrahedra, found 2-D mesh "{mesh.name}"')
-        return mesh
+        """Take tetrahedra, shape (n, 4)."""
+        as_rows(vertices, "vertices", self._mesh_to_modify(mesh_name), 4, "set_mesh_tetrahedra")
 
     # Profiling sections of the solver.
 
@@ -333,36 +346,6 @@ class Access:
                 f"vertices[{wrong[0]}], expected ids in [0, {mesh.size}) from set_mesh_vertex or set_mesh_vertices"
             )
         return field, ids
-
-
-class Participant(Access):
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
 
     # Status.
 
@@ -543,7 +526,7 @@ class Participant(Access):
             channel.abort()
 
 
-_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:

@@ -111,7 +111,6 @@ def probe(backend: str, name: str, configuration: str) -> list[tuple[str, str]]:
     call(early, "set_mesh_edges", mine, [[0, 7]])
     call(early, "set_mesh_edges", mine, [[0, 1, 2]])
     call(early, "set_mesh_triangle", mine, 0, 1, 1)
-    call(early, "set_mesh_tetrahedron", mine, 0, 1, 2, 0)
     if backend == "embedded":
         for refused, *arguments in REFUSED:
             call(early, refused, theirs, *arguments)
