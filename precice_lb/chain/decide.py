@@ -105,19 +105,6 @@ def decide(segments: Sequence[Segment], question: DecisionProblem) -> Decision:
         ) from error
 
 
-class _Option(NamedTuple):
-    """Another split for the next segment."""
-
-    split: Split
-    # Seconds per window expected, and those saved until the end, the border taken off: if it then stays, and if what it
-    # teaches is made use of.
-    window: float
-    saving: float
-    learning: float
-    # That the former is positive.
-    probability: float
-
-
 class _Choice:
     """What is expected of the splits that come into question, at the load of the latest windows."""
 
@@ -151,59 +138,63 @@ class _Choice:
 
     def decision(self) -> Decision:
         """Go back where the gain did not come, go on where that pays or teaches enough, else stay."""
-        problem, text = self.question.problem(self.present), self.question.text
-        options = self._options(must_leave=bool(problem))
-        if problem:
-            if not options:
-                raise InfeasibleError(problem)
-            fastest = min(options, key=lambda option: option.window)
-            why = f"move to {text(fastest.split)}, {fastest.window:.4g} s per window expected: {problem}"
-            return Decision(fastest.split, "move", why)
-        sure = [option for option in options if option.probability >= SURE and option.saving >= self.least]
-        move = max(sure, key=lambda option: option.saving, default=None)
-        if back := self._back(move):
-            return back
-        likely = [
-            option
-            for option in options
-            if LIKELY <= option.probability < SURE and option.window <= SLOWER * self.expected
-        ]
-        teaches = max(likely, key=lambda option: option.learning, default=None)
-        if teaches and teaches.learning - (move.saving if move else 0.0) >= self.least:
-            gain = self._gain(teaches.split, teaches.window, self.expected, teaches.learning)
-            return Decision(teaches.split, "learn", f"learn at {gain} with what it teaches")
-        best = move or max(options, key=lambda option: option.saving, default=None)
-        if best is None:
-            return Decision(self.present, "stay", f"stay at {text(self.present)}: no other split comes into question")
-        gain = self._gain(best.split, best.window, self.expected, best.saving)
-        gain += f" with {100 * best.probability:.0f} %"
-        if move:
-            return Decision(move.split, "move", f"move to {gain}")
-        return Decision(self.present, "stay", f"stay at {text(self.present)}: {gain}, too little")
+        question, present = self.question, self.present
+        problem = question.problem(present)
+        means, saved = self.windows.mean(axis=0), (self.stays[:, None] - self.windows) * self.left - self.border
+        saving, probability = saved.mean(axis=0), (saved > 0).mean(axis=0)
+        splits = [dict(zip(self.names, ranks, strict=True)) for ranks in self.posterior.splits.tolist()]
+        # Splits that were measured to be slower are not tried again, but where the present one has to be left.
+        now, never = self.measured.get(tuple(present.values())), (math.nan, math.nan)
+        slower = [now is not None and self.measured.get(tuple(split.values()), never)[0] >= now[0] for split in splits]
+        possible = np.array(
+            [
+                split != present and bool(problem or not is_slower) and not question.problem(split)
+                for split, is_slower in zip(splits, slower, strict=True)
+            ]
+        )
 
-    def _options(self, *, must_leave: bool) -> list[_Option]:
-        """Judge all splits but the present one and, where that may stay, those that were measured to be slower."""
-        posterior, means = self.posterior, self.windows.mean(axis=0)
-        saved = (self.stays[:, None] - self.windows) * self.left - self.border
+        def best(values: Array, among: NDArray[np.bool_]) -> int | None:
+            places = np.flatnonzero(among)
+            return int(places[np.argmax(values[places])]) if len(places) else None
+
+        if problem:
+            if (fastest := best(-means, possible)) is None:
+                raise InfeasibleError(problem)
+            why = f"move to {question.text(splits[fastest])}, {means[fastest]:.4g} s per window expected: {problem}"
+            return Decision(splits[fastest], "move", why)
+        move = best(saving, possible & (probability >= SURE) & (saving >= self.least))
+        if back := self._back(None if move is None else splits[move], 0.0 if move is None else float(saving[move])):
+            return back
+        likely = possible & (probability >= LIKELY) & (probability < SURE) & (means <= SLOWER * self.expected)
+        learning = self._learning(means)
+        teaches = best(learning, likely)
+        if teaches is not None and learning[teaches] - (0.0 if move is None else saving[move]) >= self.least:
+            gain = self._gain(splits[teaches], means[teaches], self.expected, learning[teaches])
+            return Decision(splits[teaches], "learn", f"learn at {gain} with what it teaches")
+        nearest = best(saving, possible) if move is None else move
+        if nearest is None:
+            why = f"stay at {question.text(present)}: no other split comes into question"
+            return Decision(present, "stay", why)
+        gain = self._gain(splits[nearest], means[nearest], self.expected, saving[nearest])
+        gain += f" with {100 * probability[nearest]:.0f} %"
+        if move is None:
+            return Decision(present, "stay", f"stay at {question.text(present)}: {gain}, too little")
+        return Decision(splits[move], "move", f"move to {gain}")
+
+    def _learning(self, means: Array) -> Array:
+        """Seconds saved until the end if what a segment at each split teaches is made use of; -inf if not judged."""
+        posterior, after = self.posterior, self.left - self.next
         learning = np.full(len(means), -np.inf)
-        if (after := self.left - self.next) > 0:
+        if after > 0:
             candidates = posterior.candidates()
             regret = np.maximum(posterior.saved(candidates), 0.0)
             # After the segment the best split in sight, for another border, or a better one by what was learned.
             later = after * (means[posterior.best] - regret * float(self.windows.min(axis=1).mean()))
             later += self.border * (candidates != posterior.best)
             learning[candidates] = self.left * self.expected - self.next * means[candidates] - self.border - later
-        present = self.measured.get(tuple(self.present.values()))
-        columns = zip(means, saved.mean(axis=0), learning, (saved > 0).mean(axis=0), strict=True)
-        options = []
-        for ranks, values in zip(posterior.splits.tolist(), columns, strict=True):
-            split, known = dict(zip(self.names, ranks, strict=True)), self.measured.get(tuple(ranks))
-            slower = known is not None and present is not None and known[0] >= present[0]
-            if split != self.present and (must_leave or not slower) and not self.question.problem(split):
-                options.append(_Option(split, *map(float, values)))
-        return options
+        return learning
 
-    def _back(self, move: _Option | None) -> Decision | None:
+    def _back(self, move: Split | None, move_saving: float) -> Decision | None:
         """Go back to the split that was fastest, where the present one was measured to be slower and that pays.
 
         Only a split between the two may be better still: beyond, what is expected has just been wrong.
@@ -221,8 +212,8 @@ class _Choice:
         probability = NormalDist().cdf(math.log(aim / before) / math.hypot(now_error, error))
         saving = self.left * (now - before) - self.border
         ends = {name: sorted((self.present[name], split[name])) for name in self.names}
-        is_between = move is not None and all(low <= move.split[name] <= high for name, (low, high) in ends.items())
-        if probability < SURE or (move is not None and is_between and move.saving > saving):
+        is_between = move is not None and all(low <= move[name] <= high for name, (low, high) in ends.items())
+        if probability < SURE or (is_between and move_saving > saving):
             return None
         gain = self._gain(split, before, now, saving)
         return Decision(split, "undo", f"undo: back to {gain} with {100 * probability:.0f} %, as measured")

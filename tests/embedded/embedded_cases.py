@@ -75,16 +75,12 @@ class Case:
         )
 
 
-def surface(count: int, seed: int) -> dict[str, Any]:
-    """A grid of count x count vertices in 3-D with scatter, and its triangles."""
+def surface(count: int, seed: int) -> list[list[float]]:
+    """A grid of count x count vertices in 3-D with scatter."""
     rng = np.random.default_rng(seed)
     x, y = np.meshgrid(np.linspace(0, 1, count), np.linspace(0, 1, count), indexing="ij")
     vertices = np.stack([x.ravel(), y.ravel(), 0.1 * np.sin(3 * x + y).ravel()], axis=1)
-    vertices += rng.uniform(-0.03, 0.03, vertices.shape)
-    corner = np.array([i * count + j for i in range(count - 1) for j in range(count - 1)])
-    lower = np.stack([corner, corner + 1, corner + count], axis=1)
-    upper = np.stack([corner + count + 1, corner + 1, corner + count], axis=1)
-    return {"points": vertices.tolist(), "triangles": np.concatenate([lower, upper]).tolist()}
+    return (vertices + rng.uniform(-0.03, 0.03, vertices.shape)).tolist()
 
 
 def _generated() -> Iterable[Case]:
@@ -113,7 +109,7 @@ def _generated() -> Iterable[Case]:
             configuration["inside_mapping"] = "<basis-function:thin-plate-splines />"
         roles: dict[str, dict[str, Any]] = {"A": {}, "B": {}}
         if dimensions == 3:
-            roles = {"A": surface(5, 1), "B": surface(4, 2)}
+            roles = {"A": {"points": surface(5, 1)}, "B": {"points": surface(4, 2)}}
         if number % 4 == 0:
             roles["B"]["step"] = 0.04
         yield Case(
