@@ -341,7 +341,7 @@ class IntraComm:
 
 _DEFAULT_TIMEOUT = 60.0
 _DIRECTORY = "precice-lb-run"
-_PROTOCOL = 4
+_PROTOCOL = 5
 _DIFFERENCES = {
     "protocol": "run versions of precice_lb that cannot talk to each other: install the same version for both",
     "configuration": "were given configurations that differ: give both the same precice-config.xml, byte for byte",

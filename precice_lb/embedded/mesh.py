@@ -196,43 +196,35 @@ class Links:
         return self.intra.scatter(lambda rank: part(message, rank), self._failure)
 
     def send_data(self, partner: str, data: Sequence[CouplingData]) -> None:
-        """Send of each data its times and all samples, or only the latest ones without ``substeps``."""
+        """Send of each data its times and all samples side by side, or only the latest one without ``substeps``."""
         with self.profiler.event("waitAndSendData"):
-            samples = [
-                [sample for _, sample in one.field.waveform.samples] if one.substeps else [one.field.waveform.last]
-                for one in data
-            ]
-            partitions = [one.field.mesh.partition for one, series in zip(data, samples, strict=True) for _ in series]
-            wholes = iter(gather(self.intra, partitions, [sample for series in samples for sample in series]))
-            message: Arrays = []
-            for one, series in zip(data, samples, strict=True):
-                message += [np.array(one.field.waveform.times[-len(series) :]), *itertools.islice(wholes, len(series))]
-            self.send(partner, message)
+            series = [one.field.waveform.samples[0 if one.substeps else -1 :] for one in data]
+            samples = [np.hstack([sample for _, sample in samples]) for samples in series]
+            wholes = gather(self.intra, [one.field.mesh.partition for one in data], samples)
+            times = [np.array([time for time, _ in samples]) for samples in series]
+            self.send(partner, [array for pair in zip(times, wholes, strict=True) for array in pair])
 
     def receive_data(self, partner: str, data: Sequence[CouplingData], time: float) -> None:
         """Wait for the samples of each data and store them: at a time (simulated seconds) without ``substeps``."""
+
+        def part(message: Arrays, rank: int) -> Arrays:
+            parts: Arrays = []
+            for one, times, whole in zip(data, message[::2], message[1::2], strict=True):
+                parts += [times, one.field.mesh.partition.part(whole, rank)]
+            return parts
+
         with self.profiler.event("waitAndReceiveData"):
-            message = iter(self.receive(partner, lambda message, rank: _part(message, data, rank)))
-            for one in data:
-                times = next(message).tolist() if one.substeps else [time] * len(next(message))
+            message = self.receive(partner, part)
+            for one, times, samples in zip(data, message[::2], message[1::2], strict=True):
                 if one.substeps:
                     one.field.waveform.clear()
-                for moment in times:
-                    one.field.waveform.put(moment, next(message))
+                moments = times.tolist() if one.substeps else [time]
+                for moment, sample in zip(moments, np.hsplit(samples, len(moments)), strict=True):
+                    one.field.waveform.put(moment, sample)
 
     def receive_number(self, partner: str) -> float:
         """Wait for one number, on all ranks."""
         return float(self.receive(partner)[0][0])
-
-
-def _part(message: Arrays, data: Sequence[CouplingData], rank: int) -> Arrays:
-    """Return what a rank gets of the times and samples of data."""
-    parts: Arrays = []
-    for one in data:
-        times = message[len(parts)]
-        samples = message[len(parts) + 1 : len(parts) + 1 + len(times)]
-        parts += [times, *(one.field.mesh.partition.part(sample, rank) for sample in samples)]
-    return parts
 
 
 def exchange_meshes(
