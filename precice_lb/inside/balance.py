@@ -40,21 +40,6 @@ _MORE = 1.5
 _MOST = 4
 
 
-def seconds_by_feature(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Give the seconds that each rank spends on each feature, shape (ranks, features)."""
-    return counts_for(load, costs.features) * costs.seconds
-
-
-def predicted(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Predict how long each rank is busy per time window, shape (ranks,)."""
-    return costs.predict(counts_for(load, costs.features))
-
-
-def residuals(costs: FeatureCosts, load: RankLoad) -> Floats:
-    """Give measured less predicted seconds of each rank, shape (ranks,); NaN where no seconds are known."""
-    return np.asarray(load.seconds - predicted(costs, load))
-
-
 def fit_costs(loads: Sequence[RankLoad]) -> FeatureCosts:
     """Fit seconds per unit of each feature and time window to what ranks held and how long they were busy.
 
@@ -295,7 +280,7 @@ class Balance:
         ndarray, shape (ranks,)
             Seconds per time window: as measured, or as the costs say where waiting could not be kept out.
         """
-        return load.seconds if np.isfinite(load.seconds).any() else predicted(self.costs, load)
+        return load.seconds if np.isfinite(load.seconds).any() else self.costs.predict(load)
 
     @property
     def basis(self) -> str:
@@ -319,7 +304,7 @@ class Balance:
         after = self.partition.seconds.max() / self.partition.seconds.mean()
         gains = {}
         for load in self.loads:
-            before = predicted(self.costs, load)
+            before = self.costs.predict(load)
             gains[f"run {load.run}"] = max(float(before.max() - after * before.mean()), 0.0)
         frame = measured.frames[self.participant]
         seconds = frame.seconds - np.array([gains[origin] for origin in frame.origin.tolist()])
@@ -355,14 +340,14 @@ class Balance:
         }
 
     def _run(self, load: RankLoad) -> dict[str, Any]:
-        of_features = seconds_by_feature(self.costs, load)
+        of_features = self.costs.of_features(load)
         return {
             "run": load.run,
             "ranks": len(load.seconds),
             "basis": load.basis,
             "imbalance": imbalance(self.busy(load)),
             "seconds": load.seconds,
-            "predicted": predicted(self.costs, load),
+            "predicted": self.costs.predict(load),
             "of_features": {name: of_features[:, place] for place, name in enumerate(self.costs.features)},
         }
 
@@ -401,7 +386,7 @@ def partition_of(costs: FeatureCosts, cells: Cells, ranks: int) -> Partition:
 
     A `DataError` says that there are more ranks than cells.
     """
-    weights = np.asarray(counts_for(cells, costs.features) @ costs.seconds)
+    weights = costs.of_features(cells).sum(axis=1)
     if not 1 <= ranks <= len(weights):
         where = f"{cells.source}: " if cells.source else ""
         raise DataError(f"{where}expected from 1 to {len(weights)} ranks, one for each cell at most, found {ranks}")

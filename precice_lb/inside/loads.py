@@ -77,20 +77,13 @@ class FeatureCosts:
     unexplained: float = 0.0
     problem: str = ""
 
-    def predict(self, counts: Floats) -> Floats:
-        """Predict how long ranks are busy.
+    def of_features(self, holder: RankLoad | Cells) -> Floats:
+        """Predict the seconds per time window of each feature, shape (ranks or cells, features)."""
+        return counts_for(holder, self.features) * self.seconds
 
-        Parameters
-        ----------
-        counts : ndarray, shape (ranks, features)
-            How much of each feature each rank holds.
-
-        Returns
-        -------
-        ndarray, shape (ranks,)
-            Seconds per time window.
-        """
-        return np.asarray(counts @ self.seconds + self.constant)
+    def predict(self, load: RankLoad) -> Floats:
+        """Predict how long each rank is busy per time window, shape (ranks,)."""
+        return np.asarray(self.of_features(load).sum(axis=1) + self.constant)
 
 
 @dataclass(frozen=True, eq=False)
