@@ -364,9 +364,9 @@ def connect(me: str, m2ns: Sequence[M2N], configuration: str, timeout: float) ->
     sides: dict[str, Generator[socket.socket | None, None, None]] = {}
     directories: dict[str, Path] = {}
     for m2n in m2ns:
-        for name, partner, side in ((m2n.acceptor, m2n.connector, _accept), (m2n.connector, m2n.acceptor, _seek)):
+        for name, partner, meet in ((m2n.acceptor, m2n.connector, _accept), (m2n.connector, m2n.acceptor, _seek)):
             if me == name:
-                sides[partner], directories[partner] = side(m2n, handshake), Path(m2n.exchange_directory).resolve()
+                sides[partner], directories[partner] = meet(m2n, handshake), Path(m2n.exchange_directory).resolve()
     channels: dict[str, Connection] = {}
     deadline = time.monotonic() + timeout
     try:

@@ -157,7 +157,7 @@ class Participant:
 
     def set_mesh_vertex(self, mesh_name: str, position: ArrayLike) -> int:
         """Add one vertex, shape (dimensions,), and return its id."""
-        return int(self.set_mesh_vertices(mesh_name, [position])[0])
+        return int(self.set_mesh_vertices(mesh_name, np.asarray([position], dtype=np.float64))[0])
 
     def set_mesh_vertices(self, mesh_name: str, positions: ArrayLike) -> NDArray[np.int32]:
         """Add vertices, shape (n, dimensions), and return their ids, shape (n,)."""
