@@ -89,23 +89,28 @@ class _Endpoint:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while self.listener.fileno() >= 0:
+            try:
                 sock, _ = self.listener.accept()
-                self._unknown.append(sock)
-                threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
-                if len(self._unknown) > self._most:
-                    _hang_up(self._unknown.popleft())
+            except OSError:
+                time.sleep(_POLL_SECONDS)
+                continue
+            self._unknown.append(sock)
+            threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
+            if len(self._unknown) > self._most:
+                _hang_up(self._unknown.popleft())
 
     def _admit(self, sock: socket.socket) -> None:
-        try:
+        content = b""
+        with contextlib.suppress(OSError):
             content = _greeting(sock, self._head)
-        except OSError:
-            sock.close()
-        else:
-            self.arrived.put((sock, content))
+        # Before anybody gets it: `close` hangs up on those who are unknown.
         with contextlib.suppress(ValueError):
             self._unknown.remove(sock)
+        if content:
+            self.arrived.put((sock, content))
+        else:
+            sock.close()
 
     def close(self) -> None:
         """Stop listening and turn away whoever is still here."""

@@ -65,7 +65,7 @@ def as_rows(values: Any, name: str, mesh: LocalMesh, columns: int, call: str) ->
 
 
 def _refused(call: str, what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Participant, *arguments: Any, **named: Any) -> NoReturn:
+    def refuse(self: Access, *arguments: Any, **named: Any) -> NoReturn:
         raise CouplingError(f"{call}() needs {what}, which the embedded backend does not know; libprecice does it")
 
     refuse.__doc__ = f"Refused: {what}."
@@ -73,34 +73,8 @@ def _refused(call: str, what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Participant:
-    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
-
-    Parameters
-    ----------
-    solver_name
-        Name of the participant in the configuration.
-    configuration_file_name
-        Path of the ``precice-config.xml``.
-    solver_process_index, solver_process_size
-        Rank of this process and number of ranks of the solver.
-    communicator
-        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
-
-    Raises
-    ------
-    RefusedConfigurationError
-        If the configuration is missing, malformed or contradicts itself.
-    UnknownToBackendError
-        If it asks for what libprecice does and this backend does not: tag and line are named.
-    CouplingError
-        If rank and size are not those of the communicator.
-
-    Notes
-    -----
-    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
-    all ranks at the same call.
-    """
+class Access:
+    """Base of `Participant`: its start, and the calls that only ask or note."""
 
     def __init__(
         self,
@@ -347,6 +321,36 @@ class Participant:
             )
         return field, ids
 
+
+class Participant(Access):
+    """A solver's side of a coupled simulation, with the calls and the behaviour of pyprecice's class.
+
+    Parameters
+    ----------
+    solver_name
+        Name of the participant in the configuration.
+    configuration_file_name
+        Path of the ``precice-config.xml``.
+    solver_process_index, solver_process_size
+        Rank of this process and number of ranks of the solver.
+    communicator
+        An mpi4py communicator of these ranks; ``MPI.COMM_WORLD`` if not given.
+
+    Raises
+    ------
+    RefusedConfigurationError
+        If the configuration is missing, malformed or contradicts itself.
+    UnknownToBackendError
+        If it asks for what libprecice does and this backend does not: tag and line are named.
+    CouplingError
+        If rank and size are not those of the communicator.
+
+    Notes
+    -----
+    It is for trying, testing and teaching, not for production, and says so once. `advance` reports what is wrong on
+    all ranks at the same call.
+    """
+
     # Status.
 
     def is_coupling_ongoing(self) -> bool:
@@ -526,7 +530,7 @@ class Participant:
             channel.abort()
 
 
-_LIVE: weakref.WeakSet[Participant] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[Access] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:

@@ -382,9 +382,25 @@ def balance_of(loads: Sequence[RankLoad], participant: str = "") -> Balance:
 
 
 def partition_of(costs: FeatureCosts, cells: Cells, ranks: int) -> Partition:
-    """Share out cells so that ranks are busy for equally long, by costs without a problem.
+    """Share out cells so that ranks are busy for equally long.
 
-    A `DataError` says that there are more ranks than cells.
+    Parameters
+    ----------
+    costs : FeatureCosts
+        Fitted, without a problem.
+    cells : Cells
+        With all features of the costs.
+    ranks : int
+        How many.
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    DataError
+        If there are more ranks than cells.
     """
     weights = costs.of_features(cells).sum(axis=1)
     if not 1 <= ranks <= len(weights):

@@ -78,11 +78,33 @@ class FeatureCosts:
     problem: str = ""
 
     def of_features(self, holder: RankLoad | Cells) -> Floats:
-        """Predict the seconds per time window of each feature, shape (ranks or cells, features)."""
+        """Predict what each feature takes.
+
+        Parameters
+        ----------
+        holder : RankLoad or Cells
+            Which ranks or cells.
+
+        Returns
+        -------
+        ndarray, shape (ranks or cells, features)
+            Seconds per time window.
+        """
         return counts_for(holder, self.features) * self.seconds
 
     def predict(self, load: RankLoad) -> Floats:
-        """Predict how long each rank is busy per time window, shape (ranks,)."""
+        """Predict how long ranks are busy.
+
+        Parameters
+        ----------
+        load : RankLoad
+            What they hold.
+
+        Returns
+        -------
+        ndarray, shape (ranks,)
+            Seconds per time window.
+        """
         return np.asarray(self.of_features(load).sum(axis=1) + self.constant)
 
 
