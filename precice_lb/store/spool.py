@@ -45,16 +45,22 @@ _MAGIC = np.lib.format.magic(1, 0)
 
 def _saved(name: str, rows: Values, dtype: np.dtype[Any]) -> bytes:
     """Make a block of rows: of plain values with one field, called as their table."""
-    buffer = io.BytesIO()
     typed = np.ascontiguousarray(rows, dtype)
-    np.save(buffer, typed if dtype.names else typed.view([(name, dtype)]), allow_pickle=False)
-    return buffer.getvalue()
+    return _header(dtype if dtype.names else np.dtype([(name, dtype)]), len(typed)) + typed.tobytes()
 
 
 def _text_block(name: str, values: Mapping[str, Any]) -> bytes:
     """Make the first block, ``head``, or one with metadata that are known later: the last ``end`` has the end."""
     text = json.dumps(values, default=lambda number: number.item(), allow_nan=False).encode()
     return _saved(name, np.array([text]), np.dtype(f"S{len(text)}"))
+
+
+@functools.lru_cache(maxsize=64)
+def _header(dtype: np.dtype[Any], count: int) -> bytes:
+    """Make what `numpy.save` writes before rows, which takes as long as all else of a flush."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.empty(count, dtype), allow_pickle=False)
+    return buffer.getvalue()[: -count * dtype.itemsize or None]
 
 
 def read_blocks(file: BinaryIO) -> Iterator[tuple[str, Values]]:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from precice_xml_helpers import configuration, scheme
-from store_helpers import PARALLEL, START, metadata, row, rows, write_store
+from store_helpers import START, row, write_store
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import load_runs, measurements_from_runs
 from precice_lb.dataset.samples import pooled_iterations
 from precice_lb.export import export_merged
-from precice_lb.guess.columns import GUESSES
 from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
@@ -26,9 +25,6 @@ from precice_lb.report.runs import window_section
 from precice_lb.report.summary import summarise, summary_csv, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
-from precice_lb.store.spool import StoreWriter
-from precice_lb.watch import Observer, watch_run
-from precice_lb.watch.view import watch_blocks, watch_facts, watch_line
 
 TEXT = configuration("AB", [scheme("serial-implicit", "AB", [("A", "B"), ("B", "A")])])
 ELEMENT = r'(<(?:data:scalar|use-data|write-data|read-data|exchange) (?:name|data)=")(FromB"[^>]*>)'
@@ -88,48 +84,16 @@ def test_planted_guesses_are_recovered(tmp_path: Path, merged: bool) -> None:
     assert FACT.format("0.29") in words(summary_blocks([run]))
 
 
-def test_watch_and_report_show_them(tmp_path: Path) -> None:
+def test_the_report_shows_them(tmp_path: Path) -> None:
     write_run(tmp_path, "auto")
-    seen = watch_run(tmp_path)
-    expected = f"{FACT.format('0.15').capitalize()}."
-    assert expected in watch_facts(seen)
-    assert expected in words(watch_blocks(seen))
-    assert expected in watch_line(seen)
-    assert list(seen.to_dict()["facts"]) == ["first guess (auto)"]
-    assert expected[1:-1] in words(list(window_section(evidence(tmp_path))))
-
-
-def test_a_running_run_is_followed_where_a_guess_is_written_after_its_window(tmp_path: Path) -> None:
-    """Windows in flushes of growing length; what the last one of each was guessed with comes with the next flush."""
-    names = ["hold", "reduced"]
-    writers = [StoreWriter(tmp_path, metadata(name, guess="linear"), PARALLEL) for name in "AB"]
-    observer, done = Observer(tmp_path), 0
-    for count in (1, 1, 2, 8, 64, 64):
-        for writer, guessing in zip(writers, (False, True), strict=True):
-            new = [(w, w % 2, 1000, 0.5) for w in range(max(done, 1), done + count) if guessing]
-            calls = rows(row(w, 0.1, 0.2, 0.1) for w in range(done + 1, done + count + 1))
-            writer.append(calls, {"guesses": names}, guesses=np.array(new, dtype=GUESSES.dtype))
-        done += count
-        seen = observer.poll()
-        assert seen is not None
-        # Of windows 2, after the warm-up, to the last but one.
-        told = dict(re.findall(r"(hold|reduced) in (\d+)", str(seen.facts)))
-        assert told == {n: str(c) for n, c in (("hold", (done - 1) // 2), ("reduced", max(done // 2 - 1, 0))) if c}
-    for writer in writers:
-        writer.close(finished=True, ended_unix_ns=START + 10**11)
+    expected = FACT.format("0.15")
+    assert expected[1:] in words(list(window_section(evidence(tmp_path))))
 
 
 def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
     write_run(tmp_path)
     (run,) = summarise(load_runs([tmp_path]))
-    seen = watch_run(tmp_path)
-    shown = [
-        words(summary_blocks([run])),
-        str(summary_dict(run)),
-        summary_csv([run]),
-        words(watch_blocks(seen)),
-        watch_line(seen),
-    ]
+    shown = [words(summary_blocks([run])), str(summary_dict(run)), summary_csv([run])]
     assert not [text for text in shown if "guess" in text.lower() or "hold" in text]
 
 
