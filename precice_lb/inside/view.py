@@ -159,4 +159,4 @@ def _chart(stem: str, name: str, balance: Balance) -> Chart:
     return Chart(stem, f"What each rank of {name} is busy with, by the fitted costs.", one_panel(draw, 2.6))
 
 
-page_section = ("imbalance", "", inside_section)
+page_section = ("inside", "Imbalance inside participants", inside_section)

@@ -1,12 +1,10 @@
-"""What coupled runs spent their time on, per participant and rank: numbers, and these as JSON and CSV."""
+"""What coupled runs spent their time on, per participant and rank: numbers, and these as JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -134,11 +132,6 @@ class ParticipantSummary:
         """Mean seconds per window of each rank in MPI within solve, shape (ranks,); NaN where not known."""
         return self.part.rank_mpi if len(self.part.rank_mpi) else np.full(self.ranks, np.nan)
 
-    @property
-    def section_seconds(self) -> dict[str, Array]:
-        """Mean seconds per window of each rank in each profiling section, shape (ranks,)."""
-        return {name: self.part.rank_sections[name] for name in self.sections}
-
 
 @dataclass(frozen=True, eq=False)
 class RunSummary:
@@ -146,11 +139,6 @@ class RunSummary:
 
     run: CoupledRun
     participants: tuple[ParticipantSummary, ...]
-
-    @property
-    def ranks(self) -> int:
-        """Ranks of all participants."""
-        return sum(part.ranks for part in self.participants)
 
     @property
     def lost(self) -> dict[str, float]:
@@ -285,7 +273,7 @@ def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, An
         "warmup_windows": run.warmup_windows,
         "seconds_per": run.time.unit,
         "not_compared": run.not_compared or None,
-        "ranks": summary.ranks,
+        "ranks": sum(part.ranks for part in summary.participants),
         "remarks": summary.remarks,
         "imbalance": run.imbalance,
         "core_hours_lost_per_hour": summary.lost,
@@ -302,7 +290,8 @@ def _participant_dict(part: ParticipantSummary, per_rank: bool) -> dict[str, Any
         value = getattr(part, field.name)
         values |= value if field.name == "quantities" else {field.name: value}
     if per_rank:
-        values |= {"per_rank": [*_rank_rows(part)], "sections_per_rank": part.section_seconds}
+        sections = {name: part.part.rank_sections[name] for name in part.sections}
+        values |= {"per_rank": [*_rank_rows(part)], "sections_per_rank": sections}
         values["counts_per_rank"] = part.part.rank_counts
     return values
 
@@ -317,58 +306,3 @@ def _rank_rows(part: ParticipantSummary) -> Iterator[dict[str, Any]]:
     for rank in range(part.ranks):
         values = {name: float(column[rank]) for name, column in columns.items()}
         yield {"rank": rank, "waits_in_the_solver": rank in part.ranks_waiting_in_the_solver, **values}
-
-
-def summary_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV: one row per run, participant and quantity, empty where not measured.
-
-    First guesses are of no participant alone: of each predictor, in how many windows and with how many iterations, and
-    what guessing took.
-    """
-    rows: list[dict[str, Any]] = []
-    for summary in runs:
-        for part in summary.participants:
-            head = _head(summary, part) | {"iterations": part.iterations["mean"]}
-            named = part.quantities | ({"advance": part.advance} if "overhead" in part.not_measured else {})
-            named |= {f"advance {name}": quantity for name, quantity in part.advance_by_event.items()}
-            named |= {f"section {name}": quantity for name, quantity in part.sections.items()}
-            rows += [{**head, "quantity": name, **asdict(quantity)} for name, quantity in named.items()]
-            for name, seconds in (("compute", part.compute_seconds), ("window", part.window_seconds)):
-                rows.append({**head, "quantity": name, "mean_seconds": seconds, "share": seconds / part.window_seconds})
-        rows += [
-            {
-                "run": summary.run.name,
-                "ranks": summary.ranks,
-                "windows": predictor.windows,
-                "iterations": predictor.iterations,
-                "quantity": f"first guess {predictor.name}",
-                "mean_seconds": predictor.cost_seconds,
-                "share": predictor.cost_seconds / predictor.window_seconds,
-            }
-            for predictor in summary.run.predictors
-        ]
-    return _text(rows)
-
-
-def rank_csv(runs: Sequence[RunSummary]) -> str:
-    """Write summaries as CSV with one row per run, participant and rank, empty where not measured."""
-    rows = []
-    for run in runs:
-        for part in run.participants:
-            for row in _rank_rows(part):
-                counts = {f"count {name}": count[row["rank"]] for name, count in part.part.rank_counts.items()}
-                rows.append(_head(run, part) | row | counts)
-    return _text(rows)
-
-
-def _head(summary: RunSummary, part: ParticipantSummary) -> dict[str, Any]:
-    return {"run": summary.run.name, "participant": part.participant, "ranks": part.ranks, "windows": part.windows}
-
-
-def _text(rows: Sequence[Mapping[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    # What is not known becomes null, and that an empty cell.
-    writer.writerows(to_jsonable(rows))
-    return buffer.getvalue()

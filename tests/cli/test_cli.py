@@ -73,16 +73,6 @@ def test_summary_of_stores_loads_no_more_than_it_needs(stores: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(stores)], check=True)
 
 
-def test_a_decision_that_takes_long_says_what_is_going_on(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["recommend", str(table), "--ranks", "12"]) == 0
-    assert "still deciding" not in capsys.readouterr().err
-    monkeypatch.setattr("precice_lb.cli.case._SLOW_S", 0.0)
-    assert main(["recommend", str(table), "--ranks", "12"]) == 0
-    assert "still deciding among splits of 2 participants" in capsys.readouterr().err
-
-
 def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def split(*arguments: str) -> dict[str, int]:
         assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
@@ -295,10 +285,10 @@ def test_the_demo_runs_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With an editable installation the study is found in the source tree, which is no place for results."""
-    given: list[Path] = []
+    places: list[Path] = []
 
     def recommended(study: Study, directory: Path, **_: object) -> None:
-        given.append(directory.resolve())
+        places.append(directory.resolve())
         directory.mkdir()
         (directory / "recommendation.json").write_text('{"total_ranks": 16, "split": {"Inner": 11, "Outer": 5}}')
 
@@ -306,7 +296,7 @@ def test_the_demo_runs_in_the_current_directory(
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     assert main(["demo", "--directory", "there"]) == 0
-    assert given == [tmp_path / "demo", tmp_path / "there"]
+    assert places == [tmp_path / "demo", tmp_path / "there"]
     # By hand: the law gives Inner 0.2025 s on 12 ranks and 0.2165 s on 11, and Outer less.
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "By the law of the emulated load the best split is Inner 12, Outer 4 ranks: 0.2025 s per window.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
@@ -44,17 +43,6 @@ def texts(page: Page, name: str) -> str:
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
-
-
-def test_the_timeline_has_the_planted_seconds(page: Page) -> None:
-    chart = next(chart for chart in page.charts if chart.name == "window")
-    # The run whose split is nearest to the recommended one is the last: 6 and 3 ranks.
-    (axes,) = chart.figure.axes
-    assert axes.get_xlabel() == "time in the window (s)"
-    drawn = [bar.get_width() for bar in axes.patches]
-    # The same for both: 3.2 s on six ranks, and 1.6 s on three.
-    assert drawn.count(pytest.approx(0.02 + 3.2 / 6 - 2e-4)) == 4
-    assert {tick.get_text().rpartition(" ")[0] for tick in axes.get_yticklabels()} == {"slowest rank", "fastest rank"}
 
 
 def plant(directory: Path, number: int, seconds: float, **of_inner: str) -> None:
@@ -102,8 +90,7 @@ def test_what_there_are_no_data_for_is_named_once(tmp_path: Path) -> None:
     (reasons,) = missing.blocks
     assert isinstance(reasons, DefinitionList)
     assert [titles for titles, _ in reasons.pairs] == [
-        "A typical window, Coupling iterations, Data quality, Imbalance inside participants",
-        "Time against core-hours",
+        "A typical window, Data quality",
         "Partner ranks",
     ]
 
@@ -139,16 +126,6 @@ def test_the_page_is_self_contained_and_labelled(page: Page) -> None:
     assert len(drawings) == len(page.charts)
     assert all(svg["aria-label"] for svg in drawings)
     assert len(found.named("caption")) == len(found.named("table"))
-
-
-def test_figures_follow_the_page_into_the_dark(page: Page) -> None:
-    html = page_html(page)
-    style = html[html.index("<style>") : html.index("</style>")]
-    used = set(re.findall(r"var\((--[\w-]+)\)", html))
-    light, dark = style.split("prefers-color-scheme: dark", 1)
-    assert {"--ink", "--paper", "--grid", "--series-0"} <= used
-    assert all(f"{name}:" in light for name in used)
-    assert all(f"{name}:" in dark for name in used - {"--font", "--mono"})
 
 
 # --- names that are not harmless -------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import HOSTILE, falling, write_csv
+from rich.cells import cell_len
 
 from precice_lb.recommend import Recommendation, load_sources, recommend
-from precice_lb.report.blocks import cells, listed, seconds_unit, short_names
+from precice_lb.report.blocks import listed, seconds_unit, short_names
 from precice_lb.report.charts import CHARTS
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, rendered, write_recommendation
@@ -63,14 +64,13 @@ def test_short_names_stay_different(names: list[str], width: int) -> None:
     short = short_names(names, width)
     assert list(short) == names
     assert len(set(short.values())) == len(names)
-    assert all(len(name) <= width and name.isprintable() for name in short.values())
+    assert all(cell_len(name) <= width and name.isprintable() for name in short.values())
 
 
 def test_names_that_differ_in_the_middle_alone_stay_different_and_wide_letters_count_twice() -> None:
-    short = short_names([f"{'a' * 30}{middle}{'b' * 30}" for middle in "xyz"], 12)
-    assert len(set(short.values())) == 3
-    assert all(len(name) <= 12 for name in short.values())
-    assert [cells(text) for text in ("ab", "\u6d41\u4f53", "\uff21\uff22")] == [2, 4, 4]
+    short = short_names([*(f"{'a' * 30}{middle}{'b' * 30}" for middle in "xyz"), "流体の領域"], 12)
+    assert list(short.values()) == ["aaaaa…bbbbbb", "aaaaa…bbbb#2", "aaaaa…bbbb#3", "流体の領域"]
+    assert short_names(["流体の領域"], 9) == {"流体の領域": "流体…領域"}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,10 @@ def test_json_has_null_where_json_has_no_number() -> None:
 # --- figure --------------------------------------------------------------------------------------------------------
 
 
+def labels(figure: Any) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
 def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> None:
     left, right = (CHARTS[name](plain).figure.axes[0] for name in ("scaling", "landscape"))
     assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
@@ -129,10 +133,10 @@ def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> 
     assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_ylabel())
     assert right.get_xlabel() == "ranks of Inner (count)\nthe rest of 24 to Outer"
-    left_labels, right_labels = ([text.get_text() for text in axes.get_legend().get_texts()] for axes in (left, right))
+    left_labels, right_labels = (labels(axes.figure) for axes in (left, right))
     inner = plain.split["Inner"]
     assert f"Inner: {inner} ranks" in left_labels
-    assert {"measured", "80 % interval of the model", "recommended"} <= set(left_labels)
+    assert "recommended" in left_labels
     assert {"window time", "compute time of Inner", "compute time of Outer", "recommended", "equal split"} <= set(
         right_labels
     )
@@ -153,10 +157,10 @@ def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> 
 )
 def test_no_labels_overlap_or_leave_the_figure(which: str, chart: str, request: pytest.FixtureRequest) -> None:
     figure = CHARTS[chart](request.getfixturevalue(which)).figure
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     boxes = []
     for axes in figure.axes:
-        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title, *axes.get_legend().get_texts()]
+        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title, *figure.legends[0].get_texts()]
         # Ticks beyond the limits exist but are not drawn.
         ticks = [
             tick.label1
@@ -176,19 +180,19 @@ def test_no_labels_overlap_or_leave_the_figure(which: str, chart: str, request: 
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
     recommendation = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
     figure = CHARTS["scaling"](recommendation).figure
-    labels = [text for axes in figure.axes for text in axes.get_legend().get_texts()]
-    assert any(text.get_text().startswith("_$x^2$: ") and not text.get_parse_math() for text in labels)
-    assert "漢字" in figure_svg(figure).decode()
+    assert any(text.startswith("_$x^2$: ") for text in labels(figure))
+    svg = figure_svg(figure).decode()
+    assert "_$x^2$: " in svg
+    assert "漢字" in svg
 
 
 def test_three_participants_get_their_parts_of_the_window(tmp_path: Path) -> None:
     recommendation = recommendation_for(tmp_path, ["A", "B", "C"])
     chart = CHARTS["comparison"](recommendation)
     (axes,) = chart.figure.axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == [*(f"compute time of {name}" for name in "ABC"), "waiting"]
+    assert labels(chart.figure) == [*(f"compute time of {name}" for name in "ABC"), "waiting"]
     assert re.fullmatch(r"time per window \((s|ms|µs)\)", axes.get_xlabel())
-    windows = [recommendation.window_seconds, *(each.window_seconds for each in recommendation.alternatives.values())]
+    windows = [recommendation.window_seconds, *(other.window_seconds for other in recommendation.alternatives.values())]
     bars = [patch.get_width() / seconds_unit([max(windows)]).per_second for patch in axes.patches[:6]]
     # Of each participant under the recommended split: what it computes, and the rest of the window.
     for who, compute, wait in zip("ABC", bars[::2], bars[1::2], strict=True):
