@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from precice_lb.dataset import CoupledRun, ParticipantRun
 from precice_lb.dataset.records import load_imbalance, mean_known
 from precice_lb.dataset.runs import cut_short, missing, unfinished
-from precice_lb.dataset.series import mean_of
 from precice_lb.layout import Layout
 from precice_lb.text import to_jsonable
 
@@ -70,10 +69,8 @@ class ParticipantSummary:
     timing_source: str | None
     # Why mapping and wait were not measured and what to set, and of how many ranks.
     timing_problems: list[dict[str, Any]]
-    # Mean wall time, compute time and wait for partners per window; NaN where not measured. Without outliers: windows
-    # far from their neighbours, per iteration, put back among them, which `recommend` compares predictions with.
+    # Mean wall time, compute time and wait for partners per window; NaN where not measured.
     window_seconds: float
-    window_seconds_without_outliers: float
     compute_seconds: float
     # 1 - compute time / that of the slowest participant; NaN where unknown.
     faster_than_slowest: float
@@ -215,7 +212,6 @@ def _participant(
         timing_source=str(part.metadata.get("timing_source", "")) or None,
         timing_problems=[{"problem": text, "ranks": ranks} for text, ranks in part.timing_problems.items()],
         window_seconds=window,
-        window_seconds_without_outliers=_usual(part.window_seconds[steady], iterations),
         compute_seconds=mean_known(compute),
         faster_than_slowest=1 - mean_known(compute) / slowest,
         wait_seconds=wait,
@@ -257,12 +253,6 @@ def _quantity(seconds: Array, window: float) -> Quantity:
     slowest, fastest = int(np.nanargmax(seconds)), int(np.nanargmin(seconds))
     mean = float(np.nanmean(seconds))
     return Quantity(mean, slowest, float(seconds[slowest]), fastest, float(seconds[fastest]), mean / window)
-
-
-def _usual(seconds: Array, iterations: Array) -> float:
-    known = np.isfinite(seconds)
-    counts = np.maximum(iterations[known], 1.0)
-    return mean_of(seconds[known] / counts)[0] * mean_known(counts)
 
 
 def summary_dict(summary: RunSummary, *, per_rank: bool = False) -> dict[str, Any]:

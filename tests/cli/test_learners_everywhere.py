@@ -24,7 +24,6 @@ from precice_lb.cli.flow import run_and_recommend
 from precice_lb.dataset import load_runs
 from precice_lb.models import LEARNERS
 from precice_lb.models.published.factorized import NeuralRegressor
-from precice_lb.report.at_end import write_at_end
 from precice_lb.report.charts import CHARTS
 
 # One that draws curves from a posterior, and one that does not.
@@ -147,11 +146,6 @@ def test_calibrate_decides_and_reports(
     if judged is not None:
         assert "calibration stops below 50.0 %" in page
         assert (judged[1] == "Another") == (float(judged[2]) < 50)
-
-
-def test_the_end_of_a_run_recommends(campaign: Path) -> None:
-    (path,) = write_at_end(campaign, campaign / "stores", "Inner")
-    check_sound(json.loads(path.read_text()))
 
 
 def test_results_stand_where_figures_and_sections_fail(

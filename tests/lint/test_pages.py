@@ -53,11 +53,6 @@ def _parse(arguments: list[str]) -> None:
         app.parse_args(arguments, print_error=False, exit_on_error=False)
 
 
-def test_there_are_blocks_of_every_kind() -> None:
-    assert {"python", "toml"} <= {block.language for block in BLOCKS}
-    assert any(is_commands(block) for block in BLOCKS)
-
-
 @pytest.mark.parametrize("block", [b for b in BLOCKS if _own_commands(b)], ids=lambda b: b.name)
 def test_commands_have_options_that_exist(block: Block) -> None:
     for arguments in _own_commands(block):
@@ -176,10 +171,3 @@ def test_names_of_environment_variables_are_described() -> None:
     page = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `(PRECICE_LB_\w+)`", page, flags=re.MULTILINE))
     assert read <= described <= set(re.findall(r"PRECICE_LB_\w+", source))
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_are_kept_without_outputs(path: Path) -> None:
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] == "code":
-            assert (cell["outputs"], cell["execution_count"]) == ([], None)

@@ -22,8 +22,6 @@ SCRIPTS = sorted([*TUTORIALS.glob("*/*.sh"), *TUTORIALS.glob("*/*/*.sh")])
 CASES = sorted(path.parent for path in TUTORIALS.glob("*/README.md"))
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 
-# Of participants and data; a mesh's name begins with that of its participant.
-NAME = r"[A-Z][a-zA-Z0-9]*(-[A-Z][a-zA-Z0-9]*)*"
 # What precice-config-check calls valid in its remarks (debug), while its exit code is that of errors.
 REMARKS = {"two-scale-heat": {"MissingMappingAPIAccessCouplingSchemeViolation"}}  # the Micro Manager needs no mapping
 HEADINGS = ["Setup", "Configuration", "Available solvers", "Running the simulation", "Post-processing"]
@@ -66,17 +64,6 @@ def test_metadata_names_participants_and_what_runs_them(case: Path) -> None:
         assert (case / solver["directory"] / "run.sh").is_file()
         assert {"run", "component"} <= set(solver)
     assert set(metadata["cases"]) == {path.parent.name for path in case.glob("*/run.sh")}
-
-
-@each_case
-def test_names_keep_the_conventions(case: Path) -> None:
-    configuration = read_configuration(case / "precice-config.xml")
-    for name, participant in configuration.participants.items():
-        assert re.fullmatch(NAME, name)
-        for mesh in participant.provides:
-            assert re.fullmatch(rf"{name}(-[A-Z][a-zA-Z0-9]*)*-Mesh(-[A-Z][a-zA-Z0-9]*)*", mesh), mesh
-    for name in configuration.data:
-        assert re.fullmatch(NAME, name), name
 
 
 @each_case

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from page_helpers import SPLITS, Elements, store_evidence, table_evidence
-from report_helpers import HOSTILE, configuration, refused, write_campaign
+from report_helpers import HOSTILE, configuration, write_campaign
 from store_helpers import START, row, write_store
 
 from precice_lb.cli import main
@@ -163,19 +163,3 @@ def test_a_campaigns_budget_is_remembered(campaign: Path, tmp_path: Path) -> Non
     assert main(["report", str(campaign), "-o", str(tmp_path / "out")]) == 0
     shown = Elements((tmp_path / "out" / "report.html").read_text()).text.replace("\xa0", " ")
     assert "parallel-explicit Inner, Outer, 14 ranks" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [([], "expected at least one source"), (["nowhere"], "nowhere"), (["times.csv", "--present", "A=1"], "--present")],
-)
-def test_bad_input_is_one_line(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    table_evidence(tmp_path, ["Inner", "Outer"])
-    assert message in refused(capsys, "report", *arguments)

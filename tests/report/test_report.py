@@ -128,24 +128,23 @@ def labels(figure: Any) -> list[str]:
 
 def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> None:
     left, right = (CHARTS[name](plain).figure.axes[0] for name in ("scaling", "landscape"))
-    assert (left.get_xscale(), left.get_yscale()) == ("log", "log")
-    assert left.get_xlabel() == "ranks of the participant (count)"
-    assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
-    assert re.fullmatch(r"time per window \((s|ms|µs)\)", right.get_ylabel())
-    assert right.get_xlabel() == "ranks of Inner (count)\nthe rest of 24 to Outer"
-    left_labels, right_labels = (labels(axes.figure) for axes in (left, right))
-    inner = plain.split["Inner"]
-    assert f"Inner: {inner} ranks" in left_labels
-    assert "recommended" in left_labels
-    assert {"window time", "compute time of Inner", "compute time of Outer", "recommended", "equal split"} <= set(
-        right_labels
+    assert (left.get_xscale(), left.get_yscale(), left.get_xlabel()) == (
+        "log",
+        "log",
+        "ranks of the participant (count)",
     )
-    drawn = {tuple(point) for line in left.get_lines() for point in np.asarray(line.get_xydata(), float).round(6)}
+    assert re.fullmatch(r"compute time per window \((s|ms|µs)\)", left.get_ylabel())
+    assert right.get_xlabel() == "ranks of Inner (count)\nthe rest of 24 to Outer"
+    inner, outer = plain.split["Inner"], plain.split["Outer"]
+    assert labels(left.figure) == [f"Inner: {inner} ranks", f"Outer: {outer} ranks", "recommended"]
+    compute = ["compute time of Inner", "compute time of Outer"]
+    interval = "80 % interval of the window time"
+    assert labels(right.figure) == ["window time", *compute, interval, "recommended", "equal split"]
+    drawn = np.concatenate([np.asarray(line.get_xydata(), float) for line in left.get_lines()])
     unit = seconds_unit(plain.measurements.samples["Inner"][:, 1]).per_second
     for ranks, seconds in plain.measurements.samples["Inner"]:
-        assert any(math.isclose(x, ranks) and math.isclose(y, seconds * unit, rel_tol=1e-3) for x, y in drawn)
-    stars = [line for line in right.get_lines() if line.get_marker() == "*"]
-    assert [list(line.get_xdata()) for line in stars] == [[inner]]
+        assert np.isclose(drawn, [ranks, seconds * unit], rtol=1e-3).all(axis=1).any()
+    assert [list(line.get_xdata()) for line in right.get_lines() if line.get_marker() == "*"] == [[inner]]
 
 
 @pytest.mark.parametrize(

@@ -173,25 +173,10 @@ def test_times_are_means_that_add_up_whatever_single_windows_do(tmp_path: Path) 
     inner = run.participants[0]
     assert inner.quantities["solve"].mean_seconds == pytest.approx(np.mean(solves[1:]))
     assert inner.compute_seconds > inner.quantities["solve"].mean_seconds
-    assert inner.window_seconds_without_outliers == pytest.approx(0.2)
     for part in run.participants:
         assert sum(each.share for each in part.quantities.values()) == pytest.approx(1.0)
         # The transfer floor, the least wait, counts as work too.
         assert part.compute_seconds + part.wait_seconds == pytest.approx(part.window_seconds + 0.05)
-    assert summary_dict(run)["participants"]["Inner"]["window_seconds_without_outliers"] == pytest.approx(0.2)
-
-
-def test_windows_of_many_iterations_are_no_outliers(tmp_path: Path) -> None:
-    counts = [*([2] * 12), 9, *([2] * 11)]
-    rows = [
-        row(w, 0.1, 0.1, 0.05, iteration=i, complete=i == count)
-        for w, count in enumerate(counts, start=1)
-        for i in range(1, count + 1)
-    ]
-    for rank in range(3):
-        write_store(tmp_path, rows, "Inner", rank, 3, configuration=configuration())
-    (part,) = summarise(load_runs([tmp_path], warmup=0))[0].participants
-    assert part.window_seconds_without_outliers == pytest.approx(0.2 * np.mean(counts))
 
 
 def test_windows_without_a_known_wait_count_nowhere(tmp_path: Path) -> None:
@@ -229,10 +214,3 @@ def test_ranks_that_wait_for_each_other_inside_solve(tmp_path: Path, known: bool
     inside = [each["mpi_seconds"] for each in part["per_rank"]]
     assert inside == (pytest.approx([0.1, 0.3]) if known else [None, None])
     assert [each["interface_vertices"] for each in part["per_rank"]] == [None, None]
-
-
-def test_the_imbalance_says_how_to_find_out_what_it_hides(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        write_store(tmp_path, [row(w, 0.4, 0.05, 0.05, 0.0) for w in (1, 2, 3)], "A", rank, 2)
-    way = "if no rank waits for others inside solve; to find out, record with PRECICE_LB_MPI_TIME=1"
-    assert f"load imbalance inside A: 0.0 %, {way}" in told(tmp_path)
