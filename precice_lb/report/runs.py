@@ -12,7 +12,7 @@ from precice_lb.check import check_runs
 from precice_lb.report.blocks import Block, Chart, Paragraph, Table, or_dash, percent, seconds_unit, short_names
 from precice_lb.report.style import GREY, Panel, colour_of, marker_of, one_panel, whole_ticks
 from precice_lb.report.summary_view import run_blocks
-from precice_lb.text import visible
+from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.check import CheckResult, FindingGroup
@@ -36,12 +36,10 @@ def split_of(run: CoupledRun, names: Iterable[str]) -> str:
 def window_section(evidence: Evidence) -> Iterator[Block]:
     """Say what a typical window consists of, and where ranks of a participant differ."""
     run, summary, split = evidence.shown_run, evidence.shown_summary, evidence.recommendation.split
-    where = "the recorded split that is nearest to the recommended one"
-    if all(run.participants[who].cores == count for who, count in split.items()):
-        where = "the recommended split"
-    if len(evidence.repeats) > 1:
-        where += f"; of its {len(evidence.repeats)} runs that with the median window"
-    yield Paragraph(f"Measured in run {visible(run.name)} on {split_of(run, split)}, {where}.")
+    text = (
+        f"Measured in run {visible(run.name)} on {split_of(run, split)}, the recorded split nearest to the recommended"
+    )
+    yield Paragraph(f"{text} one; the median of its {plural(len(evidence.repeats), 'run')}.")
     yield from (
         Paragraph(
             f"Ranks of {evidence.names[part.participant]} differ by {percent(part.imbalance, 0)} of the busiest: more "

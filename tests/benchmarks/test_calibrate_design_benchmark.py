@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from campaign_parts.cases import LEAST, draw_case
 from campaign_parts.course import SETS, course_text, courses
-from campaign_parts.report import as_json, as_text
-from campaign_parts.simulate import simulate
 from regret_parts.families import FAMILIES
 
 
@@ -27,24 +25,6 @@ def test_the_best_split_is_that_of_brute_force(participants: int) -> None:
 
 
 SLOW = pytest.mark.slow("many decisions on published curves")
-
-
-@pytest.mark.slow("statistics")
-def test_campaigns_are_told_apart() -> None:
-    result = simulate(2, 32, cases=2, noise=(0.05,), runs=5, equal_cost=True, seed=2, jobs=1)
-    data = as_json(result)
-    assert data["cases"] == 6
-    assert set(data["contestants"]) == {"adaptive", "fixed", "equal cost"}
-    for name, row in data["contestants"].items():
-        assert 0 <= row["regret_percent"]["mean"] < 10
-        assert 0 < row["stated_percent"] < 10
-        assert name in as_text(result)
-    adaptive, fixed, equal = (data["contestants"][name] for name in ("adaptive", "fixed", "equal cost"))
-    assert adaptive["runs"] == fixed["runs"] == 5
-    # Splits far from the best one take long.
-    assert adaptive["core_hours"] < 0.8 * fixed["core_hours"]
-    assert equal["core_hours"] <= fixed["core_hours"]
-    assert equal["runs"] > 5
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from regret_parts.curves import load_curves
 from regret_parts.decide import Split, regret
-from regret_parts.settings import SETTINGS
 from regret_parts.unseen import PULSE
 
-from precice_lb.exceptions import ModelError
-from precice_lb.models import make_learner
 from precice_lb.recommend import recommend_split
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,13 +95,3 @@ def test_the_curves_of_the_benchmark_are_what_they_are_said_to_be() -> None:
     assert {(row["source"], row["curve"]) for row in rows} == {(curve.source, curve.name) for curve in curves}
     assert all(row["code"] and row["reference"] for row in rows)
     assert max(curve.ranks[-1] for curve in curves) >= 10_000
-
-
-def test_settings_of_the_prior_change_what_is_learned() -> None:
-    ranks, seconds = np.array([8.0, 16, 32, 64, 128]), np.array([10.0, 5.2, 2.7, 1.5, 0.9])
-    before = make_learner("bayes").fit(ranks, seconds).predict([512])[0]
-    for name, setting in SETTINGS.items():
-        model = make_learner("bayes", prior=setting).fit(ranks, seconds)
-        assert (model.predict([512])[0] == before) == (name == "default")
-    with pytest.raises(ModelError, match=r"constants of the prior out of level_sd, .*, found 'no_such'"):
-        make_learner("bayes", prior={"no_such": 1.0}).fit(ranks, seconds)

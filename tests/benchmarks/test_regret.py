@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 import regret as benchmark
 from regret_parts.archive import Archive
-from regret_parts.contest import Contest
-from regret_parts.decide import Split, choose, decide, proportional, regret, score
+from regret_parts.decide import Split, choose, regret, score
 from regret_parts.evaluate import evaluate
 from regret_parts.families import FAMILIES
 from regret_parts.oracle import Oracle
 from regret_parts.readings import DESIGNS, draw_pair, read
 from regret_parts.simulate import simulate
 from regret_parts.statistics import describe, paired_ratio
-
-from precice_lb.recommend import recommend_split
 
 DIFFUSIVE, GRANULAR, STEPPED = FAMILIES
 RANKS = np.arange(1.0, 513.0)
@@ -60,30 +57,6 @@ def test_regret_and_choice_are_those_of_trying_all_splits() -> None:
     assert regret(pair.solvers, split, 40, (2, 38)) == 0
 
 
-def test_choice_is_by_the_mean_over_curves_with_their_interval() -> None:
-    rng = np.random.default_rng(6)
-    first, second = (rng.uniform(1, 2, (7, 18)) / np.arange(1, 19) for _ in range(2))
-    windows = {p: np.maximum(first[:, p - 1], second[:, 20 - p - 1]) for p in range(2, 19)}
-    best = min(windows, key=lambda p: windows[p].mean())
-    split = choose(first, second, 20, (2, 18))
-    assert split is not None
-    assert split.ranks == (best, 20 - best)
-    assert split.interval == pytest.approx(np.quantile(windows[best], [0.1, 0.9]))
-    first[:, :4] = np.inf
-    split = choose(first, second, 20, (2, 18))
-    assert split is not None
-    assert split.ranks[0] >= 5
-    assert choose(np.full((1, 18), np.inf), second, 20, (2, 18)) is None
-
-
-def test_learners_decide_as_users_do() -> None:
-    ranks, seconds = read(draw_pair(STEPPED, 2, 1), 5, 0.05)
-    (split,) = decide("bayes", ranks, seconds, [64], [(3, 50)])
-    measured = {name: np.column_stack([ranks, row]) for name, row in zip("AB", seconds, strict=True)}
-    wanted = recommend_split(measured, 64, learner="bayes", minimum_ranks=14)
-    assert split == Split((wanted.split["A"], wanted.split["B"]), wanted.interval)
-
-
 def test_scores_are_of_true_windows() -> None:
     solvers = (lambda ranks: 8 / ranks, lambda ranks: 8 / ranks)
     splits = [Split((2, 6), (3.0, 5.0)), Split((4, 4), (3.0, 5.0)), None]
@@ -91,12 +64,6 @@ def test_scores_are_of_true_windows() -> None:
     np.testing.assert_allclose(scores.regrets, [1, 0, 0])
     np.testing.assert_array_equal(scores.covered, [1, 0, np.nan])
     np.testing.assert_array_equal(scores.refused, [False, False, True])
-
-
-def test_proportional_split_keeps_the_least() -> None:
-    assert proportional((3.0, 1.0), 32).ranks == (24, 8)
-    assert proportional((1e6, 1.0), 32).ranks == (30, 2)
-    assert proportional((1.0, 1e6), 32).ranks == (2, 30)
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.0])
@@ -132,13 +99,6 @@ def test_an_archive_is_continued_and_joined(tmp_path: Path) -> None:
             for column in ("regrets", "covered", "refused"):
                 np.testing.assert_array_equal(getattr(mine[name], column), getattr(other[name], column))
     assert len(simulate(FAMILIES[:1], ("bayes",), pairs=1, archive=archive, **options).outcomes["diffusive"]) == 1
-
-
-def test_learners_that_refuse_get_the_equal_split() -> None:
-    outcome = Contest(("pmnf", "equal"), (32, 128), 1, None).run(DIFFUSIVE, 3, 0.05, 0)
-    assert outcome["pmnf"].refused.all()
-    np.testing.assert_array_equal(outcome["pmnf"].regrets, outcome["equal"].regrets)
-    assert np.isnan(outcome["pmnf"].covered).all()
 
 
 def test_statistics_of_known_regrets() -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from report_helpers import (
     configuration,
     falling,
     precice_lb,
+    recommended,
     refused,
     write_campaign,
     write_csv,
@@ -66,8 +66,7 @@ def test_json_is_the_only_thing_on_standard_output(stores: Path, tmp_path: Path)
 
 def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def split(*arguments: str) -> dict[str, int]:
-        assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0
-        return dict(json.loads(capsys.readouterr().out)["split"])
+        return dict(recommended(capsys, table, "--ranks", "24", *arguments)["split"])
 
     free = split()
     assert free["Inner"] > free["Outer"]
@@ -81,11 +80,10 @@ def test_bounds_and_coupling_reach_the_optimiser(table: Path, capsys: pytest.Cap
 def test_windows_of_another_coupling_are_not_held_against_a_prediction(
     stores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def recommended(*coupling: str) -> dict[str, Any]:
-        assert main(["recommend", str(stores), "--ranks", "12", "--format", "json", *coupling]) == 0
-        return dict(json.loads(capsys.readouterr().out))
-
-    recorded, same, serial = recommended(), recommended("--coupling", "parallel"), recommended("--coupling", "serial")
+    recorded, same, serial = (
+        recommended(capsys, stores, "--ranks", "12", *coupling)
+        for coupling in ([], ["--coupling", "parallel"], ["--coupling", "serial"])
+    )
     assert same["split"] == recorded["split"]
     assert same["measured_splits"] == recorded["measured_splits"] != []
     assert not any("coupled in another way" in warning for warning in same["warnings"])
@@ -134,20 +132,6 @@ def test_a_terminal_that_cannot_show_a_name_still_gets_the_table(tmp_path: Path)
     assert r"\u5185\u90e8" in done.stdout
 
 
-def test_merged_stores_say_what_their_parts_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs, merged = tmp_path / "runs", tmp_path / "merged"
-    write_campaign(runs, SPLITS[:2])
-    assert main(["summary", str(runs), "--format", "json", "--per-rank"]) == 0
-    before = capsys.readouterr().out
-    assert main(["export", str(runs), "--merged", "--output", str(merged)]) == 0
-    written = sorted(merged.rglob("*.h5"))
-    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
-    assert len(written) == 4
-    assert main(["summary", str(merged), "--format", "json", "--per-rank"]) == 0
-    assert capsys.readouterr().out == before
-    assert "--output" in refused(capsys, "export", runs, "--merged", "--output", merged)
-
-
 def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,10 +140,8 @@ def test_import_writes_a_table_that_recommend_reads_and_replaces_none(
     both = tmp_path / "both.csv"
     assert main(["import", "csv", str(one), str(two), "--output", str(both)]) == 0
     assert capsys.readouterr().out == f"wrote {both}: 10 samples of Inner, Outer\n"
-    assert main(["recommend", str(both), "--ranks", "24", "--format", "json"]) == 0
-    joined = json.loads(capsys.readouterr().out)
-    assert main(["recommend", str(one), str(two), "--ranks", "24", "--format", "json"]) == 0
-    assert joined["split"] == json.loads(capsys.readouterr().out)["split"]
+    joined, apart = (recommended(capsys, *paths, "--ranks", "24") for paths in ([both], [one, two]))
+    assert joined["split"] == apart["split"]
     assert "expected the name of a new file" in refused(capsys, "import", "csv", one, "--output", both)
 
 
@@ -170,7 +152,7 @@ def test_commands_load_no_library_that_they_do_not_use(tmp_path: Path) -> None:
         "import sys; from precice_lb.cli import main;"
         f"done = [main(['--help']), main(['summary', {stores!r}]), main(['watch', {stores!r}, '--once']),"
         f" main(['recommend', {str(pulse)!r}, '--ranks', '6'])];"
-        "heavy = {'matplotlib', 'sklearn', 'joblib', 'mpi4py', 'pandas', 'jinja2', 'psutil'} & set(sys.modules);"
+        "heavy = {'matplotlib', 'sklearn', 'joblib', 'mpi4py', 'pandas', 'jinja2'} & set(sys.modules);"
         "sys.exit(str((done, heavy)) if any(done) or heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)

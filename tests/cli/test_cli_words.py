@@ -20,7 +20,6 @@ from store_helpers import row, write_store
 from precice_lb.cli import add_readers, app, main
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "tests" / "data" / "schroeder2019.csv"
 PAGE = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
 
 
@@ -127,19 +126,6 @@ def test_bash_completes_commands_options_and_values(tmp_path: Path, capsys: pyte
     assert "--threshold" in complete(script, "precice-lb", "watch", "--")
     assert complete(script, "precice-lb", "watch", "--format", "") == ["table", "json"]
     assert complete(script, "precice-lb", "export", "--once", "--format", "p") == ["perfetto"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_scripts_with_every_command(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["completion", shell]) == 0
-    text = capsys.readouterr().out
-    for words in COMMANDS:
-        assert words[-1] in text
-    if shutil.which(shell) is not None:
-        (tmp_path / "script").write_text(text)
-        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
 
 
 # --- Python --------------------------------------------------------------------------------------------------------

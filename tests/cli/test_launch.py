@@ -16,8 +16,6 @@ import pytest
 from calibrate_helpers import write_case
 from report_helpers import precice_lb, refused
 
-from precice_lb.campaign import read_study
-from precice_lb.campaign.launch import write_scripts
 from precice_lb.campaign.launchers.local import available_cores
 from precice_lb.case import patch_configuration
 from precice_lb.cli import main
@@ -172,65 +170,6 @@ def test_programs_are_those_of_the_path_by_their_own_names(
 
 
 # --- scripts -------------------------------------------------------------------------------------------------------
-
-
-STUDY = """\
-[case]
-directory = "."
-
-[machine]
-ranks = 5
-
-[launcher]
-{launcher}
-
-[[participants]]
-name = "Left"
-command = "python solver.py Left 'of $HOME'"
-directory = "left side"
-{left}
-
-[[participants]]
-name = "Right"
-command = "python solver.py Right"
-{right}
-"""
-
-
-@pytest.mark.parametrize(
-    ("launcher", "left", "right"),
-    [
-        ([], "", ""),
-        (["oversubscribe = true", 'arguments = ["-l", "-v"]'], "", ""),
-        (
-            ['options = ["--partition=cpu", "--exclusive"]', 'setup = ["module load mpi"]', 'mpi = "pmix"'],
-            "ranks_per_node = 2",
-            "ranks_per_node = 2",
-        ),
-        (['options = ["--account=a"]'], "", 'options = ["--partition=gpu", "--gres=gpu:1"]'),
-    ],
-)
-def test_the_scripts_are_those_of_a_study(case: Path, launcher: list[str], left: str, right: str) -> None:
-    (case / "left side").mkdir()
-    shutil.copy(case / "solver.py", case / "left side")
-    text = (case / "precice-config.xml").read_text()
-    (case / "precice-config.xml").write_text(text.replace("<m2n:sockets ", '<m2n:sockets network="ib0" '))
-    keys = [*(f"launcher.{key}" for key in launcher), f"participants.Left.{left}", f"participants.Right.{right}"]
-    settings = [word for key in keys if "=" in key for word in ("--set", key)]
-    options = ["--split", "Left=3,Right=2", "--directory", "Left=left side", "--write", "scripts", *settings]
-    solvers = shlex.split("python solver.py Left 'of $HOME' : python solver.py Right")
-    assert main(["launch", *options, "--", *solvers]) == 0
-    ours = {path.name: path.read_text() for path in (case / "scripts").iterdir()}
-    assert ours.keys() == {"run.sh", "job.sbatch"}
-    name = 'name = "slurm"' if any("options" in key for key in keys) else 'name = "mpiexec"'
-    study = case / "case.toml"
-    text = STUDY.format(launcher="\n".join([name, *launcher]), left=left, right=right)
-    study.write_text(
-        text.replace('"."', '"."\nnetwork = "ib0"', 1)
-        + f"\n[case.environment]\nOMP_NUM_THREADS = '{os.environ['OMP_NUM_THREADS']}'\n"
-    )
-    write_scripts(read_study(study), {"Left": 3, "Right": 2}, case / "scripts")
-    assert {path.name: path.read_text() for path in (case / "scripts").iterdir()} == ours
 
 
 @pytest.mark.mpi

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import FULL_COUNTS
-from report_helpers import compute_seconds, configuration, write_campaign, write_csv
+from report_helpers import compute_seconds, configuration, recommended, write_campaign, write_csv
 
 import precice_lb.campaign
 from precice_lb import recommend_split
@@ -97,8 +97,7 @@ def test_recommend_and_report(
     out, err = capsys.readouterr()
     assert err == ""
     assert f"learner: {learner}" in out
-    assert main(["recommend", *arguments, "--format", "json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    values = recommended(capsys, *arguments)
     assert learner in ("bayes", "neural") or all(model["text"] for model in values["models"].values())
     check_sound(values)
     assert main(["report", *arguments, "-o", str(tmp_path / "out")]) == 0

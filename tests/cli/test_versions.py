@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from report_helpers import refused
+from report_helpers import recommended, refused
 
 from precice_lb.cli import main
 
@@ -44,14 +43,12 @@ KINDS += ["--set", "participants.Fluid:gpu.gpus_per_rank=1"]
 
 
 def test_versions_are_in_the_table_and_in_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["recommend", str(table), *KINDS]
-    assert main([*words, "--verbose"]) == 0
+    assert main(["recommend", str(table), *KINDS, "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "\nGive Fluid (gpu) 2 ranks and Solid 8 ranks" in text
     assert "Versions, each with its own best split, the recommended one first" in text
     assert "2 cpu + 1 gpu" in text
-    assert main([*words, "--format", "json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    values = recommended(capsys, table, *KINDS)
     assert (values["versions"], values["split"]) == ({"Fluid": "gpu"}, {"Fluid": 2, "Solid": 8})
     assert [choice["versions"]["Fluid"] for choice in values["choices"]] == ["gpu", "cpu"]
 

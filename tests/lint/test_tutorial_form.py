@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
 import shutil
@@ -109,12 +108,3 @@ def test_the_readme_has_the_parts_of_precices(case: Path) -> None:
     drawn = set(re.findall(r"<text[^>]*>([^<]*)", html.unescape((case / picture).read_text(encoding="utf-8"))))
     configuration = read_configuration(case / "precice-config.xml")
     assert drawn >= {*configuration.meshes, *configuration.participants}
-
-
-@each_case
-def test_python_solvers_name_what_they_need_and_results_to_compare_with(case: Path) -> None:
-    for directory in {path.parent for path in case.glob("*/*.py")}:
-        assert "numpy" in (directory / "requirements.txt").read_text(encoding="utf-8")
-    reference = json.loads((case / "reference-results" / "fields.json").read_text(encoding="utf-8"))
-    assert reference["made_with"]["libprecice"].startswith("3.")
-    assert reference["fields"]

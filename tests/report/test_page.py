@@ -64,7 +64,7 @@ def test_the_shown_run_is_the_repeat_with_the_median_window(recorded: Evidence, 
         evidence = dataclasses.replace(recorded, runs=[*recorded.runs[:2], *chosen])
         shown.append((evidence.shown_run.name, len(evidence.repeats)))
     assert shown == [("Inner:6 Outer:3 (d)", 4), ("Inner:6 Outer:3 (c)", 3), ("Inner:6 Outer:3 (a)", 1)]
-    assert "of its 4 runs that with the median window" in texts(
+    assert "the median of its 4 runs" in texts(
         build_page(dataclasses.replace(recorded, runs=[*recorded.runs[:2], *runs])), "window"
     )
 

@@ -147,35 +147,6 @@ def test_the_figure_has_units_legends_and_every_point(plain: Recommendation) -> 
     assert [list(line.get_xdata()) for line in right.get_lines() if line.get_marker() == "*"] == [[inner]]
 
 
-@pytest.mark.parametrize(
-    ("which", "chart"),
-    [
-        *(("plain", chart) for chart in ("scaling", "landscape", "comparison")),
-        *(("hostile", chart) for chart in ("scaling", "comparison")),
-    ],
-)
-def test_no_labels_overlap_or_leave_the_figure(which: str, chart: str, request: pytest.FixtureRequest) -> None:
-    figure = CHARTS[chart](request.getfixturevalue(which)).figure
-    figure.draw_without_rendering()
-    boxes = []
-    for axes in figure.axes:
-        texts = [axes.xaxis.label, axes.yaxis.label, axes.title, axes._left_title, *figure.legends[0].get_texts()]
-        # Ticks beyond the limits exist but are not drawn.
-        ticks = [
-            tick.label1
-            for axis in (axes.xaxis, axes.yaxis)
-            for tick in axis.get_major_ticks()
-            if min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
-        ]
-        boxes += [text.get_window_extent() for text in texts + ticks if text.get_text() and text.get_visible()]
-    for index, box in enumerate(boxes):
-        assert box.x0 >= 0
-        assert box.x1 <= figure.bbox.x1
-        assert box.y0 >= 0
-        assert box.y1 <= figure.bbox.y1
-        assert not any(box.overlaps(other) for other in boxes[index + 1 :])
-
-
 def test_names_are_not_read_as_formulas_or_hidden_in_the_figure(tmp_path: Path) -> None:
     recommendation = recommendation_for(tmp_path, ["_$x^2$", "漢字"])
     figure = CHARTS["scaling"](recommendation).figure
