@@ -120,11 +120,10 @@ def print_answer(recommendation: Recommendation, advice: str, *, verbose: bool =
     from precice_lb.report.render import attempted
 
     names = short_names(recommendation.split, 24)
-
-    def blocks() -> Sequence[Block]:
-        return screen_blocks(recommendation, names, advice=advice, verbose=verbose)
-
-    attempted("the screen", lambda: print_result("table", blocks))
+    attempted(
+        "the screen",
+        lambda: print_result("table", lambda: screen_blocks(recommendation, names, advice=advice, verbose=verbose)),
+    )
 
 
 def command_line() -> str:

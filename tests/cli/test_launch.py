@@ -214,6 +214,7 @@ REFUSED = f"""\
 {BOTH} --set participants.Left.ranks_per_node=1 -- true : true | expected an allocation of Slurm
 {BOTH} --set launcher.name=mpiexec --set launcher.mpi=pmix -- true : true | launcher: mpi: the launcher mpiexec
 {BOTH} --set launcher.name=srun -- true : true | launcher.name: srun needs a Slurm allocation
+{BOTH} --set participants.Left=3 -- true : true | --set: expected a key of participants.Left, such as
 {BOTH} --set participants.Rihgt.options=[] -- true : true | --set: expected one of Left, Right in participants
 {BOTH} --slurm a=b -- true : true | launch --slurm: retired; say --set launcher.options=[…]
 """
