@@ -34,6 +34,7 @@ from precice_lb.campaign.schedulers.slurm import UNSET_OPTIONS, scontrol
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
+from precice_lb.case.read import overlaid
 from precice_lb.case.sections import VERSION_VARIABLE
 from precice_lb.exceptions import CalibrationError, DataError, StudyError
 from precice_lb.layout import Layout, split_text
@@ -47,11 +48,11 @@ _READ, _SHOWN = 60, 8
 
 
 def study_of_case(
-    case: Path, configuration: Path, participants: Sequence[dict[str, Any]], cores: int, launcher: Mapping[str, object]
+    case: Path, configuration: Path, participants: Sequence[dict[str, Any]], cores: int, settings: Mapping[str, Any]
 ) -> Study:
     """Return the study that says the same: its case is used as it is, and its commands are those that a shell finds.
 
-    ``participants`` are its tables, with the tokens of a command each; ``launcher`` are keys of its ``[launcher]``.
+    ``participants`` are its tables, with the tokens of a command each; ``settings`` are further keys, and its launcher.
     """
     for table in participants:
         name, place, (program, *words) = table["name"], case / table["directory"], table["command"]
@@ -71,10 +72,9 @@ def study_of_case(
     raw = {
         "case": {"directory": ".", "configuration": str(configuration), "environment": kept},
         "machine": {"ranks": cores},
-        "launcher": dict(launcher),
         "participants": participants,
     }
-    return study_from(raw, case / f"{case.name or 'case'}.toml")
+    return study_from(overlaid(raw, settings), case / f"{case.name or 'case'}.toml")
 
 
 def start_split(
@@ -106,7 +106,7 @@ def start_split(
     if needs_mpi and re.search(r"^MpiDefault\s*=\s*none\s*$", scontrol("show", "config"), re.MULTILINE):
         warn(
             f"warning: {', '.join(many)}: this Slurm's MpiDefault is none, with which srun starts every rank as a run "
-            "of its own; give --mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
+            "of its own; set launcher.mpi, of what srun --mpi=list names: often pmix for Open MPI, pmi2 for MPICH"
         )
     for task in launcher.starts(plan):
         task.log.unlink(missing_ok=True)

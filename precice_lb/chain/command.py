@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from cyclopts import App
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Output
+from precice_lb.cli.flow import Output, print_event
 from precice_lb.text import say
 
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
@@ -34,12 +33,10 @@ def chain(study: Path, *, output: Output = None) -> None:
     """
     from precice_lb.campaign import read_study
     from precice_lb.chain.next import run_chain
-    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
     directory = output or _directory(read.path)
-    with CampaignProgress(console(sys.stderr)) as progress:
-        path = run_chain(read, directory, report=progress)
+    path = run_chain(read, directory, report=print_event)
     say(f"wrote {path}")
 
 
@@ -71,11 +68,9 @@ def chain_next(
     """
     from precice_lb.campaign import read_study
     from precice_lb.chain.next import next_segment
-    from precice_lb.report.render import CampaignProgress, console
 
     read = read_study(study)
-    with CampaignProgress(console(sys.stderr)) as progress:
-        next_segment(read, output or _directory(read.path), submit=submit, lost=lost, report=progress)
+    next_segment(read, output or _directory(read.path), submit=submit, lost=lost, report=print_event)
 
 
 def _directory(study: Path) -> Path:

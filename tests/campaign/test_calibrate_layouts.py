@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from calibrate_helpers import (
@@ -85,16 +86,16 @@ def test_threads_on_a_launcher_of_ranks_are_refused(tmp_path: Path, monkeypatch:
         def command(self, plan: RunPlan, task: Task) -> list[str]:
             return []
 
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
     monkeypatch.setattr(type(LAUNCHERS), "__contains__", lambda self, name: name == "ranks-alone" or name in [*self])
     write_case(tmp_path)
     with pytest.raises(StudyError, match="launcher ranks-alone, which only knows ranks: use mpiexec, srun"):
         read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right=FREE))
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", EarlierLauncher)
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: EarlierLauncher))
     expected = r"EarlierLauncher: expected keyword-only parameters, .* found options, directory; upda"
     with pytest.raises(StudyError, match=expected):
         read_study(write_study(tmp_path, launcher='name = "ranks-alone"'))
-    monkeypatch.setitem(LAUNCHERS._added, "ranks-alone", RanksAlone)
+    monkeypatch.setitem(LAUNCHERS._places, "ranks-alone", SimpleNamespace(load=lambda: RanksAlone))
     # Fixed ranks are no threads.
     assert read_study(write_study(tmp_path, launcher='name = "ranks-alone"', right="ranks = 2")).layouts
 

@@ -247,7 +247,7 @@ class SrunLauncher(StepLauncher):
         if components > 1:
             raise CalibrationError(
                 f"this heterogeneous allocation has {components} components: give each participant the option that its "
-                "component was asked for with, such as --slurm Solid:partition=gpu"
+                "component was asked for with, such as participants.Solid.options"
             )
         if nodes and (total_nodes(tasks) or 0) > nodes:
             raise CalibrationError(
