@@ -98,8 +98,7 @@ def start_split(
             "expected an allocation of Slurm for participants on nodes of their own, found this machine alone"
         )
     launcher.check(plan.tasks)
-    is_wide = os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" or "SLURM_HET_SIZE" in os.environ
-    if is_wide and (text := _without_network(study)):
+    if os.environ.get("SLURM_JOB_NUM_NODES", "1") != "1" and (text := _without_network(study)):
         raise StudyError(text)
     many = [task.participant for task in plan.tasks if task.ranks > 1]
     needs_mpi = bool(many) and isinstance(launcher, SrunLauncher) and launcher.mpi is None

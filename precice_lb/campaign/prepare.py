@@ -129,25 +129,20 @@ def copied_files(study: Study, directory: Path, *left_out: str) -> dict[str, os.
     return files
 
 
-def case_files(study: Study, directory: Path, known: Mapping[str, str] | None) -> dict[str, str]:
-    """Return size, time and SHA-256 of each file that runs get a copy of; as known where size and time are the same.
+def case_files(study: Study, directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file that runs get a copy of.
 
     Left out are logs, which say what others did here, and what the study's identity has: it and the configuration.
     """
-    stamps = {}
+    digests = {}
     for name, entry in copied_files(study, directory, "*.log").items():
-        if Path(entry.path) in (study.path, study.configuration_path):
-            continue
-        status = entry.stat()
-        stamp = f"{status.st_size} {status.st_mtime_ns} "
-        stamps[name] = (known or {}).get(name, "")
-        if not stamps[name].startswith(stamp):
+        if Path(entry.path) not in (study.path, study.configuration_path):
             digest = hashlib.sha256()
             with open(entry.path, "rb") as file:
                 while block := file.read(_BLOCK):
                     digest.update(block)
-            stamps[name] = stamp + digest.hexdigest()
-    return stamps
+            digests[name] = digest.hexdigest()
+    return digests
 
 
 PLACEHOLDERS = frozenset(Task("any", (), 1, Path(), Path()).values)

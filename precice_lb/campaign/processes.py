@@ -109,12 +109,12 @@ def run_processes(
             if seconds > limit:
                 return overrun(seconds, running, f"time limit of {limit:g} s", logs)
             for log in logs.values():
-                _hollow(log, log_part)
+                hollow(log, log_part)
             time.sleep(_POLL_SECONDS)
     finally:
         stop_processes(list(processes.values()), token)
         for log in logs.values():
-            _hollow(log, log_part)
+            hollow(log, log_part)
 
 
 def failure(seconds: float, codes: Mapping[str, int], logs: Mapping[str, Path]) -> Outcome:
@@ -156,7 +156,7 @@ def start_process(
         )
 
 
-def _hollow(log: Path, part: int | None) -> None:
+def hollow(log: Path, part: int | None) -> None:
     """Free the disk under the middle of a long log, which may still be written to: nothing is copied or held up."""
     with contextlib.suppress(OSError):
         status = log.stat()

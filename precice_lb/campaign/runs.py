@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from precice_lb.campaign.design import Proposal
-from precice_lb.campaign.evidence import explain, import_profiles, not_measured, wrong_size
+from precice_lb.campaign.evidence import explain, unmeasured, wrong_size
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import FIRST_SEGMENT, RunPlan, file_name
 from precice_lb.campaign.prepare import copy_of_case, prepare_in, tasks_of
@@ -47,12 +47,8 @@ class CampaignRuns:
         return min(self.study.budget, sum(high for _, high in self.study.bounds.values()))
 
     def check_room(self) -> None:
-        """Refuse a study whose largest run that is still to be made finds no place."""
-        largest, splits = self.largest, self.study.splits
-        if splits is not None:
-            done = [run.split for run in self.state.finished]
-            largest = max((sum(split.values()) for split in splits if split not in done), default=0)
-        self.launcher.check_cores(largest)
+        """Refuse a study whose largest run finds no place."""
+        self.launcher.check_cores(self.largest)
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.
@@ -73,14 +69,11 @@ class CampaignRuns:
 
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Wait for a run that goes on, or has ended, without this process; None where it is to be stopped."""
-        if not self.launcher.resumes:
-            return None
-        plan = self.plan(record)
+        plan, scheduler = self.plan(record), self.launcher.scheduler
         # A kill may have come between the submission and the note of its number.
-        scheduler = self.launcher.scheduler
-        if record.job is None and scheduler is not None:
+        if record.job is None and scheduler is not None and scheduler.resumes:
             record.job = scheduler.find(self.launcher.job_name(plan))
-        if record.job is None:
+        if record.job is None or not self.launcher.resumes:
             return None
         report(record)
         return self.launcher.run(plan, lambda number: None, record.job)
@@ -168,14 +161,10 @@ class CampaignRuns:
 
     def _problem(self, record: RunRecord, outcome: Outcome) -> str | None:
         """Say what went wrong, or what is wrong with the measurements; None where nothing is."""
-        run_directory = self.directory / record.directory
-        configuration = run_directory / "case" / self.study.case.configuration
-        layouts = self._layouts(record)
-        return (
-            "; ".join(filter(None, [outcome.error, wrong_size(run_directory, layouts)]))
-            or import_profiles(run_directory, layouts, configuration, self._metadata(record), record.versions)
-            or not_measured(run_directory, record.split)
-        )
+        run, layouts = self.directory / record.directory, self._layouts(record)
+        problem = "; ".join(filter(None, [outcome.error, wrong_size(run, layouts)]))
+        configuration = run / "case" / self.study.case.configuration
+        return problem or unmeasured(run, layouts, configuration, self._metadata(record), record.versions)
 
     def _layouts(self, record: RunRecord) -> dict[str, Layout]:
         return {name: self.study.layout(name, cores) for name, cores in record.split.items()}

@@ -158,26 +158,32 @@ class RunRecord:
         return self.reasons or self.log_tail[-4:]
 
 
+# Where settings of campaigns that do not keep their study's tables stand in these.
+_SETTINGS = {
+    "total_ranks": "budget.ranks", "machine": "machine", "parameters": "parameter", "recommend": "recommend",
+    "learner": "recommend.learner", "existing": "runs.existing", "target_regret": "runs.target_regret",
+    "minimum_ranks": "participants.*.minimum_ranks", "maximum_ranks": "participants.*.maximum_ranks",
+    "layouts": "participants.*.layouts",
+}  # fmt: skip
+
+
 def _tables(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a study, with their keys of then, of a campaign that has settings in their place."""
-    bounds: dict[str, dict[str, Any]] = {}
-    for key in ("minimum_ranks", "maximum_ranks"):
-        for name, count in settings[key].items():
-            bounds.setdefault(name, {})[key] = count
-    for name, layouts in settings.get("layouts", {}).items():
-        pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
-        free = {key: layouts[key] or "free" for key in ("ranks", "threads")}
-        bounds.setdefault(name, {}).update({"pairs": pairs} if pairs else free)
-    recommend = {**(settings.get("recommend") or {}), "learner": settings.get("learner")}
-    runs = {"existing": settings["existing"], "target_regret": settings.get("target_regret")}
-    return {
-        "budget": {"ranks": settings["total_ranks"]},
-        "machine": settings.get("machine") or {},
-        "participants": bounds,
-        "parameter": settings["parameters"],
-        "recommend": {key: value for key, value in recommend.items() if value is not None},
-        "runs": {key: value for key, value in runs.items() if value is not None},
-    }
+    tables: dict[str, Any] = {}
+    for key, place in _SETTINGS.items():
+        table, _, name = place.partition(".")
+        value = settings.get(key)
+        if name.startswith("*."):
+            for participant, entry in (value or {}).items():
+                tables.setdefault(table, {}).setdefault(participant, {})[name[2:]] = entry
+        elif value is not None:
+            values = {name: value} if name else value
+            tables.setdefault(table, {}).update({k: v for k, v in values.items() if v is not None})
+    for bounds in tables.get("participants", {}).values():
+        if layouts := bounds.pop("layouts", None):
+            pairs = [[pair["ranks"], pair["threads"]] for pair in layouts["pairs"]]
+            bounds |= {"pairs": pairs} if pairs else {key: layouts[key] or "free" for key in ("ranks", "threads")}
+    return tables
 
 
 def _at_present(raw: dict[str, Any], path: Path) -> None:
@@ -201,7 +207,7 @@ class CampaignResult:
     asked : Case or None
         The tables of its study, with absolute paths; None where the campaign was made before that was kept.
     files : dict or None
-        Size, time and SHA-256 of the files of the case by path; None in campaigns older than this entry.
+        SHA-256 of the files of the case by path; None in campaigns older than this entry.
     directory : Path
         Where it lives.
     """
@@ -238,14 +244,13 @@ class CampaignResult:
         Parameters
         ----------
         files : dict of str to str
-            Size, time and SHA-256 by path.
+            SHA-256 by path.
         """
-        before = files if self.files is None else self.files
+        old = files if self.files is None else self.files
+        # Earlier versions also noted size and time, in front.
+        before, now = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (old, files))
         self.files = files
-        # Behind size and time.
-        there, here = ({name: text.rpartition(" ")[2] for name, text in of.items()} for of in (before, files))
-        changed = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
-        return [f"{name}{'' if name in here else ' (gone)'}{'' if name in there else ' (new)'}" for name in changed]
+        return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
     def take_identity(self, identity: dict[str, Any], *, resumes: bool, files: Sequence[str] = ()) -> None:
         """Refuse to mix runs of two studies; one of which no run has ended well may change, as may the case's files.

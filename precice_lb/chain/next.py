@@ -147,8 +147,7 @@ def segment_ended(chain: Chain, run: RunRecord) -> Event:
         text += f", {chain.segments()[-1].window_seconds:.4g} s per window"
     else:
         text += f": {' | '.join((run.error or '', *run.reasons))}"
-    left = chain.windows.total - chain.windows_done
-    return Event("run finished", text, run, note.number, total, f"{plural(left, 'window')} left")
+    return Event("run finished", text, run, note.number, total)
 
 
 JOB_FILE = "job.sbatch"

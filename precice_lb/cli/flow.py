@@ -59,10 +59,9 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.campaign import run_campaign
     from precice_lb.campaign.launch import write_scripts
     from precice_lb.report.page import Evidence, build_page, next_text
-    from precice_lb.report.render import CampaignProgress, attempted, console, write_recommendation, write_report
+    from precice_lb.report.render import attempted, write_recommendation, write_report
 
-    with CampaignProgress(console(sys.stderr)) as progress:
-        result = run_campaign(study, directory or study.campaign_directory, report=progress)
+    result = run_campaign(study, directory or study.campaign_directory)
     result.require_runs(study)
     place, measured = result.directory, measured_by(result)
     recommendation = recommend_case(measured, Asked(seed=seed))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -27,7 +26,6 @@ from precice_lb.rooms import hooks
 from precice_lb.text import json_text, say, visible
 
 if TYPE_CHECKING:
-    from precice_lb.campaign import Event
     from precice_lb.recommend import Recommendation
 
 JSON_NAME = "recommendation.json"
@@ -94,37 +92,6 @@ def _line(head: str, text: str, style: str = "") -> Text:
     if not head:
         return Text(visible(text), style=style, overflow="fold")
     return Text.assemble((f"{visible(head)}: ", "bold"), (visible(text), style), overflow="fold")
-
-
-class CampaignProgress:
-    """Shows the events of a campaign; use it as a context manager and give it as ``report``."""
-
-    def __init__(self, console: Console) -> None:
-        columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        text = TextColumn("{task.description}", markup=False)
-        self._console = console
-        self._bar = Progress(text, *columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("runs", visible=False)
-
-    def __enter__(self) -> CampaignProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.live.stop()
-
-    def __call__(self, event: Event) -> None:
-        """Show one event of the campaign: of runs that end well, the bar and ``campaign.log`` tell."""
-        in_bar = ("run started", "run finished")
-        if event.notable or event.kind not in (in_bar[1:] if self._bar.disable else in_bar):
-            self._console.print(Text(visible(str(event)), overflow="ignore", no_wrap=True), soft_wrap=True)
-        if event.kind == "started":
-            self._bar.update(self._task, total=event.total, completed=event.number, visible=True)
-        elif event.kind == "run started" and event.run is not None:
-            split = " + ".join(map(str, event.run.split.values()))
-            self._bar.update(self._task, description=f"run {event.number}: {split} {event.unit}s")
-        elif event.kind == "run finished":
-            self._bar.update(self._task, completed=event.number, description=event.budget)
 
 
 def page_html(page: Page) -> str:

@@ -21,10 +21,10 @@ from calibrate_helpers import (
     write_study,
 )
 
-from precice_lb.campaign import CampaignResult, read_study, run_campaign
+from precice_lb.campaign import CampaignResult, RunPlan, Scheduler, read_study, run_campaign
 from precice_lb.campaign.launchers.template import job_number
 from precice_lb.campaign.processes import run_processes
-from precice_lb.campaign.schedulers import body, read_exits
+from precice_lb.campaign.schedulers import body, follow, read_exits
 from precice_lb.exceptions import PreciceLBError
 
 SCRIPT = """\
@@ -229,3 +229,38 @@ def test_a_step_that_waits_at_the_time_limit_says_nothing_of_its_split(tmp_path:
     waits = replace(task_of("A", directory=tmp_path), command=("sh", "-c", f"printf '{busy}{more}'; sleep 300"))
     outcome = run_processes([waits], dict(os.environ), f"waits-{tmp_path.name}", 1.0)
     assert (outcome.timed_out, outcome.lost) == (True, lost)
+
+
+class Cancelled(Scheduler):
+    """A batch system that takes a moment to end a job that somebody has cancelled, or has forgotten it."""
+
+    def __init__(self, answers: list[list[str]]) -> None:
+        self._answers = answers
+
+    def submit(self, plan: RunPlan, script: Path) -> str:
+        return "7"
+
+    def poll(self, job: str) -> list[str]:
+        return self._answers.pop(0)
+
+    def cancel(self, job: str) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("code", "answers", "error"),
+    [
+        # As PETSc ends when it is terminated.
+        (59, [["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED"),
+        (143, [[]], "the job was cancelled, or lost its node"),
+        (59, [[]], "A ended with exit code 59"),
+    ],
+)
+def test_steps_may_be_cancelled_before_their_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, answers: list[list[str]], error: str
+) -> None:
+    monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
+    (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
+    plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
+    outcome = follow(Cancelled(answers), plan, "7", lambda job: None, lambda why: None)
+    assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])

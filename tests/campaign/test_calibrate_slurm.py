@@ -338,7 +338,7 @@ def test_the_written_job_script_gives_the_ranks_it_promises(tmp_path: Path, mpi:
 @pytest.mark.usefixtures("activated")
 @pytest.mark.parametrize(
     "kind",
-    ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "shared nodes", "no MPI", "heterogeneous"))],
+    ["own nodes", *(pytest.param(kind, marks=FULL) for kind in ("script", "shared nodes", "no MPI"))],
 )
 def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind: str) -> None:
     case = write_case(tmp_path, WHERE)
@@ -347,9 +347,6 @@ def test_launch_without_a_study_in_an_allocation(tmp_path: Path, mpi: str, kind:
     placed, options = "--nodes=3 --ntasks-per-node=2", [] if kind == "no MPI" else [f"--mpi {mpi}"]
     options += [] if kind == "shared nodes" else ["--nodes Left=2,Right=1"]
     options += ["--write scripts"] if kind == "script" else []
-    if kind == "heterogeneous":
-        placed = "--nodes=2 --ntasks-per-node=2\n#SBATCH hetjob\n#SBATCH --nodes=1"
-        options += ["--slurm Right:comment=right"]
     script = tmp_path / "job.sh"
     script.write_text(
         f"#!/bin/bash\n#SBATCH --output={tmp_path}/job.log\n#SBATCH {placed}\ncd {case}\n"

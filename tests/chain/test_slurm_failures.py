@@ -28,7 +28,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     """A Slurm that fails when it is told to, and is asked again at once."""
     monkeypatch.setattr("precice_lb.campaign.schedulers._FIRST_PAUSE_SECONDS", 0.1)
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
-    monkeypatch.setattr("precice_lb.campaign.schedulers.slurm._RETRY_SECONDS", (0.1, 1.0))
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from precice_lb.campaign.launchers import ProgramLauncher
 from precice_lb.campaign.plan import RunPlan, Task
@@ -48,8 +48,7 @@ def named(options: Sequence[str]) -> dict[str, str]:
 
 def without_stated(ours: Sequence[str], users: Sequence[str]) -> list[str]:
     """Return those of our options in whose place the user's say nothing."""
-    names = set(named(users))
-    names = names.union(*(_INSTEAD.get(name, ()) for name in names))
+    names = {other for name in named(users) for other in (name, *_INSTEAD.get(name, ()))}
     return [option for option in ours if names.isdisjoint(named([option]))]
 
 
@@ -105,9 +104,9 @@ def job_header(name: str, output: str, components: Sequence[Sequence[str]]) -> s
     return "\n".join(lines) + "\n"
 
 
-def is_heterogeneous(tasks: Sequence[Task], *, of_one: bool = False) -> bool:
-    """Whether participants ask for resources of different kinds; GPUs are no such in an allocation ``of_one`` kind."""
-    return any(not (of_one and option.startswith(GPU_OPTIONS)) for task in tasks for option in task.options)
+def is_heterogeneous(tasks: Sequence[Task]) -> bool:
+    """Whether participants ask for resources of different kinds."""
+    return any(task.options for task in tasks)
 
 
 def total_nodes(tasks: Sequence[Task]) -> int | None:
@@ -129,9 +128,7 @@ class StepLauncher(ProgramLauncher):
     """
 
     mpi: Text | None = None
-    srun: str = field(default="srun", init=False)
-    #: Whether the allocation has no components of several kinds.
-    of_one: bool = field(default=False, init=False)
+    srun = "srun"
     many_nodes = gives_threads = True
 
     def locate(self) -> None:
@@ -148,26 +145,25 @@ class StepLauncher(ProgramLauncher):
         and without ``--mem=0``, since it takes all memory. ``--overlap``, which lets steps share cores, is never used.
         A step that waits all the same ends by itself (``--immediate``), so that its partners do not wait for it until
         the time limit. Where any participant has options of its own, each is a component of a heterogeneous job; in an
-        allocation of one kind, options for GPUs are the step's alone.
+        allocation, which is of one kind, options for GPUs are the step's alone.
         """
         tasks = plan.tasks
-        has_groups = is_heterogeneous(tasks, of_one=self.of_one)
+        has_groups = isinstance(self, SlurmLauncher) and is_heterogeneous(tasks)
         place = tasks.index(task)
         line = [self.srun]
         # By which a step is found again; a job is found by its own name.
         line += [f"--job-name={plan.token}"] if plan.token and self.scheduler is None else []
         line += [f"--het-group={place}"] if has_groups else []
-        if task.nodes is not None:
-            line.append(f"--nodes={task.nodes}")
-            if total_nodes(tasks) is not None and not has_groups:
-                line.append(f"--relative={total_nodes(tasks[:place])}")
-        else:
+        if task.nodes is None:
             line.append(f"--nodes=1-{task.ranks}")
             # Spread over all nodes, ranks of one core leave none of them enough for a rank with threads.
             line += ["--distribution=block:*:*,Pack"] if _block(tasks) > 1 else []
+        else:
+            line.append(f"--nodes={task.nodes}")
+            if total_nodes(tasks) is not None and not has_groups:
+                line.append(f"--relative={total_nodes(tasks[:place])}")
         line.append(f"--ntasks={task.ranks}")
-        if task.nodes is not None and task.nodes > 1:
-            line.append(f"--distribution=plane={task.ranks_on_node}")
+        line += [f"--distribution=plane={task.ranks_on_node}"] if (task.nodes or 1) > 1 else []
         # With --exact, a step gets no GPU that it does not ask for.
         line += [option for option in task.options if option.startswith(GPU_OPTIONS)]
         line += [f"--cpus-per-task={task.threads}", "--threads-per-core=1", "--mem=0", "--exact"]
@@ -198,7 +194,7 @@ class SlurmLauncher(StepLauncher):
     def locate(self) -> None:
         """Look for Slurm's programs."""
         super().locate()
-        self.scheduler = SlurmScheduler(self._warn_once)
+        self.scheduler = SlurmScheduler(self.warn_once)
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what a surrounding job has set."""
@@ -220,45 +216,36 @@ class SrunLauncher(StepLauncher):
     """``srun`` steps inside the Slurm allocation in which the campaign itself runs.
 
     Start the campaign in the batch script, or in the shell of ``salloc``, not as a step: a step would hold cores that
-    its own runs then wait for.
+    its own runs then wait for. The allocation has one component.
     """
 
     def locate(self) -> None:
         """Look for ``srun``, and for the allocation."""
         super().locate()
         self.surrounding = os.environ.get("SLURM_JOB_ID", "")
-        self.of_one = "SLURM_HET_SIZE" not in os.environ
-        if not self.surrounding:
+        if not self.surrounding or "SLURM_HET_SIZE" in os.environ:
             raise CalibrationError(
-                "launcher.name: srun needs a Slurm allocation, and this process is in none: start in a batch "
-                "script or under salloc, or use the launcher slurm, which makes jobs"
+                f"launcher.name: srun needs a Slurm allocation of one component, and this process is in "
+                f"{'a heterogeneous one' if self.surrounding else 'none'}: start in a batch script or under salloc, or "
+                "use the launcher slurm, which makes jobs"
             )
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Refuse a run that does not fit into the allocation."""
-        components, nodes = (int(os.environ.get(f"SLURM_{key}", "0")) for key in ("HET_SIZE", "JOB_NUM_NODES"))
-        if is_heterogeneous(tasks, of_one=self.of_one):
-            if max(components, 1) < len(tasks):
-                raise CalibrationError(
-                    f"{len(tasks)} participants with options of their own need a heterogeneous allocation of as many "
-                    f"components, this one has {max(components, 1)}"
-                )
-            return
-        if components > 1:
+        if any(not option.startswith(GPU_OPTIONS) for task in tasks for option in task.options):
             raise CalibrationError(
-                f"this heterogeneous allocation has {components} components: give each participant the option that its "
-                "component was asked for with, such as --slurm Solid:partition=gpu"
+                "expected options for GPUs alone in an allocation, found others of a participant: use launcher slurm"
             )
-        if nodes and (total_nodes(tasks) or 0) > nodes:
+        needed, nodes = total_nodes(tasks) or 0, int(os.environ.get("SLURM_JOB_NUM_NODES", "0"))
+        if 0 < nodes < needed:
             raise CalibrationError(
-                f"{total_nodes(tasks)} nodes are needed, since every participant gets nodes of its own; the allocation "
-                f"has {nodes}"
+                f"{needed} nodes are needed, since every participant gets nodes of its own; the allocation has {nodes}"
             )
         super().check(tasks)
 
     def room(self) -> int | None:
-        """Return the cores of the allocation, where it is of one kind and says them."""
-        return sum(allocated_cores()) or None if self.of_one else None
+        """Return the cores of the allocation, where it says them."""
+        return sum(allocated_cores()) or None
 
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Leave out what ``srun`` would take for options."""
@@ -266,7 +253,7 @@ class SrunLauncher(StepLauncher):
 
     def stop(self, token: str, job: str | None) -> None:
         """Cancel the steps of this allocation that carry the token as their name."""
-        SlurmScheduler(self._warn_once).cancel_steps(self.surrounding, token)
+        SlurmScheduler(self.warn_once).cancel_steps(self.surrounding, token)
 
 
 def allocated_cores() -> list[int]:
@@ -280,6 +267,9 @@ def allocated_cores() -> list[int]:
     if len(nodes) != len(cpus) or any(len(node) < 3 for node in nodes):
         return cpus
     of_cores = os.environ.get("SLURM_HINT") == "nomultithread" or os.environ.get("SLURM_THREADS_PER_CORE") == "1"
-    cores = [int(node["Sockets"]) * int(node["CoresPerSocket"]) for node in nodes]
-    threads = [1 if of_cores else max(int(node["CPUTot"]) // n, 1) for node, n in zip(nodes, cores, strict=True)]
-    return [min(count // of_core, n) for count, of_core, n in zip(cpus, threads, cores, strict=True)]
+    allocated = []
+    for count, node in zip(cpus, nodes, strict=True):
+        cores = int(node["Sockets"]) * int(node["CoresPerSocket"])
+        threads = 1 if of_cores else max(int(node["CPUTot"]) // cores, 1)
+        allocated.append(min(count // threads, cores))
+    return allocated

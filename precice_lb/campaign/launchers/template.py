@@ -13,7 +13,7 @@ from pathlib import Path
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
 from precice_lb.campaign.processes import start_process, stop_processes
-from precice_lb.campaign.schedulers import JOB_LOG, Scheduler, job_lines
+from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, Scheduler, job_lines
 from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 
@@ -64,18 +64,16 @@ class TemplateLauncher(Launcher):
     def __post_init__(self) -> None:
         # A run for the sake of the names that placeholders may have.
         run = RunPlan("run", Path(), (Task("any", (), 1, Path(), Path()),))
-        known = {
-            "participant": {"command", *_of_task(run, run.tasks[0])},
-            "submit": self.values(run),
-            "cancel": {"job"},
-        }
-        for key, names in known.items():
-            if (text := getattr(self, key)) is None:
-                continue
-            if not split_command(key, text):
+        for key, names in (
+            ("participant", {"command", *_of_task(run, run.tasks[0])}),
+            ("submit", {*self.values(run)}),
+            ("cancel", {"job"}),
+        ):
+            text = getattr(self, key)
+            if text is not None and not split_command(key, text):
                 raise StudyError(f"launcher.{key}: expected a command line, found an empty text")
             try:
-                check_placeholders(text, names)
+                check_placeholders(text or "", names)
             except StudyError as error:
                 raise StudyError(f"launcher.{key}: {error}") from error
         if "{command}" not in split_command("participant", self.participant):
@@ -123,7 +121,7 @@ class TemplateLauncher(Launcher):
             "placement": " ".join("{participant}:{first_node}:{nodes}".format(**of_task) for of_task in values),
             "ranks_per_node": self.ranks_per_node or plan.ranks,
             "run": plan.directory,
-            "script": self._script(plan),
+            "script": plan.directory / JOB_SCRIPT,
             "total_cores": plan.cores,
             "total_nodes": sum(task.nodes or 1 for task in plan.tasks),
             "total_ranks": plan.ranks,

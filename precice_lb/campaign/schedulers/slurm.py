@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,8 +47,6 @@ _GONE = re.compile("Invalid job id|already completing or completed")
 _COMMAND_SECONDS = 180.0
 # For questions without which it goes on.
 _ANSWER_SECONDS = 30.0
-_RETRY_SECONDS = (2.0, 60.0)
-_LONGEST_RETRY_SECONDS = 3600.0
 
 
 def find_slurm(name: str, program: str | None = None) -> str:
@@ -86,17 +83,15 @@ def _ask(
 
 
 class SlurmScheduler(Scheduler):
-    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for an hour.
+    """``sbatch``, ``squeue`` and ``scancel``; a refusal that may pass is tried again for half an hour.
 
     ``refused`` gets what to tell of such a refusal, or of a question without an answer, and Slurm's words.
     """
 
     live = frozenset(_LIVE_STATES.split())
-    usable = live - {"COMPLETING"}
 
     def __init__(self, refused: Callable[[str, str], None]) -> None:
         self._refused = refused
-        self._why_never: dict[str, str | None] = {}
         self._sbatch, self._squeue, self._scancel = map(find_slurm, ("sbatch", "squeue", "scancel"))
 
     def submit(self, plan: RunPlan, script: Path) -> str:
@@ -104,26 +99,23 @@ class SlurmScheduler(Scheduler):
         # By its name the job is found again, whatever its options say.
         name = re.findall(r"^#SBATCH --job-name=(.*)", script.read_text(encoding="utf-8"), re.MULTILINE)[0]
         tokens = [self._sbatch, "--parsable", f"--job-name={name}", str(script)]
-        end = time.monotonic() + _LONGEST_RETRY_SECONDS
-        pause, longest = _RETRY_SECONDS
-        while (done := _ask(tokens, outside_of_jobs(os.environ))).returncode != 0:
+
+        def ask() -> str | None:
+            done = _ask(tokens, outside_of_jobs(os.environ))
+            if done.returncode == 0:
+                # "number" or "number;cluster", behind what the site's plugins may say.
+                return done.stdout.strip().rpartition("\n")[2].partition(";")[0]
             words = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").split())
             if not _TEMPORARY.search(words):
                 raise CalibrationError(f"Slurm refuses the job: {words}")
             # It may have been taken, and the answer lost.
-            if (job := self.find(name)) is not None:
-                return job
-            if time.monotonic() + pause > end:
-                raise CalibrationError(f"Slurm still refuses the job after {_LONGEST_RETRY_SECONDS:g} s: {words}")
-            self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
-            time.sleep(pause)
-            pause = min(1.5 * pause, longest)
-        # "number" or "number;cluster", behind what the site's plugins may say.
-        job = done.stdout.strip().rpartition("\n")[2].partition(";")[0]
+            if (job := self.find(name)) is None:
+                self._refused(f"Slurm does not take the job, which is submitted again for a while: {words}", words)
+            return job
+
+        job = insist(ask)
         if not job.isdigit():
-            raise CalibrationError(
-                f"{self._sbatch} --parsable did not answer with a job's number but {done.stdout.strip()!r}"
-            )
+            raise CalibrationError(f"{self._sbatch} --parsable: expected a job's number, found {job!r}")
         return job
 
     def poll(self, job: str) -> list[str] | None:
@@ -131,14 +123,10 @@ class SlurmScheduler(Scheduler):
         lines = self._lines(self._squeue, "--noheader", f"--jobs={job}", "--states=all", "--format=%T %r")
         if lines is None:
             return None
-        pairs = [line.partition(" ") for line in lines]
-        reasons = (reason.strip() for state, _, reason in pairs if state == "PENDING" and _NEVER.match(reason))
-        self._why_never[job] = next(reasons, None)
-        return [state for state, _, _ in pairs]
-
-    def why_never(self, job: str) -> str | None:
-        """Return the reason that Slurm gave for a waiting job when `poll` asked, where it will not pass."""
-        return self._why_never.get(job)
+        pairs = [line.partition(" ")[::2] for line in lines]
+        reasons = (reason.strip() for state, reason in pairs if state == "PENDING" and _NEVER.match(reason))
+        self.stuck = next(reasons, None)
+        return [state for state, _ in pairs]
 
     def cancel(self, job: str) -> None:
         """Cancel a job; one that has ended is none."""
@@ -154,7 +142,7 @@ class SlurmScheduler(Scheduler):
         """Return the last of this user's jobs of a name that wait or run, and are not about to end."""
         lines = insist(lambda: self._lines(self._squeue, "--noheader", "--me", f"--name={name}", "--format=%i %T"))
         rows = [line.split() for line in lines]
-        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.usable}
+        jobs = {row[0].partition("+")[0] for row in rows if row[1] in self.live - {"COMPLETING"}}
         return max(jobs, key=int, default=None)
 
     def _lines(self, *tokens: str) -> list[str] | None:
