@@ -12,11 +12,13 @@ from pathlib import Path
 
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan, Task, check_placeholders, file_name, fill, split_command
-from precice_lb.campaign.processes import start_process, stop_processes
+from precice_lb.campaign.processes import end_of_log, start_process, stop_processes
 from precice_lb.campaign.schedulers import JOB_LOG, JOB_SCRIPT, Scheduler, job_lines
 from precice_lb.case.tables import Text, Whole
 from precice_lb.exceptions import CalibrationError, StudyError
 
+# What a submission prints is short.
+_PRINTED_BYTES = 65_536
 # Of qsub and sbatch --parsable, whose line is nothing else, and the sentences of sbatch, bsub and Grid Engine.
 _NUMBERS = (
     r"^(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)(?:;\S+)?\s*$",
@@ -181,10 +183,7 @@ class SubmitCommand(Scheduler):
 
     def number(self, job: str) -> str | None:
         """Look for it in what the command has printed so far."""
-        try:
-            return job_number(Path(job).read_text(encoding="utf-8", errors="replace"))
-        except OSError:
-            return None
+        return job_number(end_of_log(Path(job), _PRINTED_BYTES))
 
     def cancel(self, job: str) -> None:
         """Cancel a job, where the study says how."""

@@ -301,14 +301,13 @@ _NOTE = (
 )
 
 _BODY = """\
-declare -A names logs sizes
+declare -A names logs
 status=0
 start() {{  # name, directory, log, command and its arguments
   local name=$1 directory=$2 log=$3
   shift 3
-  local size=$(cat "$log" 2>/dev/null | wc -c)
-  (cd "$directory" && exec "$@") </dev/null >>"$log" 2>&1 &
-  names[$!]=$name logs[$!]=$log sizes[$!]=$size
+  (cd "$directory" && exec "$@") </dev/null >"$log" 2>&1 &
+  names[$!]=$name logs[$!]=$log
 }}
 stop() {{
   kill "${{!names[@]}}" 2>/dev/null{note}
@@ -325,7 +324,7 @@ while [ "${{#names[@]}}" -gt 0 ]; do
     wait "$pid"
     code=$?
     # Of ranks that srun has not started it may know nothing in its exit code.
-    if why=$(tail -c +$((sizes[$pid] + 1)) "${{logs[$pid]}}" | grep -m 1 {never_started}); then
+    if why=$(grep -a -m 1 {never_started} "${{logs[$pid]}}"); then
       echo "${{names[$pid]}} never started: ${{why#srun: error: }}" >&2
       [ "$code" -ne 0 ] || code=1
     fi

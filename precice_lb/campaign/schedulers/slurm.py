@@ -54,9 +54,7 @@ def find_slurm(name: str, program: str | None = None) -> str:
     path = shutil.which(os.path.expanduser(program or name))
     if path is None:
         raise CalibrationError(
-            f"launcher.program: no program {program!r}"
-            if program
-            else f"no {name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
+            f"no {program or name} on the path: this launcher needs Slurm; elsewhere use mpiexec or a template"
         )
     return path
 
@@ -78,8 +76,8 @@ def _ask(
     streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "check": False}
     try:
         return subprocess.run(tokens, env=environment, timeout=seconds, **streams)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(tokens, 1, "", f"{tokens[0]}: timed out after {seconds:g} s")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(tokens, 1, "", str(error))
 
 
 class SlurmScheduler(Scheduler):
@@ -161,7 +159,4 @@ class SlurmScheduler(Scheduler):
 
 def scontrol(*words: str) -> str:
     """Return what Slurm answers; nothing where it does not."""
-    try:
-        return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
-    except OSError:
-        return ""
+    return _ask(["scontrol", *words], seconds=_ANSWER_SECONDS).stdout
