@@ -48,7 +48,8 @@ class CampaignRuns:
 
     def check_room(self) -> None:
         """Refuse a study whose largest run finds no place."""
-        self.launcher.check_cores(self.largest)
+        splits = self.study.splits
+        self.launcher.check_cores(max(sum(split.values()) for split in splits) if splits else self.largest)
 
     def clear_up(self, report: Callable[[RunRecord], None]) -> int:
         """See to what a killed campaign left running; return how many runs were cut short.

@@ -61,10 +61,9 @@ def read_json(
     try:
         upgrade(raw)
         return TypeAdapter(kind).validate_python(raw)
-    except ValidationError as error:
-        raise CalibrationError(f"{path}: damaged {document.what}: {explain(error, raw, kind)}") from error
-    except (AttributeError, KeyError, TypeError, StudyError) as error:
-        raise CalibrationError(f"{path}: damaged {document.what}: settings: {error!r}") from error
+    except (AttributeError, KeyError, TypeError, StudyError, ValidationError) as error:
+        why = explain(error, raw, kind) if isinstance(error, ValidationError) else f"settings: {error!r}"
+        raise CalibrationError(f"{path}: damaged {document.what}: {why}") from error
 
 
 def write_json(path: Path, content: Any, document: Document) -> None:
@@ -273,18 +272,17 @@ class CampaignResult:
         """
         if identity_hash(identity) == identity_hash(self.study) and not files:
             return
-        going_on = [run for run in self.runs if run.outcome == "running" and (resumes or run.job is not None)]
-        if not self.finished and not going_on:
-            for run in self.runs:
-                run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
-            self.study = identity
-            return
-        changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
-        what = "study" if changed else "case"
-        raise CalibrationError(
-            f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
-            "undo that, choose another directory, or move this one away to measure again"
-        )
+        going_on = any(run.outcome == "running" and (resumes or run.job is not None) for run in self.runs)
+        if self.finished or going_on:
+            changed = [key for key in sorted({*identity, *self.study}) if identity.get(key) != self.study.get(key)]
+            what = "study" if changed else "case"
+            raise CalibrationError(
+                f"{self.directory}: holds a campaign of another {what} ({first_of([*changed, *files])} changed): "
+                "undo that, choose another directory, or move this one away to measure again"
+            )
+        for run in self.runs:
+            run.outcome = "outdated" if run.outcome in FAILURES else run.outcome
+        self.study = identity
 
     @property
     def finished(self) -> tuple[RunRecord, ...]:
@@ -477,30 +475,29 @@ def _failed_splits(records: Sequence[RunRecord]) -> Iterator[FailedSplit]:
     finished = [record.split for record in records if record.outcome == "finished"]
     counts = {count for split in finished for count in split.items()}
     failures = [record for record in records if record.outcome in FAILURES and record.split not in finished]
-    explained: set[str] = set()
+    explained: list[RunRecord] = []
     for name, ranks in dict.fromkeys(count for record in failures for count in record.split.items()):
-        with_it = [record for record in failures if record.split[name] == ranks]
-        if (name, ranks) in counts or len(with_it[0].split) == 1:
+        theirs = [run for run in failures if run.split[name] == ranks and run.blamed in ([], [name])]
+        if (name, ranks) in counts or not theirs or len(theirs[0].split) == 1:
             continue
-        theirs = [record for record in with_it if record.blamed in ([], [name])]
-        silent = [record.split for record in theirs if not record.blamed]
+        silent = [run.split for run in theirs if not run.blamed]
         innocent = all(counts >= split.items() - {(name, ranks)} for split in silent)
         if len(silent) < len(theirs) or (innocent and len(_splits_of(silent)) > 1):
             yield _failed({name: ranks}, theirs)
-            explained |= {record.name for record in theirs}
+            explained += theirs
     combinations: dict[frozenset[tuple[str, int]], list[RunRecord]] = {}
-    for record in failures:
-        if record.name not in explained:
-            combinations.setdefault(frozenset(record.split.items()), []).append(record)
+    for run in failures:
+        if run not in explained:
+            combinations.setdefault(frozenset(run.split.items()), []).append(run)
     for runs in combinations.values():
-        yield _failed(dict(runs[0].split), runs)
+        yield _failed(runs[0].split, runs)
 
 
 def _splits_of(splits: Iterable[Mapping[str, int]]) -> set[frozenset[tuple[str, int]]]:
     return {frozenset(split.items()) for split in splits}
 
 
-def _failed(ranks: dict[str, int], records: Sequence[RunRecord]) -> FailedSplit:
-    lines = [line for record in records for line in record.reasons or filter(None, [record.error])]
-    versions = {name: version for name, version in records[0].versions.items() if name in ranks}
-    return FailedSplit(ranks, tuple(record.name for record in records), tuple(dict.fromkeys(lines))[:_SHOWN], versions)
+def _failed(split: Mapping[str, int], runs: Sequence[RunRecord]) -> FailedSplit:
+    lines = dict.fromkeys(line for run in runs for line in run.reasons or filter(None, [run.error]))
+    versions = {name: version for name, version in runs[0].versions.items() if name in split}
+    return FailedSplit(dict(split), tuple(run.name for run in runs), tuple(lines)[:_SHOWN], versions)

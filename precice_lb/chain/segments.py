@@ -105,6 +105,10 @@ class SegmentRuns(CampaignRuns):
         """Return what the launcher is given of a segment."""
         return replace(super().plan(record), last_line=self.last_line)
 
+    def check_room(self) -> None:
+        """Refuse a study whose largest segment finds no place."""
+        self.launcher.check_cores(self.largest)
+
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
         if note_of(record).ended:

@@ -111,8 +111,6 @@ def test_more_ranks_than_cores_are_refused_before_anything_runs(
     # Small runs may be made here for a recommendation with more ranks.
     study = read_study(write_study(tmp_path, runs="splits = [{Left=1, Right=1}]", launcher=""))
     assert len(run_campaign(study, campaign, report=quiet).finished) == 1
-    monkeypatch.setattr("precice_lb.campaign.launchers.local.available_cores", lambda: cores[:1])
-    assert len(run_campaign(study, campaign, report=quiet).finished) == 1
 
 
 CRASHES_ON_TWO = (

@@ -214,24 +214,27 @@ def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, mo
         (tmp_path / "asked").unlink(missing_ok=True)
         outcome = launcher.run(plan_of(tmp_path, task_of(name, directory=tmp_path)), lambda job: None)
         assert outcome.error == "Slurm's job 4711 ended as CANCELLED"
-    assert told == [
-        "Slurm's job 4711 waits and does not start by itself: PartitionTimeLimit; change the options of the job, or "
-        "ask the site"
-    ]
+    why = "PartitionTimeLimit; change the options of the job, or ask the site"
+    assert told == [f"Slurm's job 4711 waits and does not start by itself: {why}"]
 
 
 @pytest.mark.parametrize(
-    ("reason", "never"),
+    ("line", "stuck"),
     [
-        *((reason, True) for reason in ("PartitionInactive", "BadConstraints", "QOSMaxCpuPerJobLimit", "JobHeldUser")),
-        *((reason, False) for reason in ("None", "Priority", "QOSMaxJobsPerUserLimit", "Dependency")),
+        ("PENDING PartitionInactive", True),
+        ("PENDING BadConstraints", True),
+        ("PENDING QOSMaxCpuPerJobLimit", True),
+        ("PENDING JobHeldUser", True),
+        ("PENDING QOSMaxJobsPerUserLimit", False),
+        ("PENDING Dependency", False),
+        ("RUNNING BadConstraints", False),
     ],
 )
-def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, reason: str, never: bool) -> None:
+def test_reasons_that_pass_are_told_from_those_that_do_not(slurm: Path, line: str, stuck: bool) -> None:
     scheduler = launcher_of("slurm").scheduler
-    for state, why in (("PENDING", reason if never else None), ("RUNNING", None)):
-        answer(slurm, "squeue", f"echo '{state} {reason}'")
-        assert (scheduler.poll("1"), scheduler.stuck) == ([state], why)
+    answer(slurm, "squeue", f"echo '{line}'")
+    state, _, reason = line.partition(" ")
+    assert (scheduler.poll("1"), scheduler.stuck) == ([state], reason if stuck else None)
 
 
 def test_what_slurm_refuses_for_every_split_is_tried_for_two_of_them(tmp_path: Path, slurm: Path) -> None:

@@ -152,30 +152,20 @@ def insist(ask: Callable[[], Answer | None]) -> Answer:
 
 @dataclass
 class Exits:
-    """What a job left: exit codes by participant in the order of their ends, and when it began and ended.
+    """What a job left: exit codes by participant in the order of their ends, and when it began and ended, 0 before.
 
     ``stopped`` is what the job's script knew of why it was terminated; None where it was not.
     """
 
     codes: dict[str, int] = field(default_factory=dict)
-    begin: float | None = None
-    end: float | None = None
+    begun: float = 0.0
+    ended: float = 0.0
     stopped: str | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether the job's script has started."""
-        return self.begin is not None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it came to its end."""
-        return self.end is not None
 
     @property
     def seconds(self) -> float:
         """How long it ran; 0 where it has not ended."""
-        return max(0.0, (self.end or 0.0) - (self.begin or 0.0))
+        return max(0.0, self.ended - self.begun) if self.ended else 0.0
 
     def outcome(self, plan: RunPlan) -> Outcome:
         """Say how the run ended: by the job's time limit, or its loss; else the first that failed is to blame."""
@@ -203,8 +193,10 @@ def read_exits(path: Path) -> Exits:
         if kind == "exit":
             code, _, name = rest.partition(" ")
             exits.codes[name] = int(code)
-        elif kind in ("begin", "end"):
-            setattr(exits, kind, float(rest))
+        elif kind == "begin":
+            exits.begun = float(rest)
+        elif kind == "end":
+            exits.ended = float(rest)
         elif not exits.ended:
             exits.stopped = rest
     return exits
@@ -252,15 +244,14 @@ def follow(
 
 def _cancelled(scheduler: Scheduler, plan: RunPlan, job: str) -> str:
     """Cancel a job; return what to add to its error where that is not possible."""
-    if not scheduler.cancels:
-        return ""
     try:
-        if (number := scheduler.number(job)) is None:
-            raise CalibrationError(
-                f"expected the job's number in what its submission printed ({plan.directory / JOB_LOG}), found none or "
-                "several"
-            )
-        scheduler.cancel(number)
+        if scheduler.cancels:
+            if (number := scheduler.number(job)) is None:
+                log = plan.directory / JOB_LOG
+                raise CalibrationError(
+                    f"expected the job's number in what its submission printed ({log}), found none or several"
+                )
+            scheduler.cancel(number)
     except CalibrationError as error:
         return f"; it was not cancelled, do so by hand: {error}"
     return ""
@@ -276,7 +267,7 @@ def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[s
     while True:
         exits = read_exits(plan.directory / EXIT_FILE)
         is_known = states is not None and scheduler.live.isdisjoint(states)
-        is_slow = exits.ended and scheduler.resumes and any(exits.codes.values())
+        is_slow = bool(exits.ended) and scheduler.resumes and any(exits.codes.values())
         limit = _COMPLETING_SECONDS if is_slow else _SETTLE_SECONDS
         if (exits.ended and is_known) or time.monotonic() > began + limit:
             break
