@@ -113,7 +113,7 @@ def test_jobs_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     # A submission that does not wait for the job.
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.5)
     text = failed(template_study(tmp_path / "b", SUBMITTED.replace("bash {script}", "true")))
-    assert "true ended before its script did" in text
+    assert "job.log ended before its script did" in text
 
 
 @pytest.mark.parametrize(
@@ -257,5 +257,5 @@ def test_steps_may_be_cancelled_before_their_script(
     monkeypatch.setattr("precice_lb.campaign.schedulers._SETTLE_SECONDS", 0.1)
     (tmp_path / "exits").write_text(f"begin 1\nexit {code} A\nexit {code} B\nend 2\n")
     plan = plan_of(tmp_path, task_of("A", directory=tmp_path), task_of("B", directory=tmp_path))
-    outcome = follow(Cancelled(answers), plan, "7", lambda job: None, lambda why: None)
+    outcome = follow(Cancelled(answers), plan, "7", lambda job: None, lambda text, why: None)
     assert (outcome.error, outcome.lost, answers) == (error, "ended with" not in error, [])

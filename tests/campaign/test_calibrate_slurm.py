@@ -194,7 +194,7 @@ def test_a_run_that_loses_its_node_is_tried_again(tmp_path: Path) -> None:
         subprocess.run(["scontrol", "update", "nodename=n0", "state=resume"], capture_output=True, check=False)
         wait_until(lambda: ask("sinfo", "--noheader", "--format=%T").split() == ["idle"], 30, "the node's return")
     lost, again = result.runs
-    assert (lost.outcome, lost.error) == ("lost", f"Slurm's job {job} ended as NODE_FAIL")
+    assert (lost.outcome, lost.error) == ("lost", f"job {job} ended as NODE_FAIL")
     assert again.outcome == "finished"
     assert not list((tmp_path / "campaign" / lost.directory).glob("stores/**/*.h5"))
 

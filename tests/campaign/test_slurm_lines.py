@@ -213,9 +213,9 @@ def test_why_a_job_will_never_start_is_said_once(tmp_path: Path, slurm: Path, mo
     for name in "AB":
         (tmp_path / "asked").unlink(missing_ok=True)
         outcome = launcher.run(plan_of(tmp_path, task_of(name, directory=tmp_path)), lambda job: None)
-        assert outcome.error == "Slurm's job 4711 ended as CANCELLED"
+        assert outcome.error == "job 4711 ended as CANCELLED"
     why = "PartitionTimeLimit; change the options of the job, or ask the site"
-    assert told == [f"Slurm's job 4711 waits and does not start by itself: {why}"]
+    assert told == [f"job 4711 waits and does not start by itself: {why}"]
 
 
 @pytest.mark.parametrize(

@@ -257,16 +257,11 @@ class Launcher(ABC):
 
     def _follow(self, scheduler: Scheduler, plan: RunPlan, job: str | None, note: Callable[[str], None]) -> Outcome:
         """Submit a run, unless it is a job already, and wait for its end; an interrupt cancels it."""
-
-        def warn_of(why: str) -> None:
-            what = f"{scheduler.describe(job or '')} waits and does not start by itself"
-            self.warn_once(f"{what}: {why}; change the options of the job, or ask the site", why)
-
         submitted = None
         try:
             if job is None:
                 job = submitted = scheduler.submit(plan, plan.directory / JOB_SCRIPT)
-            return follow(scheduler, plan, job, note, warn_of)
+            return follow(scheduler, plan, job, note, self.warn_once)
         except KeyboardInterrupt:
             # It may have come between the submission and its answer.
             if (left := scheduler.find(self.job_name(plan)) if job is None else scheduler.number(job)) is not None:

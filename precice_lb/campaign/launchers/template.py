@@ -167,13 +167,12 @@ class SubmitCommand(Scheduler):
 
     def submit(self, plan: RunPlan, script: Path) -> str:
         """Start the command, which returns at the end of the job."""
-        values, log = self._launcher.values(plan), plan.directory / JOB_LOG
-        self._tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
-        self._token = plan.token
+        values, log, self._token = self._launcher.values(plan), plan.directory / JOB_LOG, plan.token
+        tokens = [fill(token, values) for token in split_command("submit", self._launcher.submit or "")]
         try:
-            self._process = start_process(self._tokens, plan.directory, plan.environment(), log, plan.token)
+            self._process = start_process(tokens, plan.directory, plan.environment(), log, plan.token)
         except OSError as error:
-            raise CalibrationError(f"{self._tokens[0]} could not be started: {error}") from error
+            raise CalibrationError(f"{tokens[0]} could not be started: {error}") from error
         return str(log)
 
     def poll(self, job: str) -> Sequence[str]:
@@ -193,10 +192,6 @@ class SubmitCommand(Scheduler):
                 subprocess.run(tokens, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CalibrationError(f"launcher.cancel: {shlex.join(tokens)} does not work: {error}") from error
-
-    def describe(self, job: str) -> str:
-        """Return the command line."""
-        return shlex.join(self._tokens)
 
     def close(self, job: str) -> None:
         """Leave nothing of the command running."""

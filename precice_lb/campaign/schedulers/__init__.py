@@ -119,16 +119,6 @@ class Scheduler(ABC):
         """
         return job
 
-    def describe(self, job: str) -> str:
-        """Return what to call a job in messages.
-
-        Parameters
-        ----------
-        job : str
-            As `submit` returned it.
-        """
-        return f"job {job}"
-
     def close(self, job: str) -> None:  # noqa: B027
         """Let go of what `submit` has begun on this machine.
 
@@ -203,11 +193,12 @@ def read_exits(path: Path) -> Exits:
 
 
 def follow(
-    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn_of: Callable[[str], None]
+    scheduler: Scheduler, plan: RunPlan, job: str, note: Callable[[str], None], warn: Callable[[str, str], None]
 ) -> Outcome:
     """Wait for a job's end; its time counts from when it begins, not while it waits for its turn.
 
-    ``note`` is called with the job's number as soon as there is one, ``warn_of`` with why it will never start.
+    ``note`` is called with the job's number as soon as there is one, ``warn`` with what to tell where it will never
+    start, and why.
     """
     logs = {task.participant: task.log for task in plan.tasks}
     pause = _FIRST_PAUSE_SECONDS
@@ -227,12 +218,13 @@ def follow(
             answer = scheduler.poll(job)
             heard = heard if answer is None else now
             if now - heard > _SILENCE_SECONDS:
-                text = f"{scheduler.describe(job)}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
+                text = f"job {job}: no answer from the batch system for {_SILENCE_SECONDS:g} s"
                 return Outcome(0.0, text + _cancelled(scheduler, plan, job), lost=True)
             if answer is not None and scheduler.live.isdisjoint(answer):
                 return outcome_of(scheduler, plan, job, answer)
-            if answer is not None and scheduler.stuck is not None:
-                warn_of(scheduler.stuck)
+            if answer is not None and (why := scheduler.stuck) is not None:
+                remedy = "change the options of the job, or ask the site"
+                warn(f"job {job} waits and does not start by itself: {why}; {remedy}", why)
         if exits.begun:
             began = began or now
             if now - began > plan.time_limit_seconds:
@@ -280,7 +272,7 @@ def outcome_of(scheduler: Scheduler, plan: RunPlan, job: str, states: Sequence[s
     lost = not states or bool(bad and scheduler.faults.isdisjoint(bad))
     blame = () if lost else tuple(task.participant for task in plan.tasks)
     how = f"ended as {', '.join(bad)}" if bad else "ended before its script did"
-    return Outcome(exits.seconds, f"{scheduler.describe(job)} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
+    return Outcome(exits.seconds, f"job {job} {how}", blame, timed_out="TIMEOUT" in bad, lost=lost)
 
 
 # Slurm's reason for a job that it ends at its time limit.

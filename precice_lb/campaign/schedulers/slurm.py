@@ -152,10 +152,6 @@ class SlurmScheduler(Scheduler):
         self._refused(f"Slurm does not answer, and is asked again for a while: {words}", words)
         return None
 
-    def describe(self, job: str) -> str:
-        """Return whose number it is."""
-        return f"Slurm's job {job}"
-
 
 def scontrol(*words: str) -> str:
     """Return what Slurm answers; nothing where it does not."""
