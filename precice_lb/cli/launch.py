@@ -191,7 +191,7 @@ def _write_study(path: Path, split: list[str] | None, write: Path | None) -> int
 def _launcher_here(of_job: bool, *, writes: bool, mpi: str | None) -> Literal["mpiexec", "srun", "slurm"]:
     """Return what the place asks for, or a job where its options are given.
 
-    In an allocation these say which participant has which component.
+    In an allocation, participants may have options for GPUs alone.
     """
     from precice_lb.campaign.launch import on_login_node
 

@@ -197,6 +197,17 @@ def test_participants_that_do_not_listen_are_killed(tmp_path: Path, monkeypatch:
     assert exits == ["exit 3 B", "exit 137 A", "status 3"]
 
 
+def test_a_participant_that_somebody_terminates_stops_the_job(tmp_path: Path) -> None:
+    exits = exits_of(
+        tmp_path, A="until test -e well; do sleep 0.05; done; kill -TERM $$", B="touch well; exec sleep 300"
+    )
+    assert [line.rstrip() for line in exits] == ["exit 143 A", "stopped by a signal", "exit 143 B", "status 143"]
+    (tmp_path / "exits").write_text("\n".join(["begin 1", *exits[:3], "end 2", ""]))
+    plan = plan_of(tmp_path, task_of("A"), task_of("B"))
+    outcome = read_exits(tmp_path / "exits").outcome(plan)
+    assert (outcome.error, outcome.lost) == ("the job was cancelled, or lost its node", True)
+
+
 def test_a_script_tells_what_srun_did_not_start(tmp_path: Path) -> None:
     # Of an earlier run, with the same words.
     (tmp_path / "B.log").write_text(f"{NOT_LAUNCHED}\n")
@@ -247,7 +258,6 @@ class Cancelled(Scheduler):
     [
         # As PETSc ends when it is terminated.
         (59, [["RUNNING"], ["RUNNING"], ["CANCELLED"]], "job 7 ended as CANCELLED"),
-        (143, [[]], "the job was cancelled, or lost its node"),
         (59, [[]], "A ended with exit code 59"),
     ],
 )

@@ -16,7 +16,6 @@ from precice_lb.campaign.schedulers.slurm import (
     UNSET_OPTIONS,
     SlurmScheduler,
     find_slurm,
-    outside_of_jobs,
     scontrol,
     without_slurm_options,
 )
@@ -195,10 +194,6 @@ class SlurmLauncher(StepLauncher):
         """Look for Slurm's programs."""
         super().locate()
         self.scheduler = SlurmScheduler(self.warn_once)
-
-    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
-        """Leave out what a surrounding job has set."""
-        return outside_of_jobs(inherited)
 
     def header(self, plan: RunPlan) -> str:
         """Return the ``#SBATCH`` lines of a run."""

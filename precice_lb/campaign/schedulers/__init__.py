@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -164,11 +163,9 @@ class Exits:
             return overrun(self.seconds, [*logs], "job's time limit", {})
         # A shell tells of a signal as 128 and its number.
         codes = {name: 128 - code if code > 128 else code for name, code in self.codes.items() if code}
-        first = dict([*codes.items()][:1])
-        # Steps may be terminated before the script is, which then ends by itself.
-        if self.stopped is not None or -signal.SIGTERM in first.values():
+        if self.stopped is not None:
             return Outcome(self.seconds, "the job was cancelled, or lost its node", lost=True)
-        return failure(self.seconds, first, logs) if first else Outcome(self.seconds)
+        return failure(self.seconds, dict([*codes.items()][:1]), logs) if codes else Outcome(self.seconds)
 
 
 def read_exits(path: Path) -> Exits:
@@ -316,6 +313,8 @@ while [ "${{#names[@]}}" -gt 0 ]; do
     if [ "$code" -ne 0 ] && [ "$status" -eq 0 ]; then
       status=$code
       failed=$SECONDS
+      # Steps of a job that is ended may be terminated before this script is.
+      [ "$code" -ne 143 ] || stop
     fi
   done
   if [ "$status" -ne 0 ] && [ "${{#names[@]}}" -gt 0 ]; then
