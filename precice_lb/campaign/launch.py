@@ -18,11 +18,13 @@ from precice_lb.campaign.evidence import cause_of, reasons, without_banner, wron
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.launchers.local import BATCH_PREFIXES, MpiexecLauncher
 from precice_lb.campaign.launchers.slurm import (
+    UNSET_OPTIONS,
     SlurmLauncher,
     SrunLauncher,
     StepLauncher,
     job_header,
     resource_options,
+    scontrol,
     total_nodes,
 )
 from precice_lb.campaign.plan import RUN_VARIABLES, RunPlan, check_command, file_name, fill
@@ -30,7 +32,6 @@ from precice_lb.campaign.prepare import tasks_of, tokens_of
 from precice_lb.campaign.processes import Outcome, log_tail, signals_interrupt
 from precice_lb.campaign.read import study_from
 from precice_lb.campaign.schedulers import body, exports
-from precice_lb.campaign.schedulers.slurm import UNSET_OPTIONS, scontrol
 from precice_lb.campaign.study import Study
 from precice_lb.case import read_configuration
 from precice_lb.case.machine import first_cores
