@@ -7,7 +7,7 @@ from pathlib import Path
 from cyclopts import App
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Output, print_event
+from precice_lb.cli.flow import Output
 from precice_lb.text import say
 
 chain_app = App(name="chain", help="Run production as a chain of jobs whose split of ranks is decided at each border.")
@@ -35,9 +35,7 @@ def chain(study: Path, *, output: Output = None) -> None:
     from precice_lb.chain.next import run_chain
 
     read = read_study(study)
-    directory = output or _directory(read.path)
-    path = run_chain(read, directory, report=print_event)
-    say(f"wrote {path}")
+    say(f"wrote {run_chain(read, output or _directory(read.path))}")
 
 
 @chain_app.command(name="next")
@@ -70,7 +68,7 @@ def chain_next(
     from precice_lb.chain.next import next_segment
 
     read = read_study(study)
-    next_segment(read, output or _directory(read.path), submit=submit, lost=lost, report=print_event)
+    next_segment(read, output or _directory(read.path), submit=submit, lost=lost)
 
 
 def _directory(study: Path) -> Path:

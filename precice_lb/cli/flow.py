@@ -17,7 +17,7 @@ from precice_lb.exceptions import DataError
 from precice_lb.text import say, with_versions
 
 if TYPE_CHECKING:
-    from precice_lb.campaign import Event, Study
+    from precice_lb.campaign import Study
     from precice_lb.recommend import Recommendation
     from precice_lb.report.blocks import Block
 
@@ -43,12 +43,6 @@ Verbose = Annotated[
 _ENDLESS = 10_000
 
 
-def print_event(event: Event) -> None:
-    """Print one event of a campaign or chain, but for runs that ended well, of which ``campaign.log`` tells."""
-    if event.notable or event.kind != "run finished":
-        say(str(event), sys.stderr)
-
-
 def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, verbose: bool = False) -> None:
     """Measure what a study asks for, recommend, and write the report."""
     from precice_lb.campaign import run_campaign
@@ -56,7 +50,7 @@ def run_and_recommend(study: Study, directory: Path | None, *, seed: int = 0, ve
     from precice_lb.report.page import Evidence, build_page, next_text
     from precice_lb.report.render import attempted, write_recommendation, write_report
 
-    result = run_campaign(study, directory or study.campaign_directory, report=print_event)
+    result = run_campaign(study, directory or study.campaign_directory)
     result.require_runs(study)
     place, measured = result.directory, measured_by(result)
     recommendation = recommend_case(measured, Asked(seed=seed))

@@ -154,7 +154,7 @@ def _write_study(path: Path, settings: Sequence[str], split: list[str] | None, w
 def _launcher_here(settings: Sequence[str], *, writes: bool) -> str:
     """Return what the place asks for, or a job where keys of one are set.
 
-    In an allocation these say which participant has which component.
+    In an allocation, participants may have options for GPUs alone.
     """
     from precice_lb.campaign.launch import on_login_node
 

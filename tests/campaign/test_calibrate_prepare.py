@@ -11,7 +11,7 @@ import pytest
 from calibrate_helpers import SOLVER, quiet, write_case, write_study
 
 from precice_lb.campaign import Event, read_study, run_campaign
-from precice_lb.campaign.prepare import copy_tree
+from precice_lb.campaign.prepare import copy_tree, entries_of
 from precice_lb.exceptions import CalibrationError, StudyError
 
 pytestmark = [pytest.mark.mpi, pytest.mark.usefixtures("mpiexec")]
@@ -93,7 +93,7 @@ def test_a_read_only_case_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "case" / "inside").mkdir(parents=True)
     (tmp_path / "case" / "inside" / "file").write_text("x")
     (tmp_path / "case" / "inside").chmod(0o555)
-    copy_tree(tmp_path / "case", tmp_path / "copy", without=tmp_path / "campaign")
+    copy_tree(tmp_path / "case", tmp_path / "copy", entries_of(tmp_path / "case"))
     assert os.stat(tmp_path / "copy" / "inside").st_mode & 0o700 == 0o700
     (tmp_path / "case" / "inside").chmod(0o755)
 
