@@ -41,7 +41,7 @@ _OF_TABLES = {
         "minimum-ranks", "maximum-ranks", "degrees-of-freedom", "gpus-per-rank", "multiple", "memory", "kind",
         "ranks-per-node", "threads",
     ),
-    "runs": ("within", "level", "learner", "accept-missing-ranks"),
+    "runs": ("within", "learner", "accept-missing-ranks"),
 }  # fmt: skip
 _OF_LEARNERS = ("ridge", "folds", "loss", "constant", "n-terms", "no-constant")
 _OF_BOTH = {
@@ -59,7 +59,9 @@ _OF_BOTH = {
     "--elements-per-rank": "machine.memory_per_rank=…",
     "--parameter": "case.parameter.NAME=…",
 }
+_LEVEL = "recommend_split(…, level=0.9) of Python has intervals of another level"
 _OF_BOTH = {option: f"say --set {key}" for option, key in _OF_BOTH.items()} | {
+    "--level": _LEVEL,
     "--config": "say --coupling",
     **dict.fromkeys(("--spent", "--spent-core-hours"), "the core-hours that measuring took stand in the JSON"),
     "--verify": "the line optimum says what is proven of the split",
@@ -72,6 +74,7 @@ _OPTIONS["calibrate --learner"] = _OF_BOTH["--learner"]
 REFUSED_KEYS = {
     "machine.gpus": "say machine.nodes, cores_per_node and gpus_per_node, or machine.kinds",
     "machine.threads": "say participants.NAME.threads; splits then count its cores",
+    "runs.level": _LEVEL,
 }
 STUDY_KEYS: tuple[str, ...] = (
     "runs.design", "runs.beside", "runs.minutes", "runs.on_failure", "runs.meshes", "meshes", "emulation",
@@ -79,6 +82,7 @@ STUDY_KEYS: tuple[str, ...] = (
 )  # fmt: skip
 CAMPAIGN_KEYS: tuple[str, ...] = (
     "settings.learner=shape", "settings.learner=gaussian-process", "runs.energy", "settings.recommend.inside",
+    "settings.recommend.level", "asked.recommend.level",
     *(f"settings.{key}" for key in REFUSED_KEYS),
     *(f"asked.{key}" for key in (*REFUSED_KEYS, "runs.minutes", "runs.on_failure", "runs.meshes", "meshes")),
     "study.meshes",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.campaign.worth import STABLE_REGRET, TARGET_REGRET, PosteriorSplits
+from precice_lb.campaign.worth import TARGET_REGRET, PosteriorSplits
 from precice_lb.case.machine import whole_number
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
@@ -22,7 +24,7 @@ from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Machine
-from precice_lb.split.admissible import Limits, limits_of
+from precice_lb.split.admissible import limits_of
 from precice_lb.text import plural
 
 Split = dict[str, int]
@@ -42,15 +44,6 @@ class Proposal:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def even_split(limits: Limits, nodes: Mapping[str, int], skipped: Sequence[Mapping[str, int]]) -> Split:
-    """Return the split with as many ranks for all as limits allow, on whole nodes where there are any."""
-    constraints = replace(limits.constraints, excluded=(*limits.constraints.excluded, *skipped))
-    alike = dict.fromkeys(limits.counts, 1.0)
-    with contextlib.suppress(InfeasibleError):
-        return in_proportion(limits, alike, replace(constraints, multiple=nodes or constraints.multiple))[1]
-    return in_proportion(limits, alike, constraints)[1]
-
-
 class CalibrationDesign:
     """Chooses what to measure: first the even split, then those worth most for the decision.
 
@@ -65,30 +58,21 @@ class CalibrationDesign:
         Ranks to give out in all.
     coupling : {"parallel", "serial"}, path of a ``precice-config.xml``, or Schedule
         How the participants wait for each other.
-    minimum_ranks : int or mapping from participant to int
-        Ranks that a participant gets at least.
-    maximum_ranks : mapping from participant to int, optional
-        Ranks that a participant gets at most.
-    allow : mapping from participant to sequence of int, optional
-        The only rank counts that are possible.
     seed : int
         The same calls with the same seed give the same splits.
     maximum_runs : int
         Runs at most, told ones included.
     target_regret : float
         Another run is not worth it when the recommended split is expected to be slower than the best one by less than
-        this, relative, and there are three runs.
-    stable_regret : float
-        Nor when it is expected to lower that by less than this: the answer is stable.
-    core_hours : float, optional
-        Another run is not worth it when the runs have cost this much, in seconds told.
-    windows : int
-        Time windows of a run, for its cost.
+        this, relative, or when a run is expected to lower that by less than a tenth of this: the answer is stable.
+        Neither counts before three runs.
     parameter : mapping from parameter to float, optional
         The case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
     machine : Machine, optional
         What the machine has and demands, as of `recommend_split`. Where it says how many cores a node has, the
         first split is on whole nodes.
+    **words
+        Fields of `Machine`, such as ``allow``, ``minimum`` and ``maximum``, beside or in place of it.
 
     Attributes
     ----------
@@ -107,17 +91,12 @@ class CalibrationDesign:
         budget: int,
         *,
         coupling: str | Path | Schedule = "parallel",
-        minimum_ranks: int | Mapping[str, int] = 1,
-        maximum_ranks: Mapping[str, int] | None = None,
-        allow: Mapping[str, Sequence[int]] | None = None,
         seed: int = 0,
         maximum_runs: int = 8,
         target_regret: float = TARGET_REGRET,
-        stable_regret: float = STABLE_REGRET,
-        core_hours: float = math.inf,
-        windows: int = 1,
         parameter: Mapping[str, float] | None = None,
         machine: Machine | None = None,
+        **words: Any,
     ) -> None:
         names = tuple(participants)
         self.schedule = schedule_of(coupling, names)
@@ -127,19 +106,14 @@ class CalibrationDesign:
                 f"found {', '.join(names) or 'none'}"
             )
         self.names = self.schedule.participants
-        demands = machine or Machine()
-        allow = {**demands.allow, **(allow or {})}
-        demands = replace(
-            demands, allow=allow, accepted_ranks=demands.accepted_ranks or self.schedule.accepted_ranks or {}
-        )
+        demands = replace(machine or Machine(), **words)
+        if self.schedule.accepted_ranks and not demands.accepted_ranks:
+            demands = replace(demands, accepted_ranks=self.schedule.accepted_ranks)
         self.budget, constraints = demands.constraints(whole_number(budget, "budget", 1))
         self.seed = whole_number(seed, "seed", 0)
-        self._limits = limits_of(self.names, self.budget, minimum_ranks, maximum_ranks, constraints)
+        self._limits = limits_of(self.names, self.budget, constraints=constraints)
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
-        self.stable_regret = stable_regret
-        self.core_hours = core_hours
-        self.windows = windows
         self.parameter = dict(parameter or {})
         self.reason = ""
         #: Whether a split may be asked for, beside what bounds say: by default any.
@@ -147,7 +121,6 @@ class CalibrationDesign:
         none = Samples([], [], parameters=dict.fromkeys(self.parameter, np.empty(0)))
         # With the parameters of the case alone.
         self._observed = Measurements(dict.fromkeys(self.names, none))
-        self._spent = 0.0
         self._skipped: list[Split] = []
         # What follows from these, until there are more.
         self._recommended: Recommendation | None = None
@@ -157,12 +130,6 @@ class CalibrationDesign:
     def runs(self) -> int:
         """Runs told so far."""
         return len(self._observed.frames[self.names[0]])
-
-    @property
-    def own_runs(self) -> int:
-        """Runs told so far that were of the case itself, with its own parameters."""
-        rows = zip(*self._observed.frames[self.names[0]].parameters.values(), strict=True)
-        return [*rows].count(tuple(map(float, self.parameter.values()))) if self.parameter else self.runs
 
     @property
     def expected_regret(self) -> float:
@@ -230,7 +197,6 @@ class CalibrationDesign:
             compute_seconds=compute,
             parameters={name: dict(stated) for name in self.names},
         )
-        self._spent += sum(run.split.values()) * self.windows * window / 3600
         self.add(replace(self._observed, frames=frames, runs=(run,)))
 
     def add(self, measurements: Measurements) -> None:
@@ -253,8 +219,6 @@ class CalibrationDesign:
         """Return the split to measure next, or None when another run is not worth it; `reason` says why."""
         if self.runs >= self.maximum_runs:
             return self._stop(f"{plural(self.runs, 'run')} made, as many as allowed")
-        if self._spent >= self.core_hours:
-            return self._stop(f"{self._spent:.3g} core-hours were spent, of {self.core_hours:.3g} allowed")
         try:
             return self._worth_most() if self.runs else self._first()
         except InfeasibleError:
@@ -310,32 +274,34 @@ class CalibrationDesign:
         return self._observed.rows(orders)
 
     def _first(self) -> Split | None:
+        """Return the split with as many ranks for all as limits allow, on whole nodes where there are any."""
+        constraints, alike = self._limits.constraints, dict.fromkeys(self.names, 1.0)
         ranks = {name: node_ranks(self._observed, name, self._limits) for name in self.names}
         nodes = {name: int(count) for name, count in ranks.items() if count is not None}
-        for part in (1, 2, 4, 8):
-            limits = limits_of(self.names, self.budget // part, constraints=self._limits.constraints)
-            if self.admits(split := even_split(limits, nodes, self._skipped)):
-                self.reason = "the even split, since nothing is measured yet"
-                return split
+        skipped = replace(constraints, excluded=(*constraints.excluded, *self._skipped))
+        for part, multiple in itertools.product(
+            (1, 2, 4, 8), [nodes, constraints.multiple] if nodes else [constraints.multiple]
+        ):
+            with contextlib.suppress(InfeasibleError):
+                limits = limits_of(self.names, self.budget // part, constraints=constraints)
+                if self.admits(split := in_proportion(limits, alike, replace(skipped, multiple=multiple))[1]):
+                    self.reason = "the even split, since nothing is measured yet"
+                    return split
         return self._stop(NOTHING_LEFT)
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
-        if self.own_runs and all(len(counts) == 1 for counts in self._limits.counts.values()):
+        parameters = zip(*self._observed.frames[self.names[0]].parameters.values(), strict=True)
+        of_the_case = not self.parameter or tuple(map(float, self.parameter.values())) in [*parameters]
+        if of_the_case and all(len(counts) == 1 for counts in self._limits.counts.values()):
             return self._stop("only one split is possible")
-        now, enough = posterior.expected_regret, self.runs >= LEAST_RUNS and self.own_runs > 0
-        if now <= self.target_regret and enough:
-            return self._stop(f"the expected regret of {100 * now:.2f} % is below {100 * self.target_regret:.2g} %")
-        runs = posterior.worth()
-        if enough and max(run.saved for run in runs) < self.stable_regret:
-            return self._stop(
-                f"the answer is stable: another run is expected to lower the regret of {100 * now:.2f} % by less than "
-                f"{100 * self.stable_regret:.2g} %"
-            )
-        run = next((run for run in runs if self.admits(run.split)), None)
+        if of_the_case and self.runs >= LEAST_RUNS and (why := posterior.enough(self.target_regret)):
+            return self._stop(why)
+        run = next((run for run in posterior.runs if self.admits(run.split)), None)
         if run is None:
             return self._stop(NOTHING_LEFT)
         place = "the recommended split" if run.split == self.recommendation().split else "a split"
+        now = posterior.expected_regret
         self.reason = f"{place}: expected regret {100 * now:.2f} %, after this run {100 * run.regret:.2f} %"
         return run.split
 

@@ -119,18 +119,14 @@ class Study(Case):
         """The recommendation's budget, and all that bounds a split of the versions that are chosen."""
         budget, constraints = self.demands().constraints()
         constraints = constraints.of_versions({p.name: p.version for p in self.participants if p.versions or p.version})
-        return budget, replace(
-            constraints,
-            minimum={p.name: p.minimum_ranks for p in self.participants},
-            maximum={p.name: min(p.maximum_ranks or self.budget, self.budget) for p in self.participants},
-            accepted_ranks=self.accepted_ranks,
-        )
+        return budget, replace(constraints, accepted_ranks=self.accepted_ranks)
 
     @cached_property
     def limits(self) -> Limits:
         """What bounds the split of a run, which is what tables, machine and preCICE allow within the budget of runs."""
         budget, constraints = self.constraints
-        allowed = limits_of(self.names, budget, constraints=constraints)
+        most = dict.fromkeys(self.names, self.budget)
+        allowed = limits_of(self.names, budget, maximum=most, constraints=constraints)
         rows = allowed.admitted if self.machine.kinds else allowed.rows
         counts = {name: versions[0].counts.tolist() for name, versions in rows.items()}
         low, high = ({name: possible[end] for name, possible in counts.items()} for end in (0, -1))
@@ -388,7 +384,7 @@ def _serial(participant: ParticipantSection) -> ParticipantSection:
     pairs = tuple(pair.name for pair in participant.layouts.pairs if pair.ranks == 1)
     update: dict[str, Any] = {"ranks": pairs} if pairs else {}
     if not pairs and (threads := participant.layouts.threads) is not None:
-        update = {"minimum_ranks": min(participant.minimum_ranks, threads), "maximum_ranks": threads}
+        update = {"minimum_ranks": None, "maximum_ranks": threads}
     return participant.model_copy(update=update)
 
 

@@ -17,9 +17,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +32,9 @@ from precice_lb.split.solve import Solver
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Another run is not worth it where the expected regret is below the first, or it would lower that by less than the
-# second: the answer is stable.
-TARGET_REGRET, STABLE_REGRET = 0.002, 0.0002
+# Another run is not worth it where the expected regret is below this, or would fall by less than that part of it: the
+# answer is stable.
+TARGET_REGRET, STABLE_PART = 0.002, 0.1
 # Of the splits that are judged so many are listed.
 LISTED = 5
 # Rank counts at which every participant is to be measured: two do not show a curve bend.
@@ -50,8 +49,7 @@ ALL_COUNTS = 384
 THINNING, THINNING_OF_MANY, MANY = 5, 32, 8
 
 
-@dataclass(frozen=True)
-class NextRun:
+class NextRun(NamedTuple):
     """A split that may be measured."""
 
     # Ranks by participant.
@@ -97,8 +95,9 @@ class PosteriorSplits:
         """Of the recommended split: the logarithm of its window time over that of the best split, in the mean."""
         return float(self.losses[:, self.recommended].mean())
 
-    def worth(self) -> list[NextRun]:
-        """List splits to measure, those first that save most per core-second.
+    @cached_property
+    def runs(self) -> list[NextRun]:
+        """Splits to measure, those first that save most per core-second.
 
         Where none saves anything, the cheapest first: it is near the recommended one.
         """
@@ -111,6 +110,16 @@ class PosteriorSplits:
         return [
             NextRun(dict(zip(self.names, split, strict=True)), *values) for split, *values in zip(*columns, strict=True)
         ]
+
+    def enough(self, target: float) -> str:
+        """Say why another run is not worth it; empty where it is."""
+        now, stable = self.expected_regret, STABLE_PART * target
+        if now <= target:
+            return f"the expected regret of {100 * now:.2f} % is below {100 * target:.2g} %"
+        if max(run.saved for run in self.runs) >= stable:
+            return ""
+        lower = f"another run is expected to lower the regret of {100 * now:.2f} % by less than {100 * stable:.2g} %"
+        return f"the answer is stable: {lower}"
 
     def candidates(self) -> Integers:
         """List splits to judge: the recommended one, those that may be best, and others over the whole range.
@@ -191,36 +200,37 @@ def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
         Curve(o.ranks, o.uses, o.seconds[0]).take(slice(int(o.seconds.argmin(axis=1).max()) + 1))
         for o in problem.options.values()
     ]
-    last = [len(curve.ranks) - 1 for curve in candidates]
-    likely = [[result.split[name] for name in names]]
+
+    def below(counts: Any) -> Integers:
+        """Find the indices of the most ranks that are not above some, shape (splits, participants)."""
+        columns = zip(candidates, np.asarray(counts).T, strict=True)
+        indices = (np.searchsorted(c.ranks, counts, "right") - 1 for c, counts in columns)
+        return np.stack([np.maximum(column, 0) for column in indices], axis=1)
+
+    def ranks_at(indices: Integers) -> Integers:
+        return np.stack([c.ranks[column] for c, column in zip(candidates, indices.T, strict=True)], axis=1)
+
+    here = np.array([result.split[name] for name in names])
+    likely = [here]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
-        likely += [
-            ranks_of(curves, solver.bounded(curves).choice) for curves in map(problem.curves, range(problem.samples))
-        ]
-    columns = zip(candidates, np.array(likely).T, strict=True)
-    every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
-    lines = [*every]
+        samples = map(problem.curves, range(problem.samples))
+        likely += [np.array(ranks_of(curves, solver.bounded(curves).choice)) for curves in samples]
+    # The number of one participant changes.
+    lines = [below(likely)]
     for column, curve in enumerate(candidates):
-        lines.append(np.tile(every[0][0], (len(_steps(curve, len(names))), 1)))
-        lines[-1][:, column] = _steps(curve, len(names))
+        steps = _steps(curve, len(names))
+        lines.append(np.tile(lines[0][0], (len(steps), 1)))
+        lines[-1][:, column] = steps
+    tried = []
     if nodes:
-        full = [curve.ranks - curve.ranks % nodes.get(name, 1) for name, curve in zip(names, candidates, strict=True)]
-        down = [np.searchsorted(curve.ranks, counts) for curve, counts in zip(candidates, full, strict=True)]
-        every.append(
-            np.stack([indices[column] for indices, column in zip(down, np.vstack(lines).T, strict=True)], axis=1)
-        )
+        counts = ranks_at(np.vstack(lines))
+        tried.append(below(counts - counts % [nodes.get(name, 1) for name in names]))
     if len(names) > 2:
         # Nor do the lines lead to all of them having fewer: the proportion of the recommended one, by halves.
-        parts = 2.0 ** -np.arange(1 + np.log2(max(result.split.values())))
-        like = [
-            np.searchsorted(c.ranks, result.split[n] * parts, "right") - 1
-            for n, c in zip(names, candidates, strict=True)
-        ]
-        lines.append(np.stack(like, axis=1).clip(0, last))
+        lines.append(below(np.outer(2.0 ** -np.arange(1 + np.log2(here.max())), here)))
     # Runs may have fewer ranks than the budget: they cost less. And one participant after the other takes what is left.
-    indices = fitting(candidates, problem.machine, [*every, *lines], np.vstack(lines))
-    splits = np.stack([curve.ranks[indices[:, column]] for column, curve in enumerate(candidates)], axis=1)
+    splits = ranks_at(fitting(candidates, problem.machine, [*tried, *lines], np.vstack(lines)))
     return splits[~excluded_splits(splits, names, limits.constraints)]
 
 
@@ -239,8 +249,7 @@ def _evenly(values: NDArray[Any], count: int) -> Integers:
     return np.asarray(values[np.linspace(0, len(values) - 1, count).round().astype(np.int64)])
 
 
-@dataclass(frozen=True)
-class Prospects:
+class Prospects(NamedTuple):
     """What further runs are worth."""
 
     # Expected regret now: window time of the recommended split over that of the best one, minus 1; NaN where a learner
@@ -249,14 +258,9 @@ class Prospects:
     # Those that save most per core-second, best first; none where calibration would stop.
     runs: tuple[NextRun, ...]
     # Below this expected regret calibration stops.
-    target_regret: float = TARGET_REGRET
-    # The most that one of the runs is expected to lower the regret by.
-    saved: float = math.inf
-
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether calibration would go on."""
-        return self.regret > self.target_regret and self.saved >= STABLE_REGRET
+    target_regret: float
+    # Whether calibration would go on.
+    is_worth_it: bool
 
 
 def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> Prospects:
@@ -265,9 +269,8 @@ def next_runs(result: Recommendation, target_regret: float = TARGET_REGRET) -> P
     The curves are those that the recommendation was decided on.
     """
     if not result.expected.is_uncertain:
-        return Prospects(math.nan, (), target_regret)
+        return Prospects(math.nan, (), target_regret, False)
     posterior = PosteriorSplits(result)
-    runs = posterior.worth()
-    telling = tuple(run for run in runs if run.saved > 0)[:LISTED]
-    prospects = Prospects(posterior.expected_regret, telling, target_regret, max(run.saved for run in runs))
-    return prospects if prospects.is_worth_it else dataclasses.replace(prospects, runs=())
+    goes_on = not posterior.enough(target_regret)
+    runs = [run for run in posterior.runs if run.saved > 0] if goes_on else []
+    return Prospects(posterior.expected_regret, tuple(runs[:LISTED]), target_regret, goes_on)

@@ -140,8 +140,6 @@ class RunsSection(StudySection):
         participant with threads has a number of cores, or ``"1x8"``, ranks x threads.
     retries
         How often a run that failed is tried again at once, at most 10; then the next split follows.
-    level
-        Level of the intervals of the recommendation; by default 0.8.
     within
         Splits whose window is at most this share longer than the best one's are listed.
     accept_missing_ranks
@@ -160,7 +158,6 @@ class RunsSection(StudySection):
     directory: Text | None = None
     splits: Annotated[tuple[dict[str, _Given], ...], Field(strict=False, min_length=1)] | None = None
     retries: Annotated[int, Field(ge=0, le=10)] = 0
-    level: Annotated[float, Field(gt=0, lt=1)] | None = None
     within: Annotated[float, Field(ge=0, lt=1)] = 0.05
     accept_missing_ranks: bool | None = None
     learner: Text | dict[str, Any] | None = None
@@ -227,17 +224,15 @@ class BoundsSection(OneDemand):
         Threads of each rank, each with a core of its own, or ``"free"``: the split says how many, of one rank unless
         ``ranks`` is a number. See "Threads".
     minimum_ranks
-        Fewest ranks to try or to recommend; ``minimum_cores`` is the same, of a participant with threads.
+        Fewest ranks to try or to recommend, by default 1; ``minimum_cores`` is the same, of a participant with threads.
     maximum_ranks
         Most ranks to try or to recommend, by default the budget; ``maximum_cores`` is the same.
     """
 
     ranks: _Ranks | None = None
     threads: _Free = 1
-    minimum_ranks: Annotated[Whole, Field(validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))] = 1
-    maximum_ranks: Annotated[Whole | None, Field(validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))] = (
-        None
-    )
+    minimum_ranks: Whole | None = Field(None, validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))
+    maximum_ranks: Whole | None = Field(None, validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
 
     @model_validator(mode="after")
     def _checked_layouts(self) -> BoundsSection:

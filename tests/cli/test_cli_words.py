@@ -170,8 +170,8 @@ def test_words_are_the_same_on_the_command_line_and_in_python() -> None:
     in_python = set(inspect.signature(recommend_split).parameters) - {"words", "machine"}
     options = {*inspect.signature(recommend).parameters, *_fields(recommend), "parameter"}
     options |= {*BoundsSection.model_fields, *RunsSection.model_fields}
-    # Data and budget are the sources and the ranks; failed splits are no texts.
-    assert in_python - {"data", "budget", "failed", "learner_parameters"} <= options
+    # Data and budget are the sources and the ranks; failed splits are no texts; the level is for programs.
+    assert in_python - {"data", "budget", "failed", "learner_parameters", "level"} <= options
     # Sections of participants say what they get at least and at most, and their threads; the unit is that of the
     # budget, and what preCICE accepts stands in its configuration.
     of_machine = {field.name for field in dataclasses.fields(Machine)}

@@ -128,7 +128,7 @@ def test_learners_of_a_campaign_are_named_and_ignored(tmp_path: Path, capsys: py
     assert state is not None
     assert state.asked is not None
     assert (state.asked.total, state.asked.runs.learner) == (4, None)
-    assert state.asked.minimum_ranks() == {"A": 2}
+    assert state.asked.demands().minimum == {"A": 2}
     assert state.asked.demands().multiple == dict.fromkeys("ABC", 2)
     read = {own.name: str(own.layouts) for own in state.asked.participants}
     assert read == {"A": "a multiple of 1", "B": "a multiple of 2", "C": "2 or 4"}
