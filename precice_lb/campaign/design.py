@@ -66,8 +66,6 @@ class CalibrationDesign:
         Another run is not worth it when the recommended split is expected to be slower than the best one by less than
         this, relative, or when a run is expected to lower that by less than a tenth of this: the answer is stable.
         Neither counts before three runs.
-    parameter : mapping from parameter to float, optional
-        The case to recommend for, such as the size of its mesh, where runs of other sizes are to be told as well.
     machine : Machine, optional
         What the machine has and demands, as of `recommend_split`. Where it says how many cores a node has, the
         first split is on whole nodes.
@@ -94,7 +92,6 @@ class CalibrationDesign:
         seed: int = 0,
         maximum_runs: int = 8,
         target_regret: float = TARGET_REGRET,
-        parameter: Mapping[str, float] | None = None,
         machine: Machine | None = None,
         **words: Any,
     ) -> None:
@@ -114,13 +111,10 @@ class CalibrationDesign:
         self._limits = limits_of(self.names, self.budget, constraints=constraints)
         self.maximum_runs = maximum_runs
         self.target_regret = target_regret
-        self.parameter = dict(parameter or {})
         self.reason = ""
         #: Whether a split may be asked for, beside what bounds say: by default any.
         self.admits: Callable[[Split], bool] = bool
-        none = Samples([], [], parameters=dict.fromkeys(self.parameter, np.empty(0)))
-        # With the parameters of the case alone.
-        self._observed = Measurements(dict.fromkeys(self.names, none))
+        self._observed = Measurements(dict.fromkeys(self.names, Samples([], [])))
         self._skipped: list[Split] = []
         # What follows from these, until there are more.
         self._recommended: Recommendation | None = None
@@ -151,7 +145,6 @@ class CalibrationDesign:
         seconds: Mapping[str, float],
         *,
         standard_errors: Mapping[str, float] | None = None,
-        parameter: Mapping[str, float] | None = None,
     ) -> None:
         """Add a run.
 
@@ -163,31 +156,22 @@ class CalibrationDesign:
             Compute seconds per time window, without waiting for partners.
         standard_errors : mapping from participant to float, optional
             Of these, in seconds, where known.
-        parameter : mapping from parameter to float, optional
-            Of a run of another size; by default those of the case.
 
         Raises
         ------
         DataError
-            Other participants or parameters, ranks that are not whole numbers from 1, seconds that are not positive.
+            Other participants, ranks that are not whole numbers from 1, seconds that are not positive.
         """
         for what, values in (("ranks", split), ("seconds", seconds)):
             if not isinstance(values, Mapping) or set(values) != set(self.names):
                 names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
                 raise DataError(f"expected {what} of {', '.join(self.names)}, found {names or 'none'}")
         rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
-        stated, errors = self.parameter if parameter is None else parameter, standard_errors or {}
-        if set(stated) != set(self.parameter):
-            raise DataError(
-                f"expected the parameters of the case ({', '.join(self.parameter) or 'none'}), "
-                f"found {', '.join(map(str, stated)) or 'none'}"
-            )
+        errors = standard_errors or {}
         compute = {name: float(seconds[name]) for name in self.names}
         window, windows = float(self.schedule.window_seconds(compute)), self.schedule.windows
-        parameters = {key: np.array([float(value)]) for key, value in stated.items()}
         frames = {
-            name: Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan), parameters=parameters)
-            for name, row in rows.items()
+            name: Samples(row[:, 0], row[:, 1], standard_error=errors.get(name, math.nan)) for name, row in rows.items()
         }
         run = MeasuredRun(
             name=f"run {self.runs + 1}",
@@ -195,7 +179,7 @@ class CalibrationDesign:
             window_seconds={name: window / windows[name] for name in self.names},
             standard_errors=dict.fromkeys(self.names, math.nan),
             compute_seconds=compute,
-            parameters={name: dict(stated) for name in self.names},
+            parameters={},
         )
         self.add(replace(self._observed, frames=frames, runs=(run,)))
 
@@ -205,13 +189,12 @@ class CalibrationDesign:
         Parameters
         ----------
         measurements : Measurements
-            Of all of them. Parameters that they do not state are those of the case.
+            Of the case itself, whatever parameters they state.
         """
-        frames = dict(self._observed.frames)
-        for name, frame in measurements.frames.items():
-            stated = frame.parameters
-            case = {key: stated.get(key, np.full(len(frame), float(value))) for key, value in self.parameter.items()}
-            frames[name] = Samples.concat([frames[name], replace(frame, parameters=case)])
+        frames = {
+            name: Samples.concat([self._observed.frames[name], replace(frame, parameters={})])
+            for name, frame in measurements.frames.items()
+        }
         self._observed = replace(measurements, frames=frames, runs=(*self._observed.runs, *measurements.runs))
         self._recommended = self._posterior_of_runs = None
 
@@ -258,7 +241,6 @@ class CalibrationDesign:
                 self.budget,
                 coupling=self.schedule,
                 seed=self.seed,
-                parameter={key: self._value(key) for key in self.parameter},
                 machine=self._limits.constraints,
                 failed=self._skipped,
             )
@@ -268,7 +250,7 @@ class CalibrationDesign:
         """Return what was told as a table."""
         # Sorted, so that the order of runs never matters.
         orders = {
-            name: np.lexsort((*reversed(frame.parameters.values()), frame.standard_error, frame.seconds, frame.cores))
+            name: np.lexsort((frame.standard_error, frame.seconds, frame.cores))
             for name, frame in self._observed.frames.items()
         }
         return self._observed.rows(orders)
@@ -291,11 +273,9 @@ class CalibrationDesign:
 
     def _worth_most(self) -> Split | None:
         posterior = self._posterior()
-        parameters = zip(*self._observed.frames[self.names[0]].parameters.values(), strict=True)
-        of_the_case = not self.parameter or tuple(map(float, self.parameter.values())) in [*parameters]
-        if of_the_case and all(len(counts) == 1 for counts in self._limits.counts.values()):
+        if all(len(counts) == 1 for counts in self._limits.counts.values()):
             return self._stop("only one split is possible")
-        if of_the_case and self.runs >= LEAST_RUNS and (why := posterior.enough(self.target_regret)):
+        if self.runs >= LEAST_RUNS and (why := posterior.enough(self.target_regret)):
             return self._stop(why)
         run = next((run for run in posterior.runs if self.admits(run.split)), None)
         if run is None:
@@ -309,11 +289,6 @@ class CalibrationDesign:
         if self._posterior_of_runs is None:
             self._posterior_of_runs = PosteriorSplits(self.recommendation())
         return self._posterior_of_runs
-
-    def _value(self, key: str) -> float | None:
-        """Give a parameter of the case; None where all runs were of another one: then these are what there is."""
-        known = {value for frame in self._observed.frames.values() for value in frame.parameters[key].tolist()}
-        return None if len(known) == 1 and self.parameter[key] not in known else self.parameter[key]
 
     def _stop(self, reason: str) -> Split | None:
         self.reason = reason

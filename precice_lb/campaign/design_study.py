@@ -65,8 +65,14 @@ class StudyDesign:
 
     @cached_property
     def _existing(self) -> list[CoupledRun]:
-        """Runs made before, which the study names."""
-        return measured_runs(self._study.existing_runs)[0]
+        """Runs of the same case made before, which the study names; a recommendation learns from others too."""
+        asked = self._study.case.parameter.items()
+
+        def is_of_case(run: CoupledRun) -> bool:
+            stated = next(iter(run.participants.values())).metadata.get("parameters") or {}
+            return all(stated.get(key, value) == value for key, value in asked)
+
+        return [*filter(is_of_case, measured_runs(self._study.existing_runs)[0])]
 
     def ask(self, failed: Sequence[RunRecord] = ()) -> Proposal | None:
         """Return what to measure next, or None; nothing is tried again that failed in this call."""
@@ -144,7 +150,6 @@ def _design_of(study: Study, runs: Sequence[CoupledRun]) -> CalibrationDesign:
         # The campaign counts its own runs.
         maximum_runs=len(runs) + 1,
         target_regret=study.runs.target_regret,
-        parameter={name: float(value) for name, value in study.case.parameter.items()},
         machine=machine,
         minimum={name: low for name, (low, _) in study.bounds.items()},
         maximum={name: high for name, (_, high) in study.bounds.items()},

@@ -11,8 +11,10 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
@@ -31,14 +33,14 @@ from precice_lb.text import plural, visible
 _STUDY, _CONFIGURATION = "study.toml", "precice-config.xml"
 _MARK = "# please check: "
 _RECORDED = "python -m precice_lb run "
-# In a run.sh: what prepares, logs or tidies up.
+# In a run.sh: what prepares, logs, branches or tidies up.
 _SETUP = re.compile(
     r"set|source|\.|export|unset|exec|trap|exit|echo|printf|cd|mkdir|rm|cp|mv|ln|touch|chmod|pip3?|cmake|w?make|usage"
-    r"|close_log|module|blockMesh|decomposePar|curl|sleep|wait|\[\[?|test|shift|true|local|then|do"
+    r"|close_log|module|blockMesh|decomposePar|curl|sleep|wait|\[\[?|test|shift|true|local|if|elif|fi|for|while|until|done"
+    r"|case|esac|[{}]|\S*\)"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
-_FUNCTION = re.compile(r"[\w-]+\s*\(\)")
-_CLOSING = ("fi", "done", "esac", "}")
+_FUNCTION = re.compile(r"^[\w-]+\s*\(\)\s*\{\n.*?^\}", re.MULTILINE | re.DOTALL)
 # With options, of which those of numbers have them as the next word.
 _LAUNCH = re.compile(r"^(?:\S*/)?(?:mpirun|mpiexec|srun)(?: -\S+(?: \d+(?!\S))?)* ")
 # Of a script, not of a module; and console scripts of Python, which are recorded as well.
@@ -91,7 +93,7 @@ def _owner(folder: str, names: Sequence[str]) -> str | None:
 
 
 def _from_run_script(script: Path, case: Path) -> Start | None:
-    words, environment = last_command(script.read_text(encoding="utf-8", errors="replace")), {}
+    words, environment = first_command(script.read_text(encoding="utf-8", errors="replace")), {}
     while words and _ASSIGNMENT.fullmatch(words[0]):
         key, _, environment[key] = words.pop(0).partition("=")
     if any("$" in word for word in words):
@@ -107,17 +109,19 @@ def _from_run_script(script: Path, case: Path) -> Start | None:
         start.problem = str(error).replace(f"{case}{os.sep}", "")
     solver = script.parent / shlex.split(command.removeprefix(_RECORDED))[0]
     if is_python and solver.is_file():
-        start.known, line = read_script(solver)
+        start.known, line, missing = read_script(solver)
         start.serial = f"{solver.name}:{line}" if line else ""
+        if missing and not start.problem:
+            start.problem = f"{solver.name} imports {', '.join(missing)}, not found here"
     return start
 
 
-def read_script(script: Path) -> tuple[bool, int | None]:
-    """Read a solver: whether it says preCICE's ranks, and the line that says rank 0 of 1."""
+def read_script(script: Path) -> tuple[bool, int | None, list[str]]:
+    """Read a solver: whether it says preCICE's ranks, the line that says rank 0 of 1, and modules that are not here."""
     try:
         tree = ast.parse(script.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
-        return False, None
+        return False, None, []
     known, serial = False, None
     constants: dict[str, object] = {}
     for node in ast.walk(tree):
@@ -131,43 +135,26 @@ def read_script(script: Path) -> tuple[bool, int | None]:
             known = known or None not in ends
             values = [constants.get(getattr(end, "id", ""), getattr(end, "value", None)) for end in ends]
             serial = node.lineno if values == [0, 1] else serial
-    return known, serial
+    modules = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    # Without pyprecice there is the embedded backend.
+    here, path = {"precice", *sys.stdlib_module_names}, [str(script.parent), *sys.path]
+    names = dict.fromkeys(module.partition(".")[0] for module in modules)
+    return known, serial, [name for name in names if name not in here and not PathFinder.find_spec(name, path)]
 
 
-def last_command(text: str) -> list[str]:
-    """Return the last command of a shell script that is no preparation: outside of branches, else in a first branch."""
-    plain: list[str] = []
-    branch: list[str] = []
-    # Of each open block, whether what is in it counts.
-    blocks: list[bool] = []
-    for line in text.replace("\\\n", " ").splitlines():
-        commands = _simple_commands(line)
-        # Opened and closed in one line.
-        if len(commands) > 1 and commands[-1][0] in _CLOSING:
-            continue
-        for words in commands:
-            first = words[0]
-            if first in ("if", "for", "while", "until", "case") or _FUNCTION.match(line.strip()):
-                blocks.append(first == "if")
-            elif first in ("else", "elif") and blocks:
-                blocks[-1] = False
-            elif first in _CLOSING and blocks:
-                blocks.pop()
-            elif all(blocks):
-                words = words[1:] if first == "then" else words
-                program = next((word for word in words if not _ASSIGNMENT.fullmatch(word)), "set")
-                if not _SETUP.fullmatch(program) and words[1:3] != ["-m", "venv"]:
-                    plain, branch = (plain, words) if blocks else (words, branch)
-    return plain or branch
-
-
-def _simple_commands(line: str) -> list[list[str]]:
-    """Split a line at ``&&``, ``||`` and ``;``, without what its output goes to; nothing where quotes stay open."""
-    commands = []
-    for part in re.split(r"&&|\|\||;+", line):
+def first_command(text: str) -> list[str]:
+    """Return the first command of a shell script that is no preparation, without what its output goes to."""
+    for part in re.split(r"&&|\|\||;+|\n", _FUNCTION.sub("", text.replace("\\\n", " "))):
+        # Nothing where quotes stay open.
         with contextlib.suppress(ValueError):
-            commands.append(shlex.split(re.split(r"\b[12]?[<>|&]|[<>|&]", part)[0], comments=True))
-    return [[word for word in words if not word.startswith(("$@", "${@"))] for words in commands if words]
+            words = shlex.split(re.split(r"\b[12]?[<>|&]|[<>|&]", part)[0], comments=True)
+            words = [word for word in words if not word.startswith(("$@", "${@"))]
+            words = words[1:] if words[:1] in (["then"], ["else"], ["do"]) else words
+            program = next((word for word in words if not _ASSIGNMENT.fullmatch(word)), "set")
+            if not _SETUP.fullmatch(program) and words[1:3] != ["-m", "venv"]:
+                return words
+    return []
 
 
 def write_study(directory: Path) -> tuple[Path, list[str]]:

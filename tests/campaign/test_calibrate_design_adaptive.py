@@ -122,22 +122,6 @@ def test_an_answer_stands_until_something_is_told() -> None:
     assert math.isnan(design.expected_regret)
 
 
-def test_runs_of_a_smaller_mesh_shape_the_curves_of_the_case() -> None:
-    rng = np.random.default_rng(6)
-    design = CalibrationDesign(("Inner", "Outer"), 64, parameter={"cells": 8000.0})
-    for first in (8, 48):
-        split = {"Inner": first, "Outer": 64 - first}
-        small = {name: value / 8 for name, value in seconds_of(split, rng, 0.01).items()}
-        design.tell(split, small, parameter={"cells": 1000.0})
-    assert design.runs == 2
-    split = design.ask()
-    assert split is not None
-    design.tell(split, seconds_of(split, rng, 0.01))
-    assert regret(design, 64) <= 0.05
-    with pytest.raises(DataError, match="expected the parameters of the case"):
-        design.tell(split, seconds_of(split, rng, 0.01), parameter={"levels": 3})
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 100)), min_size=1, max_size=4), st.integers(0, 300))
 @settings(max_examples=200 if FULL_COUNTS else 10)
 def test_the_first_split_spends_what_bounds_allow(bounds: list[tuple[int, int]], spare: int) -> None:
