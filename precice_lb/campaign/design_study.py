@@ -133,8 +133,8 @@ class StudyDesign:
         design = _design_of(study, runs)
         for split in (*failed, *alone, *silent):
             design.skip(split)
-        why = next(iter(problems), "no windows in their stores")
-        return design, f"; {plural(len(silent), 'finished run')} cannot be learned from: {why}" if silent else ""
+        problem = next(iter(problems), "no windows in their stores")
+        return design, f"; {plural(len(silent), 'finished run')} cannot be learned from: {problem}" if silent else ""
 
 
 def _design_of(study: Study, runs: Sequence[CoupledRun]) -> CalibrationDesign:

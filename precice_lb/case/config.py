@@ -293,64 +293,51 @@ def _parsed(text: str, path: Path) -> Configuration:
     if root.tag != "precice-configuration":
         root.fail("<precice-configuration>", "another root element", "give a preCICE configuration")
     schema().check(root)
-    data = {
-        element.text("name"): Data(
-            element.text("name"), element.kind == "vector", element.integer("waveform-degree", "1"), element.line
-        )
-        for element in root.named("data:")
-    }
-    meshes = {
-        element.text("name"): Mesh(
-            element.text("name"),
-            element.integer("dimensions"),
-            tuple(child.known("name", "data", data) for child in element.children),
-        )
-        for element in root.named("mesh")
-    }
+    data = {element.text("name"): _data(element) for element in root.named("data:")}
+    meshes = {element.text("name"): _mesh(element, data) for element in root.named("mesh")}
     owners = root.named("participant")
     names = [element.text("name") for element in owners]
     participants = {name: _participant(element, meshes, names) for name, element in zip(names, owners, strict=True)}
-    for owner in owners:
-        for element in owner.named("receive-mesh"):
-            mesh, provider = element.attributes["name"], element.attributes["from"]
-            if mesh not in participants[provider].provides:
-                expected = f'a participant that provides mesh "{mesh}"'
-                element.fail(expected, f'"{provider}"', "add <provide-mesh> there")
+    for element in (element for owner in owners for element in owner.named("receive-mesh")):
+        mesh, provider = element.attributes["name"], element.attributes["from"]
+        if mesh not in participants[provider].provides:
+            element.fail(f'a participant that provides mesh "{mesh}"', f'"{provider}"', "add <provide-mesh> there")
     m2ns = tuple(_m2n(element, names) for element in root.named("m2n:"))
     case = Configuration(path, text, data, meshes, participants, m2ns, (), root)
     return replace(case, coupling_schemes=tuple(_scheme(element, case) for element in root.named("coupling-scheme:")))
 
 
+def _data(element: Element) -> Data:
+    degree = element.integer("waveform-degree", "1")
+    return Data(element.text("name"), element.kind == "vector", degree, element.line)
+
+
+def _mesh(element: Element, data: Mapping[str, Data]) -> Mesh:
+    used = tuple(child.known("name", "data", data) for child in element.children)
+    return Mesh(element.text("name"), element.integer("dimensions"), used)
+
+
 def _participant(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> ConfiguredParticipant:
     provides = tuple(child.known("name", "mesh", meshes) for child in element.named("provide-mesh"))
-    receives = tuple(
-        ReceivedMesh(
-            name=child.known("name", "mesh", meshes),
-            provider=child.known("from", "participant", participants),
-            safety_factor=child.number("safety-factor", "0.5", least=0),
-            geometric_filter=child.text("geometric-filter", "on-secondary-ranks"),
-            api_access=child.boolean("api-access") or child.boolean("direct-access"),
-            line=child.line,
-        )
-        for child in element.named("receive-mesh")
-    )
+    receives = tuple(_received(child, meshes, participants) for child in element.named("receive-mesh"))
     used = (*provides, *(mesh.name for mesh in receives))
-
-    def pairs(tag: str) -> tuple[tuple[str, str], ...]:
-        return tuple(
+    reads, writes = (
+        tuple(
             (child.known("mesh", "mesh of this participant", used), _data_of(child, meshes, "name"))
             for child in element.named(tag)
         )
-
-    return ConfiguredParticipant(
-        name=element.text("name"),
-        provides=provides,
-        receives=receives,
-        reads=pairs("read-data"),
-        writes=pairs("write-data"),
-        mappings=tuple(_mapping(child, used) for child in element.named("mapping:")),
-        line=element.line,
+        for tag in ("read-data", "write-data")
     )
+    mappings = tuple(_mapping(child, used) for child in element.named("mapping:"))
+    return ConfiguredParticipant(element.text("name"), provides, receives, reads, writes, mappings, element.line)
+
+
+def _received(element: Element, meshes: Mapping[str, Mesh], participants: list[str]) -> ReceivedMesh:
+    name, provider = element.known("name", "mesh", meshes), element.known("from", "participant", participants)
+    geometric_filter = element.text("geometric-filter", "on-secondary-ranks")
+    api_access = element.boolean("api-access") or element.boolean("direct-access")
+    factor = element.number("safety-factor", "0.5", least=0)
+    return ReceivedMesh(name, provider, factor, geometric_filter, api_access, element.line)
 
 
 def _data_of(element: Element, meshes: Mapping[str, Mesh], name: str = "data") -> str:
@@ -369,14 +356,9 @@ def _mapping(element: Element, meshes: tuple[str, ...]) -> MeshMapping:
 
 
 def _m2n(element: Element, participants: list[str]) -> M2N:
-    return M2N(
-        kind=element.kind,
-        acceptor=element.known("acceptor", "participant", participants),
-        connector=element.known("connector", "participant", participants),
-        exchange_directory=element.text("exchange-directory", "."),
-        use_two_level_initialization=element.boolean("use-two-level-initialization"),
-        element=element,
-    )
+    acceptor, connector = (element.known(name, "participant", participants) for name in ("acceptor", "connector"))
+    place, two_level = element.text("exchange-directory", "."), element.boolean("use-two-level-initialization")
+    return M2N(element.kind, acceptor, connector, place, two_level, element)
 
 
 def _scheme(element: Element, case: Configuration) -> CouplingScheme:
@@ -431,15 +413,10 @@ def _members(element: Element, kind: str, participants: Mapping[str, object]) ->
 
 
 def _exchange(element: Element, case: Configuration, members: tuple[str, ...], substeps: bool) -> Exchange:
-    return Exchange(
-        data=_data_of(element, case.meshes),
-        mesh=element.text("mesh"),
-        source=element.known("from", "participant of this coupling scheme", members),
-        target=element.known("to", "participant of this coupling scheme", members),
-        initialize=element.boolean("initialize"),
-        substeps=element.boolean("substeps", substeps),
-        line=element.line,
-    )
+    data, mesh = _data_of(element, case.meshes), element.text("mesh")
+    source, target = (element.known(name, "participant of this coupling scheme", members) for name in ("from", "to"))
+    initialize, substeps = element.boolean("initialize"), element.boolean("substeps", substeps)
+    return Exchange(data, mesh, source, target, initialize, substeps, element.line)
 
 
 def _measure(element: Element, meshes: Mapping[str, Mesh]) -> ConvergenceMeasure:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import AliasChoices, BeforeValidator, Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
 from precice_lb.case.machine import Demands
 from precice_lb.case.tables import Options, StudySection, Text, Whole
@@ -62,7 +62,6 @@ _FREE = "free"
 # Key of a table of commands.
 OTHER_RANKS = "default"
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
-Parameters = Annotated[dict[str, float | str], Field(validation_alias=AliasChoices("parameter", "parameters"))]
 
 
 def listed(tables: Any) -> Any:
@@ -110,7 +109,7 @@ class CaseSection(StudySection):
     network: Text | None = None
     restart: Text | None = None
     environment: Variables = Field(default_factory=dict)
-    parameter: Parameters = Field(default_factory=dict)
+    parameter: dict[str, float | str] = Field(default_factory=dict)
 
 
 class RunsSection(StudySection):
@@ -224,15 +223,15 @@ class BoundsSection(OneDemand):
         Threads of each rank, each with a core of its own, or ``"free"``: the split says how many, of one rank unless
         ``ranks`` is a number. See "Threads".
     minimum_ranks
-        Fewest ranks to try or to recommend, by default 1; ``minimum_cores`` is the same, of a participant with threads.
+        Fewest ranks to try or to recommend, by default 1; cores of a participant with threads.
     maximum_ranks
-        Most ranks to try or to recommend, by default the budget; ``maximum_cores`` is the same.
+        Most ranks to try or to recommend, by default the budget; cores of a participant with threads.
     """
 
     ranks: _Ranks | None = None
     threads: _Free = 1
-    minimum_ranks: Whole | None = Field(None, validation_alias=AliasChoices("minimum_ranks", "minimum_cores"))
-    maximum_ranks: Whole | None = Field(None, validation_alias=AliasChoices("maximum_ranks", "maximum_cores"))
+    minimum_ranks: Whole | None = None
+    maximum_ranks: Whole | None = None
 
     @model_validator(mode="after")
     def _checked_layouts(self) -> BoundsSection:
@@ -301,15 +300,13 @@ class VersionSection(BoundsSection):
     @field_validator("command", mode="before")
     @classmethod
     def _commands(cls, command: object) -> object:
-        commands = command.values() if isinstance(command, dict) else [command]
-        if not all(isinstance(text, str) and text for text in commands):
+        commands = command if isinstance(command, dict) else {OTHER_RANKS: command}
+        if not all(isinstance(text, str) and text for text in commands.values()):
             raise ValueError(f"expected a text, or a table of texts by number of ranks, found {command!r}")
-        if isinstance(command, dict):
-            for key in command:
-                if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key):
-                    raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {key!r}")
-            if OTHER_RANKS not in command:
-                raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
+        if wrong := [key for key in commands if key != OTHER_RANKS and not re.fullmatch(r"[1-9][0-9]*", key)]:
+            raise ValueError(f"expected numbers of ranks from 1 and {OTHER_RANKS!r} as keys, found {wrong[0]!r}")
+        if OTHER_RANKS not in commands:
+            raise ValueError(f"expected the command for all other numbers of ranks as {OTHER_RANKS!r}, found none")
         return command
 
     def commands(self) -> dict[str, str]:

@@ -97,36 +97,31 @@ def run(outcome: str, blamed: str = "", **split: int) -> RunRecord:
     return record
 
 
-def ranks_of(*records: RunRecord) -> list[dict[str, int]]:
-    return [each.ranks for each in failed_splits(records)]
+WELL = run("finished", A=1, B=1)
 
 
-def test_a_combination_that_failed_is_that_combination() -> None:
-    failed = run("failed", A=2, B=2)
-    assert ranks_of(run("finished", A=1, B=1), failed) == [{"A": 2, "B": 2}]
-    # Both logs say why: neither is alone to blame.
-    assert ranks_of(run("finished", A=1, B=1), run("failed", "A B", A=2, B=2)) == [{"A": 2, "B": 2}]
-    assert ranks_of(run("timeout", A=2, B=2)) == [{"A": 2, "B": 2}]
-
-
-def test_the_participant_whose_log_says_why_failed_at_its_number_of_ranks() -> None:
-    assert ranks_of(run("finished", A=1, B=1), run("failed", "B", A=2, B=2)) == [{"B": 2}]
-    # Elsewhere as many ranks ended well: it was the combination.
-    assert ranks_of(run("finished", A=1, B=2), run("failed", "B", A=2, B=2)) == [{"A": 2, "B": 2}]
-
-
-def test_a_number_of_ranks_that_failed_beside_all_others_failed_itself() -> None:
-    well = [run("finished", A=1, B=1), run("finished", A=2, B=1)]
-    found = failed_splits([*well, run("failed", A=1, B=2), run("failed", A=2, B=2)])
-    assert [(each.ranks, len(each.runs)) for each in found] == [({"B": 2}, 2)]
-    # Where A = 2 never ended well, either may be to blame.
-    assert ranks_of(well[0], run("failed", A=1, B=2), run("failed", A=2, B=2)) == [{"A": 1, "B": 2}, {"A": 2, "B": 2}]
-
-
-def test_a_later_success_and_old_studies_leave_no_failure() -> None:
-    assert ranks_of(run("failed", "A", A=2, B=2), run("finished", A=2, B=2)) == []
-    assert ranks_of(run("outdated", "A", A=1, B=2)) == []
-    assert ranks_of(run("interrupted", A=2, B=2)) == []
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # A combination, unless a log says why alone.
+        ([WELL, run("failed", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([WELL, run("failed", "A B", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([run("timeout", A=2, B=2)], [{"A": 2, "B": 2}]),
+        ([WELL, run("failed", "B", A=2, B=2)], [{"B": 2}]),
+        # Elsewhere as many ranks ended well: it was the combination.
+        ([run("finished", A=1, B=2), run("failed", "B", A=2, B=2)], [{"A": 2, "B": 2}]),
+        # Beside all numbers of the other that ended well it failed itself.
+        ([WELL, run("finished", A=2, B=1), run("failed", A=1, B=2), run("failed", A=2, B=2)], [{"B": 2}]),
+        # Where A = 2 never ended well, either may be to blame.
+        ([WELL, run("failed", A=1, B=2), run("failed", A=2, B=2)], [{"A": 1, "B": 2}, {"A": 2, "B": 2}]),
+        # A later success, and runs of an old study.
+        ([run("failed", "A", A=2, B=2), run("finished", A=2, B=2)], []),
+        ([run("outdated", "A", A=1, B=2)], []),
+        ([run("interrupted", A=2, B=2)], []),
+    ],
+)
+def test_what_failed(runs: list[RunRecord], expected: list[dict[str, int]]) -> None:
+    assert [split.ranks for split in failed_splits(runs)] == expected
 
 
 @pytest.mark.parametrize(
@@ -199,11 +194,9 @@ def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.C
 
 def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
     design = CalibrationDesign(["A", "B"], 12, maximum_runs=6)
-    free = None
     while (split := design.ask()) is not None:
         design.tell(split, {"A": 6 / split["A"], "B": 6 / split["B"]})
-        free = design.recommendation().split
-    assert free == {"A": 6, "B": 6}
+    assert design.recommendation().split == {"A": 6, "B": 6}
     design.skip({"B": 6})
     design.skip({"A": 5, "B": 7})
     assert design.recommendation().split in ({"A": 7, "B": 5}, {"A": 6, "B": 5})
