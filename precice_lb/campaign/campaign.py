@@ -211,15 +211,10 @@ Report = Callable[[Event], None]
 
 
 def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
-    outdated = sum(run.outcome == "outdated" for run in state.runs)
-    counts = {
-        "finished before": len(state.finished),
-        "cut short and set aside": cut_short,
-        "failed before the study was changed, which no longer count": outdated,
-    }
+    done = len(state.finished)
+    counts = {"finished before": done, "cut short and set aside": cut_short}
     parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
-    text = f"calibration in {state.directory}: {', '.join(parts)}"
-    return Event("started", text, number=len(state.finished), total=total)
+    return Event("started", f"calibration in {state.directory}: {', '.join(parts)}", number=done, total=total)
 
 
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:

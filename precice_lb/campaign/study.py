@@ -129,9 +129,7 @@ class Study(Case):
         allowed = limits_of(self.names, budget, maximum=most, constraints=constraints)
         rows = allowed.admitted if self.machine.kinds else allowed.rows
         counts = {name: versions[0].counts.tolist() for name, versions in rows.items()}
-        low, high = ({name: possible[end] for name, possible in counts.items()} for end in (0, -1))
-        gaps = {name: possible for name, possible in counts.items() if len(possible) <= high[name] - low[name]}
-        return limits_of(self.names, self.budget, low, high, Constraints(allow=gaps))
+        return limits_of(self.names, self.budget, constraints=Constraints(allow=counts))
 
     @property
     def bounds(self) -> dict[str, tuple[int, int]]:
@@ -141,7 +139,8 @@ class Study(Case):
     @property
     def allow(self) -> dict[str, list[int]]:
         """The only counts within the bounds, of those for whom not all of them are possible."""
-        return {name: list(counts) for name, counts in self.limits.constraints.allow.items()}
+        rows = {name: row.counts.tolist() for name, (row,) in self.limits.rows.items()}
+        return {name: counts for name, counts in rows.items() if len(counts) <= counts[-1] - counts[0]}
 
     @property
     def has_one_split(self) -> bool:
@@ -207,7 +206,7 @@ class Study(Case):
                 why := accepted.problem(name, self.layout(name, count).ranks)
             ):
                 raise StudyError(why)
-            some = f" ({first_of([*map(str, row.counts.tolist())])})" if name in self.allow else ""
+            some = f" ({first_of([*map(str, self.allow[name])])})" if name in self.allow else ""
             bounds = f"{span(*self.bounds[name], 'core' if name in self.layouts else 'rank')}{some}"
             remedy = f"change the split, or the bounds of {name!r}, or the budget"
             raise StudyError(f"expected {bounds} for {name!r}, found {count}; {remedy}")

@@ -76,11 +76,9 @@ class PosteriorSplits:
             name: set(result.measurements.frames[name].cores[result.measured_here(name)].tolist())
             for name in self.names
         }
-        nodes = {name: node_ranks(result.measurements, name, result.limits) for name in self.names}
-        self._nodes = {name: int(ranks) for name, ranks in nodes.items() if ranks is not None}
         chosen = self.expected.counts([result.split])
         #: Splits that come into question, shape (k, participants).
-        self.splits = np.unique(np.vstack([chosen, _in_question(result, self._nodes)]), axis=0)
+        self.splits = np.unique(np.vstack([chosen, _in_question(result)]), axis=0)
         #: Seconds per window for each set of curves and each of these, shape (curves, k).
         self.windows = self.expected.windows(self.splits, replay=False)
         logs = np.log(self.windows)
@@ -143,18 +141,19 @@ class PosteriorSplits:
 
     def saved(self, rows: Integers) -> Array:
         """Give the expected regret that one more run at each of some splits would save, shape (rows,)."""
-        alternatives = self._alternatives()
+        # A decision is made among the best one and those that are best for some curves: of many, as dense as these.
+        best = np.sort(np.argmin(self.losses, axis=1))
+        likely = best if len(np.unique(best)) <= ALTERNATIVES else _evenly(best, ALTERNATIVES)
+        alternatives = np.union1d(likely, [self.best])
         losses, truths = self.losses[:, alternatives], np.arange(len(self.losses))
         # Common random numbers for all splits, so that their difference is not one of luck.
         rng = np.random.default_rng([self._seed, len(self.names)])
         draws = rng.standard_normal((len(self.names), len(truths)))
-        every = {
-            name: np.log(self.expected.curves[name](ranks)) / self.noise[name]
-            for name, ranks in zip(self.names, self.splits[rows].T, strict=True)
-        }
+        every = np.empty((len(rows), len(self.names), len(truths)))
+        for place, (name, ranks) in enumerate(zip(self.names, self.splits[rows].T, strict=True)):
+            every[:, place] = np.log(self.expected.curves[name](ranks)).T / self.noise[name]
         savings = []
-        for row in range(len(rows)):
-            logs = np.array([np.broadcast_to(every[name][:, row], len(truths)) for name in self.names])
+        for logs in every:
             read = logs + draws
             distance = (read * read).sum(axis=0)[:, None] + (logs * logs).sum(axis=0) - 2 * read.T @ logs
             # What is read must not be recognised.
@@ -167,14 +166,6 @@ class PosteriorSplits:
             savings.append(float((self.losses[truths, self.best] - losses[truths, chosen]).mean()))
         return np.array(savings)
 
-    def _alternatives(self) -> Integers:
-        """List splits that are best for some curves, and the best one: among them a decision is made."""
-        best, times = np.unique(np.argmin(self.losses, axis=1), return_counts=True)
-        if len(best) > ALTERNATIVES:
-            # Evenly over the curves: as dense as the splits are probable.
-            best = np.unique(_evenly(np.repeat(best, times), ALTERNATIVES))
-        return np.union1d(best, [self.best])
-
 
 def _noise(result: Recommendation, name: str, within: float | None) -> float:
     """Relative standard deviation of a run's seconds: between runs as learned, and what its windows leave open."""
@@ -185,7 +176,7 @@ def _noise(result: Recommendation, name: str, within: float | None) -> float:
     return math.hypot(getattr(result.models[name], "noise_", USUAL_NOISE), within)
 
 
-def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
+def _in_question(result: Recommendation) -> Integers:
     """List splits that may be the best one, or tell of it: with two participants all that spend the budget."""
     limits, names = result.limits, result.expected.names
     step = THINNING if len(names) <= MANY else THINNING_OF_MANY
@@ -223,9 +214,10 @@ def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
         lines.append(np.tile(lines[0][0], (len(steps), 1)))
         lines[-1][:, column] = steps
     tried = []
-    if nodes:
+    nodes = [node_ranks(result.measurements, name, limits) for name in names]
+    if any(nodes):
         counts = ranks_at(np.vstack(lines))
-        tried.append(below(counts - counts % [nodes.get(name, 1) for name in names]))
+        tried.append(below(counts - counts % [int(ranks or 1) for ranks in nodes]))
     if len(names) > 2:
         # Nor do the lines lead to all of them having fewer: the proportion of the recommended one, by halves.
         lines.append(below(np.outer(2.0 ** -np.arange(1 + np.log2(here.max())), here)))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from precice_lb.case.elements import Element, load, parse, schema
 
@@ -20,8 +21,7 @@ _ABBREVIATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """One ``<data:scalar>`` or ``<data:vector>``."""
 
     name: str
@@ -30,8 +30,7 @@ class Data:
     line: int
 
 
-@dataclass(frozen=True)
-class Mesh:
+class Mesh(NamedTuple):
     """One ``<mesh>`` of 2 or 3 dimensions, with the names of the data it uses."""
 
     name: str
@@ -39,8 +38,7 @@ class Mesh:
     data: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ReceivedMesh:
+class ReceivedMesh(NamedTuple):
     """One ``<receive-mesh>`` of a participant."""
 
     name: str
@@ -71,8 +69,7 @@ class MeshMapping:
     element: Element = field(compare=False)
 
 
-@dataclass(frozen=True)
-class ConfiguredParticipant:
+class ConfiguredParticipant(NamedTuple):
     """One ``<participant>``: its meshes, data and mappings."""
 
     name: str
@@ -113,8 +110,7 @@ class Exchange:
     line: int
 
 
-@dataclass(frozen=True)
-class ConvergenceMeasure:
+class ConvergenceMeasure(NamedTuple):
     """One ``<…-convergence-measure>`` of an implicit coupling scheme."""
 
     # One of ``absolute``, ``relative``, ``residual-relative`` and ``absolute-or-relative``.

@@ -240,10 +240,8 @@ def test_a_study_may_change_until_a_run_has_ended_well(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="every run failed"):
         run_campaign(read_study(path), directory, report=quiet)
     path.write_text(path.read_text().replace("touch made", "cp solver.py made"))
-    events: list[Event] = []
-    result = run_campaign(read_study(path), directory, report=events.append)
+    result = run_campaign(read_study(path), directory, report=quiet)
     assert [(run.name[:3], run.outcome) for run in result.runs] == [("001", "outdated"), ("002", "finished")]
-    assert "1 failed before the study was changed, which no longer count" in str(events[0])
     path.write_text(path.read_text().replace("solver.py Left'", "solver.py Left'  "))
     with pytest.raises(CalibrationError, match=r"campaign of another study \(participants changed\)"):
         run_campaign(read_study(path), directory, report=quiet)

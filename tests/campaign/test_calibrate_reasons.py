@@ -22,7 +22,6 @@ from precice_lb.recommend.sources import measurements_from_arrays
 from precice_lb.report.page import Evidence, build_page
 from precice_lb.report.recommendation import screen_blocks
 from precice_lb.report.render import console, page_html, rendered
-from precice_lb.schedule import Schedule
 
 # Lines that say why are marked: "> " where the whole line is kept, else ">>" before what of it is.
 _FILE = Path(__file__).parents[1] / "data" / "solver-logs.txt"
@@ -154,42 +153,29 @@ HEATED_PLATE = {"Fluid": [(1, 0.4), (2, 0.21)], "Solid": [(1, 0.41), (1, 0.4)]}
 
 def test_a_failed_split_is_not_recommended_but_shown_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     measured = measurements_from_arrays(HEATED_PLATE)
-    schedule = Schedule.parallel(("Fluid", "Solid"))
-    free = recommend(measured, 4, schedule=schedule)
-    failed = FailedSplit({"Solid": 2}, ("003", "004"), ("Solid: --> FOAM FATAL ERROR: in <parallel>",))
-    assert free.split == {"Fluid": 2, "Solid": 2}
-    found = recommend(measured, 4, schedule=schedule, failed=[failed])
+    reason = "Solid: --> FOAM FATAL ERROR: in <parallel>"
+    failed = FailedSplit({"Solid": 2}, ("003", "004"), (reason,))
+    free = recommend(measured, 4)
+    assert free.split == free.alternatives["equal"].split == {"Fluid": 2, "Solid": 2}
+    present = recommend(measured, 4, failed=[failed], present=free.split)
     # Not 1 + 3 either: nothing is known about more than 2 of Solid.
-    assert found.split == {"Fluid": 3, "Solid": 1}
+    assert present.split == {"Fluid": 3, "Solid": 1}
     beyond = "Solid failed with 2 ranks in 2 runs: nothing is known about more, and this split has 3; measure it"
-    assert not any(warning.startswith(beyond) for warning in found.warnings)
-    assert any(
-        text.startswith(beyond) for text in remarks(dataclasses.replace(found, split={"Fluid": 1, "Solid": 3}), [])
-    )
-    assert free.split == free.alternatives["equal"].split
+    further = dataclasses.replace(present, split={"Fluid": 1, "Solid": 3})
+    assert [any(text.startswith(beyond) for text in remarks(one, [])) for one in (present, further)] == [False, True]
     # The equal split failed: what is compared is the nearest to it that may be.
-    assert found.alternatives["equal"].meant == {"Fluid": 2, "Solid": 2}
-    present = recommend(measured, 4, schedule=schedule, failed=[failed], present={"Fluid": 2, "Solid": 2})
-    assert set(present.alternatives) == {"equal"}
+    assert {kind: other.meant for kind, other in present.alternatives.items()} == {"equal": free.split}
     assert "The present split is not compared: its runs failed." in present.warnings
-    assert found.to_dict()["failed_splits"] == [
-        {
-            "ranks": {"Solid": 2},
-            "runs": ["003", "004"],
-            "reasons": ["Solid: --> FOAM FATAL ERROR: in <parallel>"],
-            "versions": {},
-        }
-    ]
-    console().print(rendered(screen_blocks(found, {name: name for name in found.split}, verbose=True)))
-    page = page_html(build_page(Evidence(found)))
-    for text in (capsys.readouterr().out, page):
-        for said in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"):
-            assert said in text.replace("\xa0", " ")
+    stated = {"ranks": {"Solid": 2}, "runs": ["003", "004"], "reasons": [reason], "versions": {}}
+    assert present.to_dict()["failed_splits"] == [stated]
+    console().print(rendered(screen_blocks(present, {name: name for name in present.split}, verbose=True)))
+    page = page_html(build_page(Evidence(present))).replace("\xa0", " ")
+    for text in (capsys.readouterr().out.replace("\xa0", " "), page):
+        assert all(w in text for w in ("Failed, and so not recommended", "FATAL ERROR", "Solid 2 ranks, whatever"))
     # One split alone, and every split.
-    again = recommend(measured, 4, schedule=schedule, failed=[{"Fluid": 2, "Solid": 2}])
-    assert again.split != {"Fluid": 2, "Solid": 2}
+    again = recommend(measured, 4, failed=[free.split])
+    assert again.split != free.split
     assert 1 in again.split.values()
-    assert not any(near.split == {"Fluid": 2, "Solid": 2} for near in (again.plan.near if again.plan else ()))
 
 
 def test_a_design_neither_asks_for_nor_recommends_what_was_skipped() -> None:
