@@ -163,9 +163,9 @@ class CalibrationDesign:
             Other participants, ranks that are not whole numbers from 1, seconds that are not positive.
         """
         for what, values in (("ranks", split), ("seconds", seconds)):
-            if not isinstance(values, Mapping) or set(values) != set(self.names):
-                names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-                raise DataError(f"expected {what} of {', '.join(self.names)}, found {names or 'none'}")
+            if {*values} != {*self.names}:
+                known = ", ".join(map(str, values)) or "none"
+                raise DataError(f"expected {what} of {', '.join(self.names)}, found {known}")
         rows = check_samples({name: [(split[name], seconds[name])] for name in self.names})
         errors = standard_errors or {}
         compute = {name: float(seconds[name]) for name in self.names}

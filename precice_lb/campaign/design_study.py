@@ -106,7 +106,8 @@ class StudyDesign:
                 if sum(run.versions == versions for run in tried) < INITIAL_RUNS:
                     return answer
             candidates.append((design.recommended_windows if design.runs and which else np.array(math.inf), answer))
-        best = min((windows for windows, _ in candidates), key=np.mean)
+        candidates.sort(key=lambda candidate: float(np.mean(candidate[0])))
+        best = candidates[0][0]
         likely = [answer for windows, answer in candidates if np.mean(windows <= best) >= LEAST_CHANCE]
         return next((answer for answer in likely if isinstance(answer, Proposal)), "; ".join(map(str, likely)))
 

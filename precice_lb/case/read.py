@@ -227,7 +227,7 @@ def _of_participants(tables: dict[str, Any], names: Iterable[str]) -> dict[str, 
                 layouts = BoundsSection.model_validate(bounds).layouts
                 entry = [layouts.of(count).name for count in entry or ()]
             if key == "elements":
-                most = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
+                most: Any = of_rank.get(who) if isinstance(of_rank, dict) else of_rank
                 try:
                     # Whole quotients must not become one more by rounding.
                     entry = max(math.ceil(entry / most * (1 - 1e-12)), table.get(word, 1))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from precice_lb.case.machine import Demands
-from precice_lb.case.tables import Options, StudySection, Text, Whole
+from precice_lb.case.machine import Grid
+from precice_lb.case.tables import Amount, Count, Options, StudySection, Text, Whole
 from precice_lb.exceptions import InfeasibleError
 from precice_lb.layout import Layout, Layouts, layout_from
 from precice_lb.text import checked_name
@@ -187,31 +186,7 @@ class ChainSection(StudySection):
     carry: Annotated[tuple[Text, ...], _List] = ()
 
 
-def _demands() -> dict[str, Any]:
-    """Give what a participant may demand, with the type of one value: what `Demands` maps from participants."""
-    hints = get_type_hints(Demands, include_extras=True)
-    mappings = {
-        key: next(part for part in (hint, *get_args(hint)) if get_origin(part) is Mapping)
-        for key, hint in hints.items()
-        if key in Demands.__annotations__
-    }
-    return {key: (get_args(mapping)[1] | None, None) for key, mapping in mappings.items()}
-
-
-if TYPE_CHECKING:
-
-    class OneDemand(StudySection):
-        """What one participant demands."""
-
-        kind: str | None = None
-        gpus_per_rank: int | None = None
-        ranks_per_node: int | None = None
-
-else:
-    OneDemand = create_model("OneDemand", __base__=StudySection, **_demands())
-
-
-class BoundsSection(OneDemand):
+class BoundsSection(StudySection):
     """The ranks and threads that a participant may have, and what it demands of the machine.
 
     Attributes
@@ -228,6 +203,13 @@ class BoundsSection(OneDemand):
         Most ranks to try or to recommend, by default the budget; cores of a participant with threads.
     """
 
+    # What `Demands` maps from participants.
+    multiple: Whole | None = None
+    grid: Grid | None = None
+    memory: Amount | None = None
+    gpus_per_rank: Count | None = None
+    kind: Text | None = None
+    ranks_per_node: Whole | None = None
     ranks: _Ranks | None = None
     threads: _Free = 1
     minimum_ranks: Whole | None = None

@@ -276,7 +276,7 @@ def test_an_existing_file_is_never_overwritten(capsys: pytest.CaptureFixture[str
 
 
 def test_a_script_that_a_function_of_the_shell_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    start = 'run_python "${{1:-2}}" ../solver/solve.py {} --output out.npz "${{@:2}}"'
+    start = 'use_python ../solver\n\nrun_python "${{1:-2}}" ../solver/solve.py {} --output out.npz "${{@:2}}"'
     runs = {f"{name.lower()}-python": {"run": start.format(name)} for name in ("Left", "Right")}
     lay_out("Left", "Right", {**runs, "solver": {"solve.py": PARALLEL}})
     assert not written(capsys)[1]

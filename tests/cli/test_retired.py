@@ -75,9 +75,13 @@ def test_keys_of_a_study_are_named_and_ignored(
 def test_keys_that_would_change_what_a_study_means_are_refused(tmp_path: Path) -> None:
     write_case(tmp_path)
     path = write_study(tmp_path)
-    for key, instead in (("gpus = 4", "say machine.nodes, cores_per_node"), ("threads = 2", "say participants.NAME.t")):
-        with pytest.raises(StudyError, match=rf"machine\.{key.split()[0]}: this key was retired; {instead}"):
-            read_study(path, [f"machine.{key}"])
+    for key, instead in (
+        ("machine.gpus = 4", "say machine.nodes, cores_per_node"),
+        ("machine.threads = 2", "say participants.NAME.t"),
+        ("runs.level = 0.9", r"recommend_split\("),
+    ):
+        with pytest.raises(StudyError, match=rf"{key.split()[0]}: this key was retired; {instead}"):
+            read_study(path, [key])
 
 
 def stored(directory: Path, **more: object) -> Path:
