@@ -36,8 +36,8 @@ _RECORDED = "python -m precice_lb run "
 # In a run.sh: what prepares, logs, branches or tidies up.
 _SETUP = re.compile(
     r"set|source|\.|export|unset|exec|trap|exit|echo|printf|cd|mkdir|rm|cp|mv|ln|touch|chmod|pip3?|cmake|w?make|usage"
-    r"|close_log|use_python|sed|tar|gmsh|topoSet|module|blockMesh|decomposePar|curl|sleep|wait|\[\[?|test|shift|true|local|if|elif|fi|for|while|until|done"
-    r"|case|esac|[{}]|\S*\)"
+    r"|close_log|use_python|sed|tar|gmsh|topoSet|module|blockMesh|decomposePar|curl|sleep|wait|\[\[?|test|shift|true"
+    r"|local|if|elif|fi|for|while|until|done|case|esac|[{}]|\S*\)"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 _FUNCTION = re.compile(r"^[\w-]+\s*\(\)\s*\{\n.*?^\}", re.MULTILINE | re.DOTALL)
