@@ -23,7 +23,7 @@ from precice_lb.campaign.state import CampaignResult, RunRecord, campaign_lock, 
 from precice_lb.campaign.study import Study
 from precice_lb.exceptions import CalibrationError, TooFewRunsError
 from precice_lb.layout import Layouts, counted_text, split_text
-from precice_lb.text import plural, say, span, with_versions
+from precice_lb.text import plural, say, with_versions
 
 LOG_FILE = "campaign.log"
 
@@ -139,7 +139,7 @@ def opened(
     launcher = study.launcher.ready(directory)
     with campaign_lock(directory, lock_seconds), signals_interrupt():
         state = CampaignResult.load(directory) or CampaignResult(identity, directory=directory)
-        changed = state.take_files(case_files(study, directory, state.files))
+        changed = state.take_files(case_files(study, directory))
         files = changed if what == "campaign" else []
         state.take_identity(identity, resumes=launcher.resumes, files=files)
         try:
@@ -184,10 +184,6 @@ class Event:
         The run that begins, ended, or is waited for.
     number, total : int
         Of this run, of how many; of a campaign that starts, how many have finished.
-    budget : str
-        What of the campaign's limits is used after a run.
-    unit : {"rank", "core"}
-        What the numbers of the run's split count.
     """
 
     kind: Literal["started", "resumed", "waiting", "run started", "run finished", "ended"]
@@ -195,13 +191,6 @@ class Event:
     run: RunRecord | None = None
     number: int = 0
     total: int = 0
-    budget: str = ""
-    unit: Literal["rank", "core"] = "rank"
-
-    @property
-    def notable(self) -> bool:
-        """Whether there is more to say of a run that ended than that it ended well."""
-        return self.kind == "run finished" and self.run is not None and self.run.error is not None
 
     def __str__(self) -> str:
         return self.text
@@ -211,21 +200,16 @@ Report = Callable[[Event], None]
 
 
 def _begun(state: CampaignResult, total: int, cut_short: int) -> Event:
-    outdated = sum(run.outcome == "outdated" for run in state.runs)
-    counts = {
-        "finished before": len(state.finished),
-        "cut short and set aside": cut_short,
-        "failed before the study was changed, which no longer count": outdated,
-    }
+    done = len(state.finished)
+    counts = {"finished before": done, "cut short and set aside": cut_short}
     parts = [plural(total, "run"), *(f"{count} {what}" for what, count in counts.items() if count)]
-    text = f"calibration in {state.directory}: {', '.join(parts)}"
-    return Event("started", text, number=len(state.finished), total=total)
+    return Event("started", f"calibration in {state.directory}: {', '.join(parts)}", number=done, total=total)
 
 
 def run_started(number: int, total: int, run: RunRecord, layouts: Mapping[str, Layouts] | None = None) -> Event:
     """Tell that a run begins."""
     text = f"run {number} of {total}: {_counted(run, layouts or {})} ({run.reason})"
-    return Event("run started", text, run, number, total, unit="core" if layouts else "rank")
+    return Event("run started", text, run, number, total)
 
 
 def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> Event:
@@ -233,7 +217,7 @@ def run_finished(number: int, total: int, run: RunRecord, budget: str = "") -> E
     text = f"run {number} of {total}: {run.outcome} after {run.seconds:.1f} s"
     text += f" ({budget})" if budget else ""
     text += "" if run.error is None else f": {' | '.join((run.error, *run.reasons))}"
-    return Event("run finished", text, run, number, total, budget)
+    return Event("run finished", text, run, number, total)
 
 
 def _counted(run: RunRecord, layouts: Mapping[str, Layouts]) -> str:
@@ -278,8 +262,6 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
     runs.check_room()
     sizes = [entry.stat().st_size for entry in copied_files(study, directory).values()]
     yield f"each run works on a copy of {study.case_directory}: {plural(len(sizes), 'file')}, {sum(sizes) / 1e6:.1f} MB"
-    bounds = (f"{name} {span(*ends, study.unit)}" for name, ends in study.bounds.items())
-    yield f"bounds: {', '.join(bounds)}, {plural(study.budget, study.unit)} in all"
     record = runs.record(proposal)
     plan = runs.plan(record)
     launcher.check(plan.tasks)
@@ -290,10 +272,6 @@ def dry_run(study: Study, directory: Path) -> Iterator[str]:
         yield from (f"  {task.participant}: {shlex.join(task.command)}" for task in launcher.starts(plan))
     for path, content in launcher.files(plan).items():
         yield f"  {path}:\n{indent(content.rstrip(), '  ')}"
-    if study.has_one_split:
-        yield "only one split is possible: that run says what it takes"
-    elif study.splits is None:
-        yield "then: the split whose measurement is worth most by what was measured, until another run is not worth it"
     for split in study.splits or ():
         if split not in (record.split, *(run.split for run in state.finished)):
             yield f"then: {split_text(split, study.layouts)}"

@@ -382,21 +382,20 @@ def accepted_ranks(configuration: Configuration) -> dict[str, AcceptedRanks]:
     dict of str to AcceptedRanks
         Of those participants that have a bound.
     """
-    accepted = {}
-    for name, participant in configuration.participants.items():
-        least = next(_least(configuration), RankBound(1))
-        most = next(_most(configuration, participant), UNBOUND)
-        if (least, most) != (RankBound(1), UNBOUND):
-            accepted[name] = AcceptedRanks(least, most)
-    return accepted
+    least = next(_least(configuration), RankBound(1))
+    bounds = {
+        name: AcceptedRanks(least, next(_most(configuration, participant), UNBOUND))
+        for name, participant in configuration.participants.items()
+    }
+    return {name: accepted for name, accepted in bounds.items() if accepted != AcceptedRanks()}
 
 
 def _least(configuration: Configuration) -> Iterator[RankBound]:
     """Whoever reads such an m2n as a serial participant refuses, even if it is between others."""
     for m2n in configuration.m2ns:
         if m2n.use_two_level_initialization:
-            place = f"{configuration.path}:{m2n.element.line}"
-            why = f"two-level initialisation of {m2n.acceptor} and {m2n.connector}, {place}"
+            between = f"{m2n.acceptor} and {m2n.connector}, {configuration.path}:{m2n.element.line}"
+            why = f"two-level initialisation of {between}"
             yield RankBound(2, why, "switch use-two-level-initialization off there")
 
 

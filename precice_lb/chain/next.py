@@ -201,16 +201,15 @@ def _wait_for_submission(scheduler: Scheduler, job: str, plan: RunPlan) -> None:
     end = time.monotonic() + _SUBMIT_SECONDS
     while scheduler.live.intersection(states := scheduler.poll(job) or ()):
         if time.monotonic() > end:
-            command = scheduler.describe(job)
             scheduler.close(job)
             raise CalibrationError(
-                f"{command}: expected it to return once the job is queued, found it running after "
-                f"{_SUBMIT_SECONDS:g} s; in a chain of jobs launcher.submit must not wait for the job"
+                f"launcher.submit: found it running after {_SUBMIT_SECONDS:g} s, expected it to return once the job is "
+                "queued: in a chain of jobs it must not wait for the job"
             )
         time.sleep(_POLL_SECONDS)
     if "COMPLETED" not in states:
         output = " | ".join(log_tail(plan.directory / JOB_LOG, lines=2)) or "it said nothing"
-        raise CalibrationError(f"{scheduler.describe(job)} failed: {output}")
+        raise CalibrationError(f"launcher.submit failed: {output}")
 
 
 def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool) -> Outcome | None:
@@ -235,9 +234,7 @@ def _ended(chain: Chain, record: RunRecord, scheduler: Scheduler, *, lost: bool)
             if outcome is None or outcome.error is not None:
                 outcome = outcome_of(scheduler, plan, job, states)
         elif outcome is None:
-            raise CalibrationError(
-                f"segment {note.number} waits or runs as {scheduler.describe(job)}: its last line goes on"
-            )
+            raise CalibrationError(f"segment {note.number} waits or runs as job {job}: its last line goes on")
     if outcome is not None and outcome.lost and (exits.stopped is not None or not exits.ended):
         return None
     return outcome

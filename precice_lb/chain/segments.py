@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from precice_lb.campaign.launchers import Launcher
 from precice_lb.campaign.plan import RunPlan
-from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, run_in
-from precice_lb.campaign.processes import Outcome
+from precice_lb.campaign.prepare import LEFT_OUT, copy_tree, entries_of, run_in
+from precice_lb.campaign.processes import Outcome, stop_token
 from precice_lb.campaign.runs import SET_ASIDE_SUFFIX, CampaignRuns, blaming
 from precice_lb.campaign.state import CampaignResult, RunRecord, SegmentNote, measurements_of
 from precice_lb.campaign.study import Study
@@ -101,7 +101,7 @@ class SegmentRuns(CampaignRuns):
     def _taken_up(self, record: RunRecord, report: Callable[[RunRecord], None]) -> Outcome | None:
         """Go on with a segment whose solvers ended well, but whose state was not collected."""
         if note_of(record).ended:
-            self._stop_processes(record)
+            stop_token(record.token)
             return Outcome(record.seconds)
         return super()._taken_up(record, report)
 
@@ -211,7 +211,7 @@ def _lay_in(before: Path, case: Path, carried: list[Path]) -> None:
                 "case.link, or out of chain.carry"
             )
     # Measurements of preCICE that were carried would be taken for the next segment's.
-    copy_tree(before, case, only=frozenset(carried), left_out=LEFT_OUT)
+    copy_tree(before, case, entries_of(before, only=frozenset(carried), left_out=LEFT_OUT))
     for path in carried:
         if (case / path).is_symlink() and not (case / path).exists():
             target = (case / path).readlink()

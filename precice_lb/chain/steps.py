@@ -130,8 +130,7 @@ class Chain:
             text += f", {self.segments()[-1].window_seconds:.4g} s per window"
         else:
             text += f": {' | '.join((run.error or '', *run.reasons))}"
-        left = self.windows.total - self.windows_done
-        self.emit(Event("run finished", text, run, number, total, f"{plural(left, 'window')} left"))
+        self.emit(Event("run finished", text, run, number, total))
 
     def _decide(self) -> Decision | None:
         """Return the next segment's split, None at the end of the chain.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import Format, Output, Unit, name_files, print_result
+from precice_lb.cli.flow import Format, Output, name_files, print_result
 from precice_lb.exceptions import DataError
 from precice_lb.text import say
 
@@ -30,7 +30,6 @@ def inside(
     ranks: int | None = None,
     output: Output = None,
     format: Format = "table",
-    unit: Unit = None,
 ) -> int:
     """Show what each kind of cell costs a participant, how uneven its ranks are, and a partition of equal cost.
 
@@ -89,7 +88,7 @@ def inside(
         cells = read_cells(mesh, result.costs.features)
         wanted = max(len(load.seconds) for load in loads) if ranks is None else ranks
         result = replace(result, partition=partition_of(result.costs, cells, wanted))
-    print_result(format, lambda: inside_blocks(result), result.to_dict, unit=unit)
+    print_result(format, lambda: inside_blocks(result), result.to_dict)
     if result.costs.problem:
         return 1
     if output is not None:

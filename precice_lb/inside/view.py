@@ -127,4 +127,4 @@ def inside_section(evidence: Evidence) -> Iterator[Block]:
             )
 
 
-page_section = ("imbalance", "", inside_section)
+page_section = ("inside", "Imbalance inside participants", inside_section)

@@ -22,7 +22,7 @@ from precice_lb.recommend import load_sources, recommend
 from precice_lb.report.page import Evidence
 from precice_lb.report.render import console, rendered
 from precice_lb.report.runs import window_section
-from precice_lb.report.summary import summarise, summary_csv, summary_dict
+from precice_lb.report.summary import summarise, summary_dict
 from precice_lb.report.summary_view import summary_blocks
 from precice_lb.schedule import Schedule
 
@@ -93,7 +93,7 @@ def test_the_report_shows_them(tmp_path: Path) -> None:
 def test_nothing_is_shown_of_runs_without_a_guess(tmp_path: Path) -> None:
     write_run(tmp_path)
     (run,) = summarise(load_runs([tmp_path]))
-    shown = [words(summary_blocks([run])), str(summary_dict(run)), summary_csv([run])]
+    shown = [words(summary_blocks([run])), str(summary_dict(run))]
     assert not [text for text in shown if "guess" in text.lower() or "hold" in text]
 
 

@@ -74,12 +74,6 @@ def test_the_command_writes_the_samples_of_stores(tmp_path: Path, monkeypatch: p
     assert samples["B"] == pytest.approx(measurements_from_runs(runs).samples["B"])
 
 
-@pytest.mark.parametrize("words", [["--set", "recommend.inside=DIR"], ["--inside", "DIR"]])
-def test_what_took_the_directory_says_what_to_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", "measured.csv", "--ranks", "26", *words]) == 2
-    assert "DIR/samples.csv, which recommend takes as a source" in capsys.readouterr().err
-
-
 def blocks(runs: list[CoupledRun]) -> list[Block]:
     found = recommend_split(measurements_from_runs(runs), 12)
     return list(inside_section(Evidence(found, runs)))

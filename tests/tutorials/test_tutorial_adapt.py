@@ -141,8 +141,8 @@ def test_the_solver_in_c_plus_plus_has_the_threads_of_its_split(tmp_path, compil
         f"{directory / 'solver-cpp' / program} {name} 0 0 {name}.txt"
         for name, program in (("Left", "plate"), ("Right", "plate-threads"))
     )
-    places = "Left=left-cpp,Right=right-openmp"
-    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", places, "--oversubscribe", "--"]
+    words = ["launch", "--split", "Left=1,Right=1x2", "--directory", "Left=left-cpp,Right=right-openmp"]
+    words += ["--set", "launcher.oversubscribe=true", "--"]
     done = subprocess.run(
         [sys.executable, "-m", "precice_lb", *words, *shlex.split(commands)],
         cwd=tmp_path / "run", env=environment, capture_output=True, text=True, timeout=300,
