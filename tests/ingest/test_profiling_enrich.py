@@ -14,7 +14,7 @@ from store_helpers import metadata
 
 from precice_lb.case.coupling import roles_of
 from precice_lb.ingest.profiling import Profile, enrich, read_profile
-from precice_lb.ingest.profiling.case import ProfiledCase
+from precice_lb.ingest.profiling.find import profiled_case
 from precice_lb.store.columns import ADVANCES, INITIALIZE
 from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankFile
@@ -45,7 +45,7 @@ def record(
     if len(profile.initialize):
         times = profile.initialize[0]
         begin = zero + 1000 * times["begin_us"] - MORE_NS
-        row = (begin, 1000 * times["initialize_us"] + 2 * MORE_NS, -1, -1)
+        row = (begin, 1000 * times["call_us"] + 2 * MORE_NS, -1, -1)
         writer.append(initialize=np.array([row], dtype=INITIALIZE.dtype))
     calls = profile.calls[rows]
     advances = np.zeros(len(calls), dtype=ADVANCES.dtype)
@@ -53,7 +53,7 @@ def record(
     advances["iteration"] = 1
     advances["window_complete"] = True
     advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
-    advances["advance_ns"] = 1000 * calls["advance_us"] + 2 * MORE_NS
+    advances["advance_ns"] = 1000 * calls["call_us"] + 2 * MORE_NS
     advances["solve_ns"] = 1000 * calls["solve_us"]
     advances["mapping_ns"] = advances["wait_ns"] = told_ns
     writer.append(advances)
@@ -196,7 +196,7 @@ def test_a_run_that_goes_on_does_not_take_the_files_of_one_beside_it(tmp_path: P
 def test_no_remedy_is_what_is_already_set(flush: str) -> None:
     attribute = f' flush-every="{flush}"' if flush else ""
     text = (DATA / "fundamental" / "precice-config.xml").read_text()
-    case = ProfiledCase.of(text.replace("<log>", f"<profiling{attribute}/><log>"))
+    case = profiled_case(text.replace("<log>", f"<profiling{attribute}/><log>"))
     other = f'or set <profiling flush-every="13"/>, found "{flush or 50}" (1 to 12 lose the first records)'
     expected = 'found flush-every="13"' if flush == "13" else other
     assert case.flush_remedy == f"record more time windows, {expected}"
@@ -262,12 +262,12 @@ def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:
     text = configuration("serial-explicit")
-    assert ProfiledCase.of(text).waits("B") == ("wait_us",)
+    assert profiled_case(text).waits("B") == ("wait_us",)
     first = text.replace('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
-    assert ProfiledCase.of(first).waits("B") == ("wait_us", "steering_us")
-    assert ProfiledCase.of(first).waits("A") == ("wait_us",)
+    assert profiled_case(first).waits("B") == ("wait_us", "steering_us")
+    assert profiled_case(first).waits("A") == ("wait_us",)
     synchronised = text.replace("<log ", '<profiling synchronize="true"/><log ')
-    assert ProfiledCase.of(synchronised).waits("A") == ("wait_us", "send_us")
+    assert profiled_case(synchronised).waits("A") == ("wait_us", "send_us")
 
 
 def test_a_header_that_names_another_rank_is_refused(tmp_path: Path) -> None:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 from profiling_helpers import DATA, case, imported
-from record_helpers import environment
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
-from precice_lb.ingest.profiling import find_profiles, import_profiling, importer, read_profile
+from precice_lb.ingest.profiling import find_profiles, import_profiling, read_profile
 from precice_lb.ingest.profiling.calls import count_windows
-from precice_lb.ingest.profiling.tables import read_iterations_log
+from precice_lb.ingest.profiling.tables import IterationsTail
 from precice_lb.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +39,7 @@ def test_an_implicit_run_has_its_iterations_and_windows(tmp_path: Path) -> None:
     assert sorted(stores) == ["A-0", "B-0"]
     for name, store in stores.items():
         profile = read_profile(source / "precice-profiling" / f"{name}-1.txt")
-        iterations = read_iterations_log(source / f"precice-{name[0]}-iterations.log")
+        iterations = IterationsTail(source / f"precice-{name[0]}-iterations.log").read()
         rows = store.advances
         ends = rows[rows["window_complete"]]
         np.testing.assert_array_equal(ends["iteration"], iterations)
@@ -196,18 +189,6 @@ def test_a_damaged_file_leaves_no_store_behind(tmp_path: Path, content: str) -> 
     assert list((tmp_path / "store").rglob("*.h5")) == []
 
 
-def test_what_other_processes_had_written_goes_with_a_damaged_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = case(tmp_path / "run", "fundamental")
-    path = source / "precice-profiling" / "A-0-1.txt"
-    path.write_text(path.read_text().splitlines(keepends=True)[0] + "B1:2\nB1;3\n")
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    with pytest.raises(DataError, match="found 'B1;3'"):
-        import_profiling([source], tmp_path / "store", processes=2)
-    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
-
-
 def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "fundamental")
     with pytest.raises(DataError, match="found nothing there"):
@@ -215,8 +196,6 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="found none"):
         import_profiling([tmp_path / "empty"], tmp_path / "store")
-    with pytest.raises(DataError, match="at least 1, found 0"):
-        import_profiling([source], tmp_path / "store", processes=0)
     with pytest.raises(DataError, match="none that can be read"):
         import_profiling([source], tmp_path / "store", configuration=tmp_path / "nowhere.xml")
     other = tmp_path / "other.xml"
@@ -255,7 +234,7 @@ def test_windows_are_counted_over_subcycles_and_across_blocks() -> None:
 def test_the_iterations_log_is_read_up_to_its_last_whole_line(tmp_path: Path, text: str, expected: list[int]) -> None:
     path = tmp_path / "precice-A-iterations.log"
     path.write_text(text)
-    assert read_iterations_log(path).tolist() == expected
+    assert IterationsTail(path).read().tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -272,13 +251,12 @@ def test_another_log_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "precice-A-iterations.log"
     path.write_text(text)
     with pytest.raises(DataError, match="expected"):
-        read_iterations_log(path)
+        IterationsTail(path).read()
 
 
-def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_imported_whole(tmp_path: Path) -> None:
     folder = benchmark().write_run(tmp_path, mebibytes=4.0, files=4)
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    result = import_profiling([folder], tmp_path / "store", processes=2)
+    result = import_profiling([folder], tmp_path / "store")
     for path, header in zip(result.stores, find_profiles([folder])[0], strict=True):
         profile = read_profile(header.path)
         rows = read_store(path).advances
@@ -286,32 +264,6 @@ def test_large_files_are_imported_by_several_processes(tmp_path: Path, monkeypat
         assert rows["wait_ns"].sum() == 1000 * profile.totals["advance/advanceCoupling/waitAndReceiveData"][1]
         last = profile.totals["solver.advance"][1] - profile.calls["solve_us"].sum()
         assert rows["solve_ns"].sum() == 1000 * (profile.totals["solver.advance"][1] - last)
-
-
-def test_an_interrupt_ends_an_import_by_several_processes_and_leaves_no_store(tmp_path: Path) -> None:
-    folder = benchmark().write_run(tmp_path, mebibytes=24.0, files=12)
-    program = (
-        "import sys\nfrom precice_lb.ingest.profiling import importer\nimporter._SMALL = 0\n"
-        "importer.import_profiling([sys.argv[1]], sys.argv[2], processes=2)\n"
-    )
-    # As a terminal does it, the interrupt goes to all of them.
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), str(tmp_path / "store")],
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    try:
-        while process.poll() is None and not list(tmp_path.glob("store/*/*.h5")):
-            time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    assert b"KeyboardInterrupt" in errors
-    assert process.returncode != 0
-    assert not list(tmp_path.glob("store/*/*"))
 
 
 def test_the_command_imports_and_prints_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

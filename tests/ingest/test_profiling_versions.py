@@ -81,33 +81,19 @@ def test_files_of_precice_3_1_have_windows_solve_and_advance_but_no_waits(
     assert "record more" not in text
 
 
-def test_mode_all_of_precice_3_1_tells_waits_where_nothing_but_data_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["serial-explicit", "parallel-implicit"])
+def test_mode_all_of_precice_3_1_tells_no_waits_either(tmp_path: Path, scheme: str) -> None:
     inside = [("map.nn.mapData.FromMToN", 1, 6, []), ("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
-    (tmp_path / "precice-config.xml").write_text(EXPLICIT)
-    write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
-    import_profiling([tmp_path], tmp_path / "store")
-    store = imported(tmp_path / "store")["B-0"]
-    assert store.advances["window"].tolist() == [1, 2, 3, 4]
-    assert set(store.advances["wait_ns"]) == {40_000}
-    assert set(store.advances["mapping_ns"]) == {5_000}
-    assert store.names("sections") == ("advance/m2n.receiveData", "advance/m2n.sendData")
-    # What the participant waits in is told once.
-    assert set(store.rows("sections")["name"]) == {1}
-
-
-def test_mode_all_of_precice_3_1_tells_no_waits_where_convergence_is_waited_for(tmp_path: Path) -> None:
-    inside = [("m2n.receiveData", 10, 50, []), ("m2n.sendData", 60, 65, [])]
-    text = EXPLICIT.replace("serial-explicit", "parallel-implicit").replace(
-        "<max-time-w", '<max-iterations value="2"/><max-time-w'
-    )
+    iterations = '<max-iterations value="2"/>' if "implicit" in scheme else ""
+    text = EXPLICIT.replace("serial-explicit", scheme).replace("<max-time-w", f"{iterations}<max-time-w")
     (tmp_path / "precice-config.xml").write_text(text)
     write_json(tmp_path / "precice-profiling" / "B-0-1.json", "B", spans_of_all(4, inside), mode="all")
     notes = import_profiling([tmp_path], tmp_path / "store").notes
     assert any("B: waits are not in these files" in note for note in notes)
     store = imported(tmp_path / "store")["B-0"]
-    assert set(store.advances["wait_ns"]) == {NOT_MEASURED}
-    # Without a measure of convergence the configuration says how many iterations a window has.
-    assert store.advances["window"].tolist() == [1, 1, 2, 2]
+    assert store.advances["window"].tolist() == [1, 2, 3, 4]
+    assert set(store.advances["wait_ns"]) == set(store.advances["mapping_ns"]) == {NOT_MEASURED}
+    assert store.names("sections") == ("advance/m2n.receiveData", "advance/m2n.sendData")
 
 
 def test_calls_that_are_no_multiple_of_the_windows_are_compared_with_nothing(
