@@ -116,7 +116,6 @@ def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
     "text",
     [
         "participant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1e-1;2.1\n",
-        "sep=;\nparticipant;ranks;seconds;note\nA;1;2,5;a,b\nA;2;1,250;c\nB;36,0;1;2.1\n".replace(";1;2.1", ";0,1;2.1"),
         'participant\tranks\tseconds\tnote\nA\t1\t2,5\t"a,b"\nA\t2\t1,250\tc\nB\t36\t0,1\t2.1\n',
     ],
 )
@@ -153,7 +152,7 @@ def test_encodings_of_spreadsheets_are_read(tmp_path: Path, encoding: str) -> No
     path.write_text("participant;ranks;seconds\nStröm;1;2,5\n", encoding=encoding)
     assert read_csv(path).samples["Ström"].tolist() == [[1, 2.5]]
     path.write_text("participant;ranks;seconds\nStröm;1;2,5\n", encoding="latin-1")
-    with pytest.raises(DataError, match="not utf-8 text; save it as UTF-8"):
+    with pytest.raises(DataError, match="expected a readable CSV file in UTF-8, found"):
         read_csv(path)
 
 

@@ -172,6 +172,11 @@ class Profile:
         receives = self._case.roles.receives_data(self.header.participant, self.mesh_sizes)
         return {} if receives is None else {"receives_data": receives}
 
+    def take(self, count: int) -> Rows:
+        """Take the first so many calls away."""
+        taken, self.calls = self.calls[:count], self.calls[count:]
+        return taken
+
     def require_calls(self) -> None:
         """Refuse a file without calls of ``advance``.
 
@@ -281,8 +286,8 @@ class Profile:
         self._weights = np.concatenate([self._weights, weights])
         self._totals = np.pad(self._totals, ((0, len(new)), (0, 0)))
         # Sums of a block stay far below 2^53, so they are exact.
-        for column, amounts in enumerate((None, events.durations)):
-            self._totals[:, column] += np.bincount(events.paths, amounts, size).astype(np.int64)
+        for place, spent in enumerate((None, events.durations)):
+            self._totals[:, place] += np.bincount(events.paths, spent, size).astype(np.int64)
 
         calls = np.flatnonzero(np.array([len(path) == 1 and path[0] in _COUPLING for path in paths])[events.paths])
         calls = calls[np.argsort(events.order[calls])]
@@ -309,11 +314,11 @@ class Profile:
             user["call"] = self._ended + np.searchsorted(events.order[calls[is_advance]], events.order[mine])
             user["begin_us"], user["duration_us"] = events.begins[mine], events.durations[mine]
             self._user.append(user)
-        rows = rows[is_advance]
+        advances: Rows = rows[is_advance]
         if not self.tells_waits:
-            rows["exchanges"] = 1
-        self._ended += len(rows)
-        return rows
+            advances["exchanges"] = 1
+        self._ended += len(advances)
+        return advances
 
 
 def read_profile(path: str | Path) -> Profile:

@@ -186,38 +186,29 @@ class WaitsFiller(Filler):
         """Give those of the rows whose times are in the file by now; with ``is_last`` perhaps without their waits."""
         self._rows = np.concatenate([self._rows, rows])
         try:
-            profile = self._read()
-            self._align(profile)
-            self.metadata.pop("timing_problem", None)
+            if self._profile is None:
+                self._profile = _profile_of(self._store, self._case, user_events=False)
+            profile = self._profile.read()
+            if not self._is_aligned and len(self._rows) and len(profile.calls):
+                # What comes before is given up.
+                mine, calls = _aligned(self._store, self._rows, profile)
+                self._take(mine.start)
+                profile.take(calls.start)
+                self._is_aligned = True
         except DataError as error:
             if not is_last and self._case.mode != "off" and len(self._rows) < _MOST_UNMATCHED_CALLS:
                 return self._take(0)
             self.metadata["timing_problem"] = str(error)
             return self._take(len(self._rows))
+        self.metadata.pop("timing_problem", None)
+        self.metadata |= {"timing_source": f"precice-profiling {profile.header.mode}", **profile.receiving}
         count = min(len(self._rows), len(profile.calls)) if self._is_aligned else 0
-        done = _filled(self._take(count), profile, profile.calls[:count])
-        profile.calls = profile.calls[count:]
+        done = _filled(self._take(count), profile, profile.take(count))
         return np.concatenate([done, self._take(len(self._rows))]) if is_last else done
 
     def _take(self, count: int) -> Rows:
         taken, self._rows = self._rows[:count], self._rows[count:]
         return taken
-
-    def _read(self) -> Profile:
-        if self._profile is None:
-            self._profile = _profile_of(self._store, self._case, user_events=False)
-        profile = self._profile.read()
-        self.metadata["timing_source"] = f"precice-profiling {profile.header.mode}"
-        self.metadata |= profile.receiving
-        return profile
-
-    def _align(self, profile: Profile) -> None:
-        """Find, once, which row belongs to which call; what comes before is given up."""
-        if self._is_aligned or not (len(self._rows) and len(profile.calls)):
-            return
-        rows, calls = _aligned(self._store, self._rows, profile)
-        self._rows, profile.calls = self._rows[rows.start :], profile.calls[calls.start :]
-        self._is_aligned = True
 
 
 class RowsFiller(Filler):
@@ -253,22 +244,17 @@ class RowsFiller(Filler):
         profile = self._profile
         try:
             profile.read()
-            rows = self._rows(profile)
-            self.problem = ""
+            iterations = None if self._log is None else self._log.read()
         except DataError as error:
             self.problem = str(error)
             return rows[:0]
+        self.problem = ""
         self.metadata |= profile.receiving
         if profile.finalized:
             self.metadata |= {"finished": True, "ended_unix_ns": 1000 * (profile.header.unix_us + profile.last_us)}
-        return rows
-
-    def _rows(self, profile: Profile) -> Rows:
-        iterations = None if self._log is None else self._log.read()
         ended = self._counted + np.cumsum(profile.calls["exchanges"] > 0)
         # Of calls that the log does not reach it is not known which window they belong to.
         count = len(ended) if iterations is None else int(np.searchsorted(ended, int(iterations.sum()), side="right"))
-        rows = profile.advance_rows(profile.calls[:count], iterations, self._counted)
+        rows = profile.advance_rows(profile.take(count), iterations, self._counted)
         self._counted = int(ended[:count].max(initial=self._counted))
-        profile.calls = profile.calls[count:]
         return rows

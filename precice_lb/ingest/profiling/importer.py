@@ -206,8 +206,9 @@ def _counted(header: Header, participant: ProfiledParticipant, profile: Profile)
     tells_ends = profile.tells_waits or not profile.finalized
     if is_implicit is False or (is_implicit is None and not participant.logs):
         windows = None if tells_ends or len(schemes) != 1 else schemes[0].windows
-        if windows is None or (thinned := _ending(calls, windows)) is not None:
-            return _Counted(calls if windows is None else thinned, None)
+        thinned = calls if windows is None else _ending(calls, windows)
+        if thinned is not None:
+            return _Counted(thinned, None)
         note = (
             f"{header.path}: expected a multiple of {windows} calls of advance, as many as time windows, found "
             f"{len(calls)}, and nothing in it tells which end one; every call counts as a time window"
