@@ -25,11 +25,11 @@ _COMMANDS = {
 # Each after its command.
 _OPTIONS = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
-    "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
+    "partners --fit-constants": "state the constants of your machine with --constants file=…,vertex=…",
     "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
     "partners --profiling": "precice-profiling analyze says what the start-up of a run took",
     "launch --hostfile": "hosts are a matter of a study with the launcher template, see configs/README.md",
-    "partners --cores": "say --constants cores=…",
+    "partners --cores": "leave it out: the stated start-up model has a core for every rank",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }

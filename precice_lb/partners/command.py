@@ -62,8 +62,7 @@ def partners(
     iterations
         Coupling iterations per time window.
     constants
-        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01; and
-        cores=64, where all ranks share fewer cores than there are ranks.
+        Constants of the start-up model, in seconds and bytes, instead of the stated ones: latency=1e-6,file=0.01.
     output
         Also write partners.json, partners.h5 (all pairs, sparse) and pictures into this directory.
     """
@@ -73,8 +72,7 @@ def partners(
     files = _by_mesh(mesh, "--mesh", "files", lambda text: text.split(","))
     configuration, meshes, regions = _meshes(sources, config, files)
     names = list(configuration.participants)
-    stated = by_participant(constants or [], ["cores", *CostModel().to_dict()], "--constants", float)
-    cores = stated.pop("cores", None)
+    stated = by_participant(constants or [], list(CostModel().to_dict()), "--constants", float)
     report = partners_report(
         configuration,
         meshes,
@@ -85,7 +83,6 @@ def partners(
         steps=steps,
         iterations=iterations,
         model=CostModel(**stated),
-        cores=None if cores is None else int(cores),
     )
     print_result(format, lambda: partners_blocks(report), report.to_dict, unit=unit)
     if output is not None:

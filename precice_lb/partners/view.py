@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
-from precice_lb.partners.report import partners_report, reason, write_pairs
+from precice_lb.partners.report import partners_report, write_pairs
 from precice_lb.partners.sources import meshes_of_run, run_with_meshes
 from precice_lb.report.blocks import (
     Block,
@@ -22,6 +22,7 @@ from precice_lb.report.blocks import (
     Paragraph,
     Table,
     file_stem,
+    or_dash,
     percent,
     ranks_text,
     seconds_text,
@@ -91,10 +92,11 @@ _MOST = 5
 
 def bytes_text(size: float) -> str:
     """Write a number of bytes with a binary unit."""
-    if not math.isfinite(size):
-        return "–"
-    power = next((power for power in range(3) if abs(size) < 1024 ** (power + 1)), 3)
-    return f"{size:.0f} B" if power == 0 else f"{size / 1024**power:.3g} {('KiB', 'MiB', 'GiB')[power - 1]}"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return or_dash(size, ".0f" if unit == "B" else ".3g", f" {unit}")
 
 
 def _scheme(two_level: bool) -> str:
@@ -108,10 +110,8 @@ def _count(pairs: NDArray[np.int64] | None) -> str:
 def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for analysis in links:
-        pairs, two_level = analysis.configured, analysis.link.two_level
-        empty = math.nan
-        if pairs is not None and analysis.level_2 is not None:
-            empty = (len(pairs) - len(analysis.level_2)) / max(len(pairs), 1)
+        pairs, two_level, data = analysis.configured, analysis.link.two_level, analysis.pair_bytes
+        is_known = pairs is not None and analysis.level_2 is not None
         rows.append(
             {
                 "mesh": analysis.link.title,
@@ -119,26 +119,32 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
                 "levels": "two" if two_level else "one",
                 "pairs": _count(pairs),
                 "with data": _count(analysis.level_2),
-                "empty": percent(empty),
+                "empty": percent(1 - len(analysis.level_2) / max(len(pairs), 1) if is_known else math.nan),
                 "in the other": _count(analysis.one_level if two_level else analysis.level_1),
                 "messages": f"{analysis.messages_per_window:.0f}",
-                "data": bytes_text(math.nan if analysis.pair_bytes is None else float(analysis.pair_bytes.sum())),
+                "data": bytes_text(math.nan if data is None else float(data.sum())),
             }
         )
     title = "Pairs of ranks that are connected, as configured, and what they exchange per time window"
     return Table.of(title, rows, (0, 2))
 
 
+def _sides(links: Sequence[LinkPartners]) -> Iterator[tuple[LinkPartners, int, str]]:
+    """Give each received mesh from the sides of its provider and its receiver, with their names."""
+    for analysis in links:
+        yield analysis, 0, analysis.link.provider
+        yield analysis, 1, analysis.link.receiver
+
+
 def _partners(links: Sequence[LinkPartners]) -> Table:
     rows = []
-    for analysis in links:
-        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
-            cells = ("–",) * 3
-            if analysis.configured is not None:
-                partners = analysis.partners(side, analysis.configured)
-                cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
-            busy = "–" if analysis.level_2 is None else f"{analysis.partners(side, analysis.level_2).mean():.1f}"
-            rows.append((analysis.link.title, who, *cells, busy))
+    for analysis, side, who in _sides(links):
+        cells = ("–",) * 3
+        if analysis.configured is not None:
+            partners = analysis.partners(side, analysis.configured)
+            cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
+        busy = "–" if analysis.level_2 is None else f"{analysis.partners(side, analysis.level_2).mean():.1f}"
+        rows.append((analysis.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     return Table("Partners per rank, as configured", header, tuple(rows), (0, 1))
 
@@ -147,7 +153,8 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for analysis in links:
         # What is configured first.
-        for two_level, cost in sorted(analysis.cost.items(), key=lambda item: item[0] != analysis.link.two_level):
+        for two_level in (analysis.link.two_level, not analysis.link.two_level):
+            cost = analysis.cost[two_level]
             configured = " (configured)" if two_level == analysis.link.two_level else ""
             memory = (bytes_text(cost.primary_bytes), bytes_text(cost.rank_bytes))
             rows.append((analysis.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
@@ -156,25 +163,20 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
 
 
 def _most(links: Sequence[LinkPartners]) -> list[Table]:
-    tables = []
-    for analysis in links:
-        rows = []
-        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
-            partners = analysis.partners(side)
-            for rank in np.argsort(-partners, kind="stable")[:_MOST]:
-                if partners[rank] > max(1.5 * partners.mean(), 2):
-                    rows.append((f"{who} {rank}", str(partners[rank]), reason(analysis, side, int(rank))))
-        if rows:
-            where = "level 1" if analysis.link.two_level else "level 1, with two-level initialisation instead"
-            title = f"Ranks with the most partners ({where}), {analysis.link.title}"
-            tables.append(Table(title, ("rank", "partners", "why"), tuple(rows), (0, 2)))
-    return tables
+    rows = []
+    for analysis, side, who in _sides(links):
+        partners, boxes = analysis.partners(side), analysis.boxes[side]
+        for rank in np.argsort(-partners, kind="stable")[:_MOST]:
+            if partners[rank] > max(1.5 * partners.mean(), 2):
+                edges = " × ".join(f"{edge:.3g}" for edge in boxes[rank, :, 1] - boxes[rank, :, 0])
+                rows.append((analysis.link.title, f"{who} {rank}", str(partners[rank]), edges))
+    header = ("mesh", "rank", "partners", "edges of its box")
+    return [Table("Ranks with the most partners in level 1", header, tuple(rows), (0, 1, 3))] if rows else []
 
 
 def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
-    """Say what the tables leave out: forecast, and what geometry leaves open."""
-    forecast = report.forecast
-    if forecast is not None:
+    """Say what the tables rest on."""
+    if (forecast := report.forecast) is not None:
         partitions = ", ".join(f"{mesh} by {how}" for mesh, how in forecast.partitions.items())
         yield (
             "forecast",
@@ -185,11 +187,12 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
         if analysis.approximated:
             text = f"no connectivity is known, so that nearest vertices stand for {', '.join(analysis.approximated)}"
             yield analysis.link.title, text
-        if analysis.open_choices:
-            near = "several of the provider are equally near: preCICE may pick others"
-            yield analysis.link.title, f"for {analysis.open_choices} vertices {near}"
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
-    yield "cost model", f"{constants} (seconds, bytes)"
+    yield (
+        "cost model",
+        f"{constants} (seconds, bytes), with a core for every rank: stated, so that the order of start-up seconds "
+        "counts; --constants file=… states others",
+    )
 
 
 def partners_blocks(report: PartnersReport) -> list[Block]:
@@ -198,7 +201,6 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
         *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
         *(_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)),
         DefinitionList(tuple(partners_notes(report))),
-        *([Paragraph(f"{warning[0].upper()}{warning[1:]}.", "warning")] if (warning := report.model_warning) else []),
         *(Paragraph(text, "warning", "advice") for text in report.advice),
     ]
 
@@ -237,16 +239,13 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
         return None
     configuration, meshes, regions = meshes_of_run(run)
     measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
-    unknown = [mesh.name for mesh in meshes.values() if mesh.coordinates is None]
-    ranks = {name: count for name, count in split.items() if measured[name] != count}
-    report = partners_report(configuration, meshes, regions, ranks={} if unknown or regions else ranks)
-    if ranks and (unknown or regions):
-        reason = (
-            "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
-            if unknown
-            else "there are access regions, which nobody knows for other ranks"
-        )
-        text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {reason}"
+    others = {name: count for name, count in split.items() if measured[name] != count}
+    obstacle = "there are access regions, which nobody knows for other ranks" if regions else ""
+    if any(mesh.coordinates is None for mesh in meshes.values()):
+        obstacle = "a forecast needs coordinates: record with PRECICE_LB_MESHES=coordinates"
+    report = partners_report(configuration, meshes, regions, ranks={} if obstacle else others)
+    if others and obstacle:
+        text = f"partner ranks are those of the recorded {ranks_text(measured)}, not of {ranks_text(split)}: {obstacle}"
         report = dataclasses.replace(report, missing=(text, *report.missing))
     return report
 
