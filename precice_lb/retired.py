@@ -25,6 +25,7 @@ _COMMANDS = {
 # Each after its command.
 _OPTIONS = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
+    "import --processes": "leave it out: one process reads faster than several did",
     "partners --fit-constants": "state the constants of your machine with --constants file=…,vertex=…",
     "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
     "partners --profiling": "precice-profiling analyze says what the start-up of a run took",

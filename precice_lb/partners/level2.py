@@ -311,7 +311,8 @@ def vertices_used(kind: str, origin: Floats, tree: cKDTree, cells: Mapping[str, 
     kept, left = np.zeros(tree.n, bool), np.arange(len(origin))
     steps = ("tetrahedra", "triangles", "edges")[(origin.shape[1] == 2) + (kind == "nearest-projection") :]
     for step in steps:
-        if not len(tried := cells.get(step, ())):
+        tried = cells.get(step)
+        if tried is None or not len(tried):
             continue
         # The first cell of linear interpolation must hold the point.
         holds = step == steps[0] and kind != "nearest-projection"

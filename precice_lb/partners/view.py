@@ -111,7 +111,9 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
     rows = []
     for analysis in links:
         pairs, two_level, data = analysis.configured, analysis.link.two_level, analysis.pair_bytes
-        is_known = pairs is not None and analysis.level_2 is not None
+        empty = math.nan
+        if pairs is not None and analysis.level_2 is not None:
+            empty = 1 - len(analysis.level_2) / max(len(pairs), 1)
         rows.append(
             {
                 "mesh": analysis.link.title,
@@ -119,7 +121,7 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
                 "levels": "two" if two_level else "one",
                 "pairs": _count(pairs),
                 "with data": _count(analysis.level_2),
-                "empty": percent(1 - len(analysis.level_2) / max(len(pairs), 1) if is_known else math.nan),
+                "empty": percent(empty),
                 "in the other": _count(analysis.one_level if two_level else analysis.level_1),
                 "messages": f"{analysis.messages_per_window:.0f}",
                 "data": bytes_text(math.nan if data is None else float(data.sum())),
@@ -170,7 +172,7 @@ def _most(links: Sequence[LinkPartners]) -> list[Table]:
             if partners[rank] > max(1.5 * partners.mean(), 2):
                 edges = " × ".join(f"{edge:.3g}" for edge in boxes[rank, :, 1] - boxes[rank, :, 0])
                 rows.append((analysis.link.title, f"{who} {rank}", str(partners[rank]), edges))
-    header = ("mesh", "rank", "partners", "edges of its box")
+    header = ("mesh", "rank", "partners", "edges of its box with margins")
     return [Table("Ranks with the most partners in level 1", header, tuple(rows), (0, 1, 3))] if rows else []
 
 
@@ -190,8 +192,8 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     yield (
         "cost model",
-        f"{constants} (seconds, bytes), with a core for every rank: stated, so that the order of start-up seconds "
-        "counts; --constants file=… states others",
+        f"{constants} (seconds, bytes), a core for every rank: stated, not measured, so that only the order of start-up "
+        "seconds counts; --constants file=… states others",
     )
 
 

@@ -35,9 +35,9 @@ from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, StoreError
 from precice_lb.export import export_merged, exported_runs
 from precice_lb.ingest.profiling import enrich, import_profiling
-from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.ingest.profiling.enrich import RowsFiller, WaitsFiller
 from precice_lb.ingest.profiling.files import read_header
+from precice_lb.ingest.profiling.find import profiled_participant
 from precice_lb.recommend import load_sources
 from precice_lb.record.recorder import flush_after
 from precice_lb.store import rank_file
