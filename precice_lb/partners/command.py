@@ -25,7 +25,6 @@ def partners(
     mesh: list[str] | None = None,
     ranks: list[str] | None = None,
     partition: list[str] | None = None,
-    vertices: list[str] | None = None,
     steps: int = 1,
     iterations: float = 1.0,
     constants: list[str] | None = None,
@@ -55,8 +54,6 @@ def partners(
     partition
         A partition of your own for the forecast, instead of recursive coordinate bisection: Fluid-Mesh=ranks.txt, one
         rank per line.
-    vertices
-        Vertices of the production mesh where it is finer: Fluid-Mesh=2000000.
     steps
         Time steps of the solvers per time window.
     iterations
@@ -79,7 +76,6 @@ def partners(
         regions,
         ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
         partitions=_by_mesh(partition, "--partition", "a file", Path),
-        vertices=_by_mesh(vertices, "--vertices", "a whole number", int),
         steps=steps,
         iterations=iterations,
         model=CostModel(**stated),

@@ -135,7 +135,6 @@ def forecast(
     meshes: Meshes,
     ranks: Mapping[str, int],
     partitions: Mapping[str, str | Path],
-    vertices: Mapping[str, int],
 ) -> tuple[dict[str, PartitionedMesh], Forecast]:
     """Partition all meshes for other numbers of ranks, by files or by bisection."""
     chosen, same, methods = {}, {}, {}
@@ -145,7 +144,7 @@ def forecast(
             chosen[name] = read_partition(partitions[name], mesh, count)
             same[name], methods[name] = mesh, str(partitions[name])
             continue
-        chosen[name] = repartition(mesh, count, vertices=vertices.get(name))
+        chosen[name] = repartition(mesh, count)
         same[name], methods[name] = repartition(mesh, mesh.ranks), "bisection"
     errors = []
     for link in links:
@@ -157,9 +156,8 @@ def forecast(
 def _mean_and_most(link: Link, meshes: Meshes) -> Floats:
     """Mean and maximum partners per rank of either side, shape (2, 2)."""
     boxes = (meshes[link.mesh].boxes, receiver_boxes(link, meshes))
-    counts = [
-        np.bincount(ranks, minlength=len(box)) for ranks, box in zip(overlapping_pairs(*boxes).T, boxes, strict=True)
-    ]
+    sides = zip(overlapping_pairs(*boxes).T, map(len, boxes), strict=True)
+    counts = [np.bincount(ranks, minlength=count) for ranks, count in sides]
     return np.array([(partners.mean(), partners.max()) for partners in counts])
 
 
@@ -212,7 +210,6 @@ def partners_report(
     *,
     ranks: Mapping[str, int] | None = None,
     partitions: Mapping[str, str | Path] | None = None,
-    vertices: Mapping[str, int] | None = None,
     steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
@@ -231,8 +228,6 @@ def partners_report(
         Forecast for these ranks by participant; those of the meshes for participants that are not named.
     partitions : mapping of str to path, optional
         Partition files by mesh for the forecast; other meshes are cut by recursive coordinate bisection.
-    vertices : mapping of str to int, optional
-        Vertices of the meshes to come, where they are finer.
     steps : int
         Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
         window's start.
@@ -253,18 +248,18 @@ def partners_report(
     links = links_of(configuration)
     regions = regions or {}
     counted = check_meshes(links, meshes, regions)
-    for name in (*(ranks or {}), *(partitions or {}), *(vertices or {})):
+    for name in (*(ranks or {}), *(partitions or {})):
         if name not in counted and name not in meshes:
             raise DataError(
                 f"expected a participant or mesh of the case ({', '.join((*counted, *meshes))}), found {name!r}"
             )
     model = model or CostModel()
     chosen, prediction = dict(meshes), None
-    if ranks or partitions or vertices:
+    if ranks or partitions:
         if regions:
             raise DataError("expected no access regions for a forecast, found some: nobody knows them for other ranks")
         counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
-        chosen, prediction = forecast(links, meshes, counted, partitions or {}, vertices or {})
+        chosen, prediction = forecast(links, meshes, counted, partitions or {})
     analyses = tuple(
         analyse_link(link, chosen, regions.get(link.mesh), steps=steps, iterations=iterations, model=model)
         for link in links

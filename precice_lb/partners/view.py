@@ -192,8 +192,8 @@ def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
     constants = ", ".join(f"{name} {value:g}" for name, value in report.model.to_dict().items())
     yield (
         "cost model",
-        f"{constants} (seconds, bytes), a core for every rank: stated, not measured, so that only the order of start-up "
-        "seconds counts; --constants file=… states others",
+        f"{constants} (seconds, bytes), a core for every rank: stated, not measured, so that only the order of "
+        "start-up seconds counts; --constants file=… states others",
     )
 
 
