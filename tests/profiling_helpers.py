@@ -17,6 +17,24 @@ from precice_lb.store.records import RankFile
 DATA = Path(__file__).parent / "data" / "profiling"
 
 
+def to_json(text: str) -> str:
+    """Write a text file as preCICE 3.2 would have written it (its src/profiling/EventUtils.cpp)."""
+    lines = text.splitlines(keepends=True)
+    meta = json.loads(lines[0])
+    known = [key for key in ("name", "rank", "size", "unix_us", "tinit", "mode") if key in meta]
+    fields = ",\n".join(f'  "{key}": "{meta[key]}"' for key in known)
+    records = []
+    for line in lines[1:]:
+        kind, parts = line[0], line[1:].rstrip("\n").split(":")
+        if kind == "N":
+            records.append(f'{{"et":"n","en":"{line.partition(":")[2].rstrip()}","eid":{parts[0]}}}')
+        elif kind == "D":
+            records.append(f'{{"et":"d","eid":{parts[0]},"ts":{parts[1]},"dn":{parts[2]},"dv":"{parts[3]}"}}')
+        else:
+            records.append(f'{{"et":"{kind.lower()}","eid":{parts[0]},"ts":{parts[1]}}}')
+    return '{\n  "meta":{\n' + fields + '\n  },\n  "events":[\n  ' + ",".join(records) + "]}"
+
+
 def case(directory: Path, run: str) -> Path:
     """Lay out a sample as a run leaves it."""
     folder = directory / "precice-profiling"

@@ -69,6 +69,8 @@ def joined(store: RankFile) -> RankFile:
 def sample(directory: Path, run: str = "fundamental", name: str = "A-0-1") -> Profile:
     path = folder_of(directory) / f"{name}.txt"
     shutil.copy(DATA / run / f"{name}.txt", path)
+    # Of another size: it does not disturb.
+    (folder_of(directory) / f"{name[0]}-0-4.txt").write_text("not this one")
     return read_profile(path)
 
 
@@ -98,13 +100,6 @@ def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path
     earlier = record(tmp_path, profile, backend="embedded", told_ns=5)
     before = record(tmp_path, profile, timing_source="precice-profiling all")
     assert enrich([earlier, before]) == [earlier, before]
-
-
-def test_files_of_another_size_and_the_json_format_do_not_disturb(tmp_path: Path) -> None:
-    profile = sample(tmp_path)
-    (folder_of(tmp_path) / "A-0-4.txt").write_text("not this one")
-    (folder_of(tmp_path) / "A-0-1.json").write_text("damaged")
-    assert "timing_problem" not in joined(record(tmp_path, profile)).metadata
 
 
 def test_the_directory_setting_and_a_moved_case_are_followed(tmp_path: Path) -> None:
@@ -230,34 +225,39 @@ def test_ranks_off_the_interface_receive_nothing(tmp_path: Path) -> None:
         assert joined(record(tmp_path, profile, configuration=text)).metadata["receives_data"] is receives
 
 
-def test_who_receives_data_follows_from_scheme_and_mesh_sizes() -> None:
-    on, off = {"A-Mesh": 3}, {"A-Mesh": 0}
+ON, OFF = 3, 0
+NONE_TO_A, NONE_TO_B = ((f'to="{name}"/>', f'to="{name}" substeps="false"/>') for name in "AB")
+FIRST = ('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
 
-    def receives(kind: str, participant: str, sizes: dict[str, int], *changes: tuple[str, str]) -> bool | None:
-        text = configuration(kind)
-        for old, new in changes:
-            assert old in text
-            text = text.replace(old, new)
-        return roles_of(text).receives_data(participant, sizes)
 
-    assert receives("parallel-explicit", "A", on) is True
-    assert receives("parallel-explicit", "A", off) is False
-    assert receives("parallel-explicit", "B", {"B-Mesh": 0}) is False
-    # Convergence is told to all ranks of the first participant; the times of substeps to all that receive data.
-    none_to_a, none_to_b = ((f'to="{name}"/>', f'to="{name}" substeps="false"/>') for name in "AB")
-    assert receives("parallel-implicit", "A", off, none_to_a) is True
-    assert receives("parallel-implicit", "B", {"B-Mesh": 0}) is True
-    assert receives("parallel-implicit", "B", {"B-Mesh": 0}, none_to_b) is False
-    first = ('<time-window-size value="0.1"/>', '<time-window-size method="first-participant"/>')
-    assert receives("serial-explicit", "B", {"B-Mesh": 0}, first) is True
-    assert receives("serial-explicit", "A", off, first) is False
-    substeps = ('from="B" to="A"/>', 'from="B" to="A" substeps="true"/>')
-    assert receives("parallel-explicit", "A", off, substeps) is True
-    nothing = ('    <exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>', "")
-    assert receives("parallel-explicit", "A", on, nothing) is False
-    assert receives("parallel-explicit", "A", {}) is None
-    assert receives("parallel-explicit", "C", on) is None
-    assert roles_of("<broken").receives_data("A", on) is None
+@pytest.mark.parametrize(
+    ("kind", "name", "vertices", "change", "receives"),
+    [
+        ("parallel-explicit", "A", ON, None, True),
+        ("parallel-explicit", "A", OFF, None, False),
+        ("parallel-explicit", "B", OFF, None, False),
+        # Convergence is told to all ranks of the first participant; the times of substeps to all that receive data.
+        ("parallel-implicit", "A", OFF, NONE_TO_A, True),
+        ("parallel-implicit", "B", OFF, None, True),
+        ("parallel-implicit", "B", OFF, NONE_TO_B, False),
+        ("serial-explicit", "B", OFF, FIRST, True),
+        ("serial-explicit", "A", OFF, FIRST, False),
+        ("parallel-explicit", "A", OFF, ('from="B" to="A"/>', 'from="B" to="A" substeps="true"/>'), True),
+        ("parallel-explicit", "A", ON, ('<exchange data="B-Data" mesh="B-Mesh" from="B" to="A"/>', ""), False),
+        ("parallel-explicit", "A", None, None, None),
+        ("parallel-explicit", "C", ON, None, None),
+        ("broken", "A", ON, None, None),
+    ],
+)
+def test_who_receives_data_follows_from_scheme_and_mesh_sizes(
+    kind: str, name: str, vertices: int | None, change: tuple[str, str] | None, receives: bool | None
+) -> None:
+    text = "<broken" if kind == "broken" else configuration(kind)
+    if change is not None:
+        assert change[0] in text
+        text = text.replace(*change)
+    sizes = {} if vertices is None else {f"{name}-Mesh": vertices}
+    assert roles_of(text).receives_data(name, sizes) is receives
 
 
 def test_waits_outside_preCICEs_own_events_are_counted() -> None:

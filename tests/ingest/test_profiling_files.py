@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from profiling_helpers import to_json
 
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling import files, read_profile
@@ -47,23 +48,6 @@ def reference_totals(text: str) -> dict[str, tuple[int, int]]:
             count, total = totals[path]
             totals[path] = (count + 1, total + int(rest) - stack.pop()[1])
     return dict(totals)
-
-
-def to_json(text: str) -> str:
-    """Write a text file as preCICE 3.2 would have written it (its src/profiling/EventUtils.cpp)."""
-    lines = text.splitlines(keepends=True)
-    meta = json.loads(lines[0])
-    fields = ",\n".join(f'  "{key}": "{meta[key]}"' for key in ("name", "rank", "size", "unix_us", "tinit", "mode"))
-    records = []
-    for line in lines[1:]:
-        kind, parts = line[0], line[1:].rstrip("\n").split(":")
-        if kind == "N":
-            records.append(f'{{"et":"n","en":"{line.partition(":")[2].rstrip()}","eid":{parts[0]}}}')
-        elif kind == "D":
-            records.append(f'{{"et":"d","eid":{parts[0]},"ts":{parts[1]},"dn":{parts[2]},"dv":"{parts[3]}"}}')
-        else:
-            records.append(f'{{"et":"{kind.lower()}","eid":{parts[0]},"ts":{parts[1]}}}')
-    return '{\n  "meta":{\n' + fields + '\n  },\n  "events":[\n  ' + ",".join(records) + "]}"
 
 
 def to_lzma(data: bytes) -> bytes:
