@@ -32,6 +32,7 @@ _OPTIONS = {
     "launch --hostfile": "hosts are a matter of a study with the launcher template, see configs/README.md",
     "partners --cores": "leave it out: the stated start-up model has a core for every rank",
     "partners --ranks-per-node": "place ranks by the pairs in partners.h5, which --output writes",
+    "partners --steps": "leave it out: an exchange with substeps counts the window's begin and end",
     "partners --vertices": "record or export one window of the production mesh, on as few ranks as it fits on",
     "partners --style": "forecasts cut meshes by bisection; give another partition with --partition MESH=FILE",
 }

@@ -202,7 +202,9 @@ def write_csv(measurements: Measurements, path: str | Path) -> None:
             writer.writeheader()
             writer.writerows(rows)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: expected a place to write measurements to, found: {_one_line(error)}") from error
+        raise DataError(
+            f"{path}: expected a place to write measurements to, found: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _cell(value: object) -> object:
@@ -222,7 +224,9 @@ def read_rows(path: Path, columns: Sequence[str] = COLUMNS, optional: Sequence[s
         marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         return _rows(str(path), content.decode("utf-16" if marked else "utf-8-sig"), columns, optional)
     except (OSError, ValueError, csv.Error) as error:
-        raise DataError(f"{path}: expected a readable CSV file in UTF-8, found: {_one_line(error)}") from error
+        raise DataError(
+            f"{path}: expected a readable CSV file in UTF-8, found: {' '.join(str(error).split())}"
+        ) from error
 
 
 def _rows(
@@ -373,9 +377,3 @@ def _number(cell: float | str) -> float:
         return float(cell)
     except ValueError:
         return math.nan
-
-
-def _one_line(error: Exception) -> str:
-    """Say in one line what an exception says."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split()) or type(error).__name__

@@ -170,11 +170,6 @@ class LinkPartners:
     approximated: tuple[str, ...]
 
     @property
-    def boxes(self) -> tuple[Floats, Floats]:
-        """Boxes of provider and receiver."""
-        return self.provider_boxes, self.receiver_boxes
-
-    @property
     def ranks(self) -> tuple[int, int]:
         """Ranks of provider and receiver."""
         return len(self.provider_boxes), len(self.receiver_boxes)
@@ -223,12 +218,12 @@ class LinkPartners:
 
 
 def analyse_link(
-    link: Link, meshes: Meshes, region: Floats | None, *, steps: int, iterations: float, model: CostModel
+    link: Link, meshes: Meshes, region: Floats | None, *, iterations: float, model: CostModel
 ) -> LinkPartners:
     """Find the partners over one received mesh, and what they cost.
 
-    Steps of a solver per time window count for exchanges with ``substeps``: these send the data at all of them and at
-    the window's start. The region has shape (receiver ranks, dimensions, 2).
+    An exchange with ``substeps`` sends the data at the begin and at the end of a window at least. The region has shape
+    (receiver ranks, dimensions, 2).
     """
     provider = meshes[link.mesh]
     boxes = receiver_boxes(link, meshes, region)
@@ -263,7 +258,6 @@ def analyse_link(
             kept=provider.vertices if kept is None else len(kept.vertices),
         )
     projections = [m.kind for m in link.mappings if m.local and not (m.is_kernel or m.kind.startswith("nearest-neigh"))]
-    exchanged = [(size, (steps + 1) if exchange.substeps else 1) for exchange, size in link.exchanges]
     return LinkPartners(
         link=link,
         provider_boxes=provider.boxes,
@@ -272,8 +266,8 @@ def analyse_link(
         level_2=level_2,
         vertices=vertices,
         one_level=one_level,
-        values=iterations * sum(size * samples for size, samples in exchanged),
-        messages=iterations * len(exchanged),
+        values=iterations * sum(size * (1 + exchange.substeps) for exchange, size in link.exchanges),
+        messages=iterations * len(link.exchanges),
         cost=cost,
         mesh_vertices=provider.vertices,
         needed_factor=factor,

@@ -25,7 +25,6 @@ def partners(
     mesh: list[str] | None = None,
     ranks: list[str] | None = None,
     partition: list[str] | None = None,
-    steps: int = 1,
     iterations: float = 1.0,
     constants: list[str] | None = None,
     format: Format = "table",
@@ -36,7 +35,7 @@ def partners(
 
     preCICE decides it at start-up: with two-level initialisation bounding boxes connect ranks (level 1), and mappings
     decide which of them exchange data (level 2). The report counts both, with the data per time window, memory and
-    start-up time in one and in two levels, the ranks with the most partners, and what to change.
+    start-up time in one and in two levels, and what to change.
 
     Example: precice-lb partners precice-exports --config precice-config.xml --ranks Fluid=3072,Solid=1024
 
@@ -54,8 +53,6 @@ def partners(
     partition
         A partition of your own for the forecast, instead of recursive coordinate bisection: Fluid-Mesh=ranks.txt, one
         rank per line.
-    steps
-        Time steps of the solvers per time window.
     iterations
         Coupling iterations per time window.
     constants
@@ -76,7 +73,6 @@ def partners(
         regions,
         ranks=by_participant(ranks, names, "--ranks", int) if ranks else None,
         partitions=_by_mesh(partition, "--partition", "a file", Path),
-        steps=steps,
         iterations=iterations,
         model=CostModel(**stated),
     )

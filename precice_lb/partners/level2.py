@@ -74,50 +74,40 @@ def needed_vertices(
     The region, shape (receiver ranks, dimensions, 2), has NaN for a rank that set none. preCICE 3.4:
     ``partition/ReceivedPartition.cpp``, ``mapping/*Mapping*``, ``query/Index.cpp``.
     """
-    boxes = receiver_boxes(link, local, region)
-    points = provider.points(_WHY)
     for mapping in link.mappings:
         if mapping.kind not in _MAPPINGS and not mapping.is_kernel:
             raise DataError(
                 f"{link.title}: expected one of the mappings {', '.join(_MAPPINGS)} or rbf, found {mapping.kind}, "
                 "which preCICE does not run in parallel; analyse the other meshes"
             )
-    if len(boxes) == 1:
-        # A serial participant keeps everything.
-        return Needs(np.arange(len(points)), np.zeros(len(points), np.int64))
-    scheme = link.two_level if two_level is None else two_level
-    return _Search(link, provider, local, region, boxes, scheme).run()
+    return _Search(link, provider, local, region, link.two_level if two_level is None else two_level).run()
 
 
-@dataclass
 class _Search:
     """One received mesh; vertices are positions in the provider's mesh throughout."""
 
-    link: Link
-    provider: PartitionedMesh
-    local: Meshes
-    region: Floats | None
-    boxes: Floats
-    two_level: bool
-
-    def __post_init__(self) -> None:
-        self.points, cells = self.provider.points(_WHY), self.provider.cells
+    def __init__(
+        self, link: Link, provider: PartitionedMesh, local: Meshes, region: Floats | None, two_level: bool
+    ) -> None:
+        self.link, self.local, self.region, self.two_level = link, local, region, two_level
+        self.boxes = receiver_boxes(link, local, region)
+        self.points, self._offsets = provider.points(_WHY), provider.offsets
         # A filtered vertex lies in the rank's box, and so belongs to a connected rank also in one level.
-        connected = self.two_level or self.link.filtered
-        self._pairs = overlapping_pairs(self.boxes, self.provider.boxes) if connected else None
-        self._offsets = self.provider.offsets
-        self._cells = CellIndex(cells, len(self.points)) if cells else None
+        self._pairs = overlapping_pairs(self.boxes, provider.boxes) if two_level or link.filtered else None
+        self._cells = CellIndex(provider.cells, len(self.points)) if provider.cells else None
 
     def run(self) -> Needs:
         """Tag what mappings use, and then what kernels with compact support reach from what a rank owns of it."""
+        if len(self.boxes) == 1:
+            # A serial participant keeps everything.
+            return Needs(np.arange(len(self.points)), np.zeros(len(self.points), np.int64))
         local = [m.local for m in self.link.mappings if m.local and m.kind.startswith("nearest-neighbor")]
         if len(self.points) and local and len(local) == len(self.link.mappings) and not self.link.api_access:
             return self._nearest(local)
         candidates = [self._candidates(rank) for rank in range(len(self.boxes))]
         tags = [self._tagged(rank, vertices) for rank, vertices in enumerate(candidates)]
-        compact = [
-            m for m in self.link.mappings if m.is_kernel and not m.is_partitioned and np.isfinite(m.support_radius)
-        ]
+        kernels = [m for m in self.link.mappings if m.is_kernel and not m.is_partitioned]
+        compact = [m for m in kernels if np.isfinite(m.support_radius)]
         if any(mapping.local is not None for mapping in compact):
             owned = (
                 _owned_two_level(self.points, tags, self.boxes) if self.two_level else _owned(tags, len(self.points))

@@ -326,11 +326,9 @@ def check_boxes(boxes: ArrayLike, name: str) -> Floats:
     try:
         values = np.asarray(boxes, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name}: expected numbers, found something else; give an array (ranks, dimensions, 2)"
-        ) from None
+        values = np.empty(0)
     if values.ndim != 3 or values.shape[1] not in (1, 2, 3) or values.shape[2] != 2:
-        raise DataError(f"{name}: expected an array of shape (ranks, 2 or 3, 2), found shape {values.shape}")
+        raise DataError(f"{name}: expected numbers in an array of shape (ranks, 2 or 3, 2), found {values.shape}")
     missing = np.isnan(values)
     wrong = missing.any(axis=(1, 2)) & ~missing.all(axis=(1, 2)) | np.isinf(values).any(axis=(1, 2))
     wrong |= (values[:, :, 0] > values[:, :, 1]).any(axis=1)

@@ -210,7 +210,6 @@ def partners_report(
     *,
     ranks: Mapping[str, int] | None = None,
     partitions: Mapping[str, str | Path] | None = None,
-    steps: int = 1,
     iterations: float = 1.0,
     model: CostModel | None = None,
 ) -> PartnersReport:
@@ -228,9 +227,6 @@ def partners_report(
         Forecast for these ranks by participant; those of the meshes for participants that are not named.
     partitions : mapping of str to path, optional
         Partition files by mesh for the forecast; other meshes are cut by recursive coordinate bisection.
-    steps : int
-        Time steps of a solver per time window: an exchange with ``substeps`` sends the data at all of them and at the
-        window's start.
     iterations : float
         Coupling iterations per time window.
     model : CostModel, optional
@@ -261,8 +257,7 @@ def partners_report(
         counted |= {name: int(count) for name, count in (ranks or {}).items() if name in counted}
         chosen, prediction = forecast(links, meshes, counted, partitions or {})
     analyses = tuple(
-        analyse_link(link, chosen, regions.get(link.mesh), steps=steps, iterations=iterations, model=model)
-        for link in links
+        analyse_link(link, chosen, regions.get(link.mesh), iterations=iterations, model=model) for link in links
     )
     order = {name: counted[name] for name in configuration.participants if name in counted}
     accepted = accepted_ranks(configuration)

@@ -87,9 +87,6 @@ def _matrix(panel: Panel, analysis: LinkPartners) -> None:
         whole_ticks(axis)
 
 
-_MOST = 5
-
-
 def bytes_text(size: float) -> str:
     """Write a number of bytes with a binary unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -131,22 +128,16 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
     return Table.of(title, rows, (0, 2))
 
 
-def _sides(links: Sequence[LinkPartners]) -> Iterator[tuple[LinkPartners, int, str]]:
-    """Give each received mesh from the sides of its provider and its receiver, with their names."""
-    for analysis in links:
-        yield analysis, 0, analysis.link.provider
-        yield analysis, 1, analysis.link.receiver
-
-
 def _partners(links: Sequence[LinkPartners]) -> Table:
     rows = []
-    for analysis, side, who in _sides(links):
-        cells = ("–",) * 3
-        if analysis.configured is not None:
-            partners = analysis.partners(side, analysis.configured)
-            cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
-        busy = "–" if analysis.level_2 is None else f"{analysis.partners(side, analysis.level_2).mean():.1f}"
-        rows.append((analysis.link.title, who, *cells, busy))
+    for analysis in links:
+        for side, who in enumerate((analysis.link.provider, analysis.link.receiver)):
+            cells = ("–",) * 3
+            if analysis.configured is not None:
+                partners = analysis.partners(side, analysis.configured)
+                cells = (f"{partners.mean():.1f}", str(partners.max()), str(int((partners == 0).sum())))
+            busy = "–" if analysis.level_2 is None else f"{analysis.partners(side, analysis.level_2).mean():.1f}"
+            rows.append((analysis.link.title, who, *cells, busy))
     header = ("mesh", "ranks of", "mean", "maximum", "without", "mean with data")
     return Table("Partners per rank, as configured", header, tuple(rows), (0, 1))
 
@@ -162,18 +153,6 @@ def _initialisation(links: Sequence[LinkPartners]) -> Table:
             rows.append((analysis.link.title, _scheme(two_level) + configured, *memory, seconds_text(cost.seconds, 2)))
     header = ("mesh", "initialisation", "memory, primary", "memory, each rank", "start-up")
     return Table("Initialisation, by the stated cost model", header, tuple(rows), (0, 1))
-
-
-def _most(links: Sequence[LinkPartners]) -> list[Table]:
-    rows = []
-    for analysis, side, who in _sides(links):
-        partners, boxes = analysis.partners(side), analysis.boxes[side]
-        for rank in np.argsort(-partners, kind="stable")[:_MOST]:
-            if partners[rank] > max(1.5 * partners.mean(), 2):
-                edges = " × ".join(f"{edge:.3g}" for edge in boxes[rank, :, 1] - boxes[rank, :, 0])
-                rows.append((analysis.link.title, f"{who} {rank}", str(partners[rank]), edges))
-    header = ("mesh", "rank", "partners", "edges of its box with margins")
-    return [Table("Ranks with the most partners in level 1", header, tuple(rows), (0, 1, 3))] if rows else []
 
 
 def partners_notes(report: PartnersReport) -> Iterator[tuple[str, str]]:
@@ -201,7 +180,7 @@ def partners_blocks(report: PartnersReport) -> list[Block]:
     """Say all of partner ranks: what is missing, tables, notes and advice."""
     return [
         *(Paragraph(f"{text[0].upper()}{text[1:]}.", "missing") for text in report.missing),
-        *(_pairs(report.links), _partners(report.links), _initialisation(report.links), *_most(report.links)),
+        *(_pairs(report.links), _partners(report.links), _initialisation(report.links)),
         DefinitionList(tuple(partners_notes(report))),
         *(Paragraph(text, "warning", "advice") for text in report.advice),
     ]
