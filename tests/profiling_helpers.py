@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ def to_json(text: str) -> str:
         else:
             records.append(f'{{"et":"{kind.lower()}","eid":{parts[0]},"ts":{parts[1]}}}')
     return '{\n  "meta":{\n' + fields + '\n  },\n  "events":[\n  ' + ",".join(records) + "]}"
+
+
+def with_header(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], other: Path | None = None) -> None:
+    """Change the header of a text file, in place or as another one."""
+    head, rest = path.read_text().split("\n", 1)
+    (other or path).write_text(json.dumps(json.loads(head) | change(json.loads(head))) + "\n" + rest)
+
+
+def later(seconds: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Let a run begin so much later."""
+    return lambda head: {"unix_us": str(int(head["unix_us"]) + seconds * 1_000_000)}
 
 
 def case(directory: Path, run: str) -> Path:

@@ -83,7 +83,11 @@ def test_the_door_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     for kind, paths, message in (
         ("excel", [tmp_path], "expected one of the formats csv, found 'excel'"),
         ("csv", [], "csv: expected at least one path, found none"),
-        ("csv", [tmp_path / "a.csv"], f"{tmp_path}/a.csv: expected a readable CSV file in UTF-8, found: [Errno 2] No such file"),
+        (
+            "csv",
+            [tmp_path / "a.csv"],
+            f"{tmp_path}/a.csv: expected a readable CSV file in UTF-8, found: [Errno 2] No such file",
+        ),
         ("csv", [write(tmp_path / "b.csv", b"\xff\x00")], f"{tmp_path}/b.csv: expected a readable CSV file in UTF-8"),
         ("csv", [write(tmp_path / "c.csv", "")], f"{tmp_path}/c.csv: expected a header with the columns"),
         ("csv", [write(tmp_path / "d.csv", HEAD)], f"{tmp_path}/d.csv: expected at least one row of measurements"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from profiling_helpers import DATA, later, with_header
 from record_helpers import configuration
 from store_helpers import metadata
 
@@ -20,7 +20,6 @@ from precice_lb.store.reader import read_store
 from precice_lb.store.records import RankFile
 from precice_lb.store.spool import StoreWriter
 
-DATA = Path(__file__).parents[1] / "data" / "profiling"
 MORE_NS = 3000
 
 
@@ -169,10 +168,7 @@ def test_what_was_moved_finds_its_profiling_files(tmp_path: Path, stores: str, a
     (tmp_path / "campaign").rename(tmp_path / "elsewhere" / "renamed")
     if again:
         # Another run is where the first one was.
-        head, rest = (DATA / "fundamental" / "A-0-1.txt").read_text().split("\n", 1)
-        later = str(profile.header.unix_us + 3_600_000_000)
-        text = json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest
-        (folder_of(work) / "A-0-1.txt").write_text(text)
+        with_header(DATA / "fundamental" / "A-0-1.txt", later(3600), folder_of(work) / "A-0-1.txt")
     (path,) = (tmp_path / "elsewhere").rglob("*.h5")
     store = joined(read_store(path))
     assert "timing_problem" not in store.metadata
@@ -273,7 +269,5 @@ def test_waits_outside_preCICEs_own_events_are_counted() -> None:
 def test_a_header_that_names_another_rank_is_refused(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     store = record(tmp_path, profile)
-    head, rest = profile.header.path.read_text().split("\n", 1)
-    meta = json.loads(head) | {"name": "B"}
-    profile.header.path.write_text(json.dumps(meta) + "\n" + rest)
+    with_header(profile.header.path, lambda _: {"name": "B"})
     assert "another rank" in joined(store).metadata["timing_problem"]

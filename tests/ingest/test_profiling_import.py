@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from profiling_helpers import DATA, case, imported
+from profiling_helpers import DATA, case, imported, later, with_header
 
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
@@ -85,12 +84,8 @@ def test_participants_in_folders_of_their_own_find_the_configuration_above(tmp_p
 def test_runs_on_another_number_of_ranks_and_older_ranks_are_left_out(tmp_path: Path) -> None:
     source = case(tmp_path / "run", "all-parallel")
     folder = source / "precice-profiling"
-    head, rest = (folder / "A-0-2.txt").read_text().split("\n", 1)
-    meta = json.loads(head)
-    hour_ago = str(int(meta["unix_us"]) - 3_600_000_000)
-    (folder / "A-0-1.txt").write_text(json.dumps(meta | {"size": 1, "unix_us": hour_ago}) + "\n" + rest)
-    head, rest = (folder / "A-1-2.txt").read_text().split("\n", 1)
-    (folder / "A-1-2.txt").write_text(json.dumps(json.loads(head) | {"unix_us": hour_ago}) + "\n" + rest)
+    with_header(folder / "A-0-2.txt", lambda head: {"size": 1, **later(-3600)(head)}, folder / "A-0-1.txt")
+    with_header(folder / "A-1-2.txt", later(-3600))
     (folder / "A-9-2.txt").write_text("")
     (folder / "B-7-2.txt").write_text((folder / "B-0-2.txt").read_text())
     result = import_profiling([source], tmp_path / "store")
@@ -105,9 +100,7 @@ def test_importing_twice_is_refused_but_a_new_run_is_a_new_attempt(tmp_path: Pat
     with pytest.raises(DataError, match="imported before"):
         import_profiling([source], tmp_path / "store")
     for path in (source / "precice-profiling").iterdir():
-        head, rest = path.read_text().split("\n", 1)
-        later = str(int(json.loads(head)["unix_us"]) + 60_000_000)
-        path.write_text(json.dumps(json.loads(head) | {"unix_us": later}) + "\n" + rest)
+        with_header(path, later(60))
     result = import_profiling([source], tmp_path / "store")
     assert [read_store(path).metadata["attempt"] for path in result.stores] == [2, 2]
 

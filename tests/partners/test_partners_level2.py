@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from precice_lb.partners import Link, LinkMapping, PartitionedMesh, connected_ra
 from precice_lb.partners.level2 import nearest_cells, needed_vertices
 from precice_lb.partners.links import links_of, receiver_boxes
 
+SURFACE = (Path(__file__).parents[1] / "data" / "configurations" / "partners-surface.xml").read_text(encoding="utf-8")
 NEAREST = LinkMapping("nearest-neighbor", "N")
 
 
@@ -133,36 +136,25 @@ def test_a_mesh_that_is_none_is_one_error(points: object, rank_of: object, ranks
 
 
 def test_the_configuration_says_what_decides() -> None:
-    text = """<precice-configuration><data:scalar name="D"/>
-      <mesh name="M" dimensions="3"><use-data name="D"/></mesh><mesh name="N" dimensions="3"><use-data name="D"/></mesh>
-      <participant name="A"><provide-mesh name="M"/><write-data name="D" mesh="M"/></participant>
-      <participant name="B"><provide-mesh name="N"/><receive-mesh name="M" from="A" safety-factor="0.1"/>
-        <read-data name="D" mesh="N"/>
-        <mapping:rbf-pum-direct direction="read" from="M" to="N" constraint="consistent" vertices-per-cluster="9">
-          <basis-function:gaussian shape-parameter="2"/></mapping:rbf-pum-direct></participant>
-      M2N
-      <coupling-scheme:parallel-explicit><participants first="A" second="B"/><max-time-windows value="1"/>
-        <time-window-size value="1"/><exchange data="D" mesh="M" from="A" to="B"/></coupling-scheme:parallel-explicit>
-      </precice-configuration>"""
-    m2n = '<m2n:sockets acceptor="A" connector="B" use-two-level-initialization="on"/>'
-    (link,) = links_of(parse_configuration(text.replace("M2N", m2n)))
-    assert (link.provider, link.receiver, link.safety_factor, link.two_level, link.filtered) == (
-        "A",
-        "B",
-        0.1,
-        True,
-        False,
+    text = SURFACE.replace('from="Fluid"/>', 'from="Fluid" safety-factor="0.1"/>')
+    text = text.replace("<m2n:sockets ", '<m2n:sockets use-two-level-initialization="on" ')
+    start, end = text.index("<mapping:"), text.index("</participant>\n  <m2n")
+    kernel = '<basis-function:gaussian shape-parameter="2"/>'
+    pum = (
+        text[start:end].replace("nearest-neighbor", "rbf-pum-direct").replace("/>", ' vertices-per-cluster="9">KERNEL')
     )
-    assert link.mappings[0].vertices_per_cluster == 9
+    text = text[:start] + pum + "</mapping:rbf-pum-direct>" + text[end:]
+    (link,) = links_of(parse_configuration(text.replace("KERNEL", kernel)))
+    assert (link.provider, link.receiver, link.safety_factor) == ("Fluid", "Solid", 0.1)
+    assert (link.two_level, link.filtered, link.mappings[0].vertices_per_cluster) == (True, False, 9)
     # exp(-(2 r)^2) falls to 1e-9 there.
     assert np.exp(-((2 * link.mappings[0].support_radius) ** 2)) == pytest.approx(1e-9)
-    assert [(exchange.data, size) for exchange, size in link.exchanges] == [("D", 1)]
+    assert [(exchange.data, size) for exchange, size in link.exchanges] == [("Force", 3)]
     with pytest.raises(ConfigurationError, match="basis-function"):
-        links_of(
-            parse_configuration(text.replace("M2N", m2n).replace('<basis-function:gaussian shape-parameter="2"/>', ""))
-        )
+        links_of(parse_configuration(text.replace("KERNEL", "")))
+    without = re.sub("<m2n:.*/>", "", text.replace("KERNEL", kernel)).replace("coupling-scheme", "m2n:none")
     with pytest.raises(ConfigurationError, match="m2n"):
-        links_of(parse_configuration(text.replace("M2N", "").replace("coupling-scheme", "m2n:none")))
+        links_of(parse_configuration(without))
 
 
 @pytest.mark.parametrize("corners", [2, 3])
@@ -261,6 +253,7 @@ def test_an_empty_rank_meets_only_empty_ranks() -> None:
     nothing = [[np.nan, np.nan]] * 2
     unit = [[0.0, 1.0]] * 2
     assert connected_ranks([nothing, unit], [unit, nothing, nothing]).tolist() == [[0, 1], [0, 2], [1, 0]]
+    assert connected_ranks(np.empty((0, 3, 2)), np.empty((4, 3, 2)) * 0).shape == (0, 2)
 
 
 def test_the_longest_edge_moves_every_side() -> None:
@@ -268,10 +261,6 @@ def test_the_longest_edge_moves_every_side() -> None:
     receiver = [[[0.0, 10.0], [0.0, 0.0]]]
     assert len(connected_ranks(provider, receiver, safety_factor=0.5)) == 1
     assert len(connected_ranks(provider, receiver, safety_factor=0.49)) == 0
-
-
-def test_no_rank_has_no_pair() -> None:
-    assert connected_ranks(np.empty((0, 3, 2)), np.empty((4, 3, 2)) * 0).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

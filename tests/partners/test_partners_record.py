@@ -228,14 +228,6 @@ def test_what_cannot_be_understood_is_one_warning_and_the_times_are_recorded(
     assert len(group[0].rows("meshes")) == 0
 
 
-def test_coordinates_that_are_no_numbers_are_refused_when_read(start: Any, tmp_path: Path) -> None:
-    participant = start("Left", 0, 1)
-    participant.set_mesh_vertices("Hot", [[0.0, np.nan]])
-    participant.initialize()
-    with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
-        read_store_meshes([tmp_path / "store"])
-
-
 def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:
     participant = start("Left", 0, 1)
     participant.set_mesh_vertices("Hot", [[0.0, 0.0]])
@@ -250,10 +242,15 @@ def test_a_recorded_participant_ends_with_its_last_name(start: Any) -> None:
         gc.enable()
 
 
-def test_a_missing_rank_is_one_error(start: Any, tmp_path: Path) -> None:
+def test_what_is_missing_or_no_number_is_one_error_when_read(start: Any, tmp_path: Path) -> None:
     _run(start, {"Left": 2, "Right": 1})
     next((tmp_path / "store").rglob("Left-1-2.h5")).unlink()
     with pytest.raises(DataError, match="none of rank 1"):
+        read_store_meshes([tmp_path / "store"])
+    participant = start("Left", 0, 1)
+    participant.set_mesh_vertices("Hot", [[0.0, np.nan]])
+    participant.initialize()
+    with pytest.raises(DataError, match='expected finite coordinates of mesh "Hot" of Left'):
         read_store_meshes([tmp_path / "store"])
 
 

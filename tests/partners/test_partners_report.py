@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from report_helpers import refused
 
-from precice_lb.case import Configuration, read_configuration
+from precice_lb.case import read_configuration
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.partners import (
@@ -78,19 +78,15 @@ def case(tmp_path: Path, meshes: dict[str, PartitionedMesh]) -> Path:
     return tmp_path
 
 
-def _configuration(case: Path) -> Configuration:
-    return read_configuration(case / "precice-config.xml")
-
-
 def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    found = read_exports([case / "exports"], _configuration(case))
+    found = read_exports([case / "exports"], read_configuration(case / "precice-config.xml"))
     for name, mesh in meshes.items():
         assert np.array_equal(found[name].counts, mesh.counts)
         assert np.allclose(found[name].points(""), mesh.points(""), rtol=1e-5)
 
 
 def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    report = partners_report(_configuration(case), meshes)
+    report = partners_report(read_configuration(case / "precice-config.xml"), meshes)
     (found,) = report.links
     assert np.array_equal(found.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
     assert found.level_2 is not None
@@ -115,7 +111,9 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     fluid = partitioned("Fluid-Mesh", "Fluid", 1, 80, 1200, strips=True)
     solid = partitioned("Solid-Mesh", "Solid", 2, 60, 200, strips=True)
     empty = make_mesh("Solid-Mesh", "Solid", solid.points(""), solid.rank_of, 210)
-    report = partners_report(_configuration(case), {"Fluid-Mesh": fluid, "Solid-Mesh": empty})
+    report = partners_report(
+        read_configuration(case / "precice-config.xml"), {"Fluid-Mesh": fluid, "Solid-Mesh": empty}
+    )
     text = "\n".join(report.advice)
     assert "safety-factor 0.05 instead of 0.5" in text
     assert "compact partitions" in text
@@ -134,7 +132,7 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
 def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
     solid = meshes["Solid-Mesh"]
     apart = make_mesh("Solid-Mesh", "Solid", np.add(solid.points(""), [9, 0, 0]), solid.rank_of, 5)
-    report = partners_report(_configuration(case), {**meshes, "Solid-Mesh": apart})
+    report = partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Solid-Mesh": apart})
     assert "preCICE will stop, as no vertex lies in the boxes of 5 ranks of Solid" in report.advice[0]
     assert report.links[0].empty_pairs == len(report.links[0].level_1) == 0
 
@@ -238,7 +236,7 @@ def test_bad_input_is_one_clear_error(case: Path, capsys: pytest.CaptureFixture[
 def test_meshes_of_one_participant_have_the_same_ranks(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
     other = partitioned("Other", "Fluid", 1, 10, 3, strips=True)
     with pytest.raises(DataError, match="all meshes of Fluid on the same ranks"):
-        partners_report(_configuration(case), {**meshes, "Other": other})
+        partners_report(read_configuration(case / "precice-config.xml"), {**meshes, "Other": other})
 
 
 def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) -> None:
@@ -253,7 +251,10 @@ def test_ranks_that_preCICE_refuses_are_advised_against_first(tmp_path: Path) ->
     assert "two-level.xml:12); change the ranks, or switch use-two-level-initialization off" in report.advice[0]
     assert not any("of Fluid, found" in text for text in report.advice)
     (tmp_path / "precice-config.xml").write_text(CONFIGURATION)
-    assert not any("two-level" in text for text in partners_report(_configuration(tmp_path), meshes).advice)
+    assert not any(
+        "two-level" in text
+        for text in partners_report(read_configuration(tmp_path / "precice-config.xml"), meshes).advice
+    )
 
 
 def test_a_model_counts_steps_vertices_and_files_as_stated() -> None:
