@@ -26,14 +26,14 @@ def write(path: Path, text: str | bytes) -> Path:
 
 def test_rows_are_read_by_participant_and_sorted_by_ranks(tmp_path: Path) -> None:
     text = "ranks, participant, seconds, mesh, machine\n4,Inner,2.5,100,a\n2,Inner,5e0,100,b\n\n8,Outer,0.5,200,c\n"
-    found = read_csv(write(tmp_path / "m.csv", text))
-    np.testing.assert_array_equal(found.samples["Inner"], [[2, 5.0], [4, 2.5]])
-    np.testing.assert_array_equal(found.samples["Outer"], [[8, 0.5]])
-    np.testing.assert_array_equal(found.parameters["Inner"]["mesh"], [100.0, 100.0])
-    assert list(found.parameters["Inner"]["machine"]) == ["b", "a"]
-    assert np.isnan(found.frames["Inner"].standard_error).all()
-    assert found.configuration is None
-    assert found.sources == (str(tmp_path / "m.csv"),)
+    result = read_csv(write(tmp_path / "m.csv", text))
+    np.testing.assert_array_equal(result.samples["Inner"], [[2, 5.0], [4, 2.5]])
+    np.testing.assert_array_equal(result.samples["Outer"], [[8, 0.5]])
+    np.testing.assert_array_equal(result.parameters["Inner"]["mesh"], [100.0, 100.0])
+    assert list(result.parameters["Inner"]["machine"]) == ["b", "a"]
+    assert np.isnan(result.frames["Inner"].standard_error).all()
+    assert result.configuration is None
+    assert result.sources == (str(tmp_path / "m.csv"),)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_cells_may_be_apart_by_semicolons_or_tabs(tmp_path: Path, delimiter: str) -> None:
     rows = [["participant", "ranks", "seconds", "note"], ["A", "1", "2.5", "a"], ['"B, C; D"', "2", "1e-3", "b"]]
-    found = read_csv(write(tmp_path / "m.csv", "\n\n" + "\r\n".join(delimiter.join(row) for row in rows) + "\r\n"))
-    assert {name: rows.tolist() for name, rows in found.samples.items()} == {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}
+    result = read_csv(write(tmp_path / "m.csv", "\n\n" + "\r\n".join(delimiter.join(row) for row in rows) + "\r\n"))
+    assert {name: rows.tolist() for name, rows in result.samples.items()} == {"A": [[1, 2.5]], "B, C; D": [[2, 1e-3]]}
 
 
 def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_what_a_spreadsheet_leaves_empty_is_cut_off(tmp_path: Path) -> None:
     ],
 )
 def test_decimal_commas_are_read(tmp_path: Path, text: str) -> None:
-    found = read_csv(write(tmp_path / "m.csv", text))
-    assert {name: rows.tolist() for name, rows in found.samples.items()} == {
+    result = read_csv(write(tmp_path / "m.csv", text))
+    assert {name: rows.tolist() for name, rows in result.samples.items()} == {
         "A": [[1, 2.5], [2, 1.25]],
         "B": [[36, 0.1]],
     }
-    assert found.parameters["A"]["note"].tolist() == ["a,b", "c"]
+    assert result.parameters["A"]["note"].tolist() == ["a,b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,11 @@ def test_a_frame_is_read_as_a_file_is(tmp_path: Path) -> None:
 
 def test_error_and_iterations_have_columns_of_their_own(tmp_path: Path) -> None:
     text = "participant,ranks,seconds,Standard_Error,iterations,mesh\nA,1,2,0.5,3,7\nA,2,1,,4,\nB,1,1,,,\n"
-    found = read_csv(write(tmp_path / "m.csv", text))
-    np.testing.assert_array_equal(found.frames["A"].standard_error, [0.5, np.nan])
-    assert found.iterations == {"A": 3.5}
-    np.testing.assert_array_equal(found.parameters["A"]["mesh"], [7, np.nan])
-    assert found.parameters["B"] == {}
+    result = read_csv(write(tmp_path / "m.csv", text))
+    np.testing.assert_array_equal(result.frames["A"].standard_error, [0.5, np.nan])
+    assert result.iterations == {"A": 3.5}
+    np.testing.assert_array_equal(result.parameters["A"]["mesh"], [7, np.nan])
+    assert result.parameters["B"] == {}
     for column, value in (("standard_error", "-1"), ("standard_error", "inf"), ("iterations", "0.5")):
         with pytest.raises(DataError, match=f"line 2: .* or nothing in column {column}, found '{value}'"):
             read_csv(write(tmp_path / "m.csv", f"participant,ranks,seconds,{column}\nA,1,2,{value}\n"))

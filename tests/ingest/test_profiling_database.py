@@ -28,9 +28,9 @@ def test_a_database_gives_what_its_files_give(tmp_path: Path, run: str) -> None:
     import_profiling([case(tmp_path / "run", run)], tmp_path / "from-files")
     result = import_profiling([database(tmp_path / "merged", run)], tmp_path / "from-database")
     assert result.notes == []
-    expected, found = imported(tmp_path / "from-files"), imported(tmp_path / "from-database")
-    assert sorted(found) == sorted(expected)
-    for key, store in found.items():
+    expected, merged = imported(tmp_path / "from-files"), imported(tmp_path / "from-database")
+    assert sorted(merged) == sorted(expected)
+    for key, store in merged.items():
         other = expected[key]
         assert store.metadata["finished"] is True
         assert store.metadata["case"] == other.metadata["case"]

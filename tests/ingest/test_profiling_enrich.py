@@ -30,7 +30,7 @@ def folder_of(directory: Path) -> Path:
 
 
 def record(
-    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), told_ns: int = -1, **more: Any
+    directory: Path, profile: Profile, *, later_ns: int = 0, rows: slice = slice(None), waited_ns: int = -1, **more: Any
 ) -> RankFile:
     """Write and read the store that the recorder would have written beside a profiling file, on its own clock."""
     header = profile.header
@@ -54,7 +54,7 @@ def record(
     advances["begin_ns"] = zero + 1000 * calls["begin_us"] - MORE_NS
     advances["advance_ns"] = 1000 * calls["call_us"] + 2 * MORE_NS
     advances["solve_ns"] = 1000 * calls["solve_us"]
-    advances["mapping_ns"] = advances["wait_ns"] = told_ns
+    advances["mapping_ns"] = advances["wait_ns"] = waited_ns
     writer.append(advances)
     writer.close(finished=True, ended_unix_ns=started + 10**9)
     return read_store(writer.path)
@@ -96,7 +96,7 @@ def test_a_store_that_has_its_waits_or_was_joined_before_stays_as_it_is(tmp_path
     profile = sample(tmp_path)
     assert "timing_source" in joined(record(tmp_path, profile, backend="embedded")).metadata
     # The embedded backend of before told the recorder itself.
-    earlier = record(tmp_path, profile, backend="embedded", told_ns=5)
+    earlier = record(tmp_path, profile, backend="embedded", waited_ns=5)
     before = record(tmp_path, profile, timing_source="precice-profiling all")
     assert enrich([earlier, before]) == [earlier, before]
 
@@ -128,16 +128,16 @@ def test_calls_that_are_not_within_the_recorded_ones_are_of_another_run(tmp_path
     for late_ns, is_joined in ((20_000, True), (200_000, False)):
         advances = store.advances.copy()
         advances["begin_ns"][1] += late_ns
-        found = joined(store.having(advances=advances)).metadata
-        assert ("timing_source" in found) == is_joined
-        assert ("others" in found.get("timing_problem", "")) != is_joined
+        data = joined(store.having(advances=advances)).metadata
+        assert ("timing_source" in data) == is_joined
+        assert ("others" in data.get("timing_problem", "")) != is_joined
 
 
 def test_what_was_not_measured_says_why_and_what_to_set(tmp_path: Path) -> None:
     profile = sample(tmp_path)
     text = (DATA / "fundamental" / "precice-config.xml").read_text()
     off = text.replace("<log>", '<profiling mode="off"/><log>')
-    stores = {name: record(tmp_path, profile, configuration=each) for name, each in (("on", text), ("off", off))}
+    stores = {name: record(tmp_path, profile, configuration=config) for name, config in (("on", text), ("off", off))}
     path = profile.header.path
     content = path.read_text()
     path.unlink()

@@ -155,9 +155,9 @@ def test_a_truncated_file_is_a_valid_prefix_or_one_error(
 @given(st.lists(st.tuples(st.integers(0, 999_999), st.integers(0, 10**16 - 1)), min_size=1, max_size=30))
 def test_numbers_of_any_length_are_read(records: list[tuple[int, int]]) -> None:
     lines = "".join(f"{'BE'[index % 2]}{event}:{time}\n" for index, (event, time) in enumerate(records))
-    found = parse_block(lines.encode())
-    assert list(zip(found.events.tolist(), found.times.tolist(), strict=True)) == records
-    assert found.begins.tolist() == [index % 2 == 0 for index in range(len(records))]
+    records_read = parse_block(lines.encode())
+    assert list(zip(records_read.events.tolist(), records_read.times.tolist(), strict=True)) == records
+    assert records_read.begins.tolist() == [index % 2 == 0 for index in range(len(records))]
 
 
 @given(st.binary(max_size=25).filter(lambda line: b"\n" not in line))

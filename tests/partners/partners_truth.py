@@ -37,31 +37,31 @@ def configuration(spec: Spec, directory: str = ".") -> str:
     lines = ['<?xml version="1.0"?>', '<precice-configuration experimental="true">', '<log enabled="false"/>']
     names = list(spec["meshes"])
     data = [f"D{index}" for index in range(len(spec["links"]))]
-    lines += [f'<data:scalar name="{each}"/>' for each in (*data, "Unused")]
+    lines += [f'<data:scalar name="{field}"/>' for field in (*data, "Unused")]
     uses: dict[str, set[str]] = {name: set() for name in names}
     sections: dict[str, list[str]] = {"A": [], "B": []}
     exchanges = []
     for name, mesh in spec["meshes"].items():
         sections[mesh["owner"]].append(f'<provide-mesh name="{name}"/>')
-    for each, link in zip(data, spec["links"], strict=True):
+    for field, link in zip(data, spec["links"], strict=True):
         mesh, provider, receiver, read = link["mesh"], link["provider"], link["receiver"], link["direction"] == "read"
-        uses[mesh].add(each)
+        uses[mesh].add(field)
         access = ' api-access="true"' if link["regions"] is not None else ""
         sections[receiver].append(
             f'<receive-mesh name="{mesh}" from="{provider}" safety-factor="{link["safety"]}" '
             f'geometric-filter="{link["filter"]}"{access}/>'
         )
-        sections[provider].append(f'<{"write" if read else "read"}-data name="{each}" mesh="{mesh}"/>')
+        sections[provider].append(f'<{"write" if read else "read"}-data name="{field}" mesh="{mesh}"/>')
         locals_ = [m["local"] for m in link["mappings"] if m["local"]]
         for local in locals_ or [mesh]:
-            uses[local].add(each)
-            sections[receiver].append(f'<{"read" if read else "write"}-data name="{each}" mesh="{local}"/>')
+            uses[local].add(field)
+            sections[receiver].append(f'<{"read" if read else "write"}-data name="{field}" mesh="{local}"/>')
         sections[receiver] += [_mapping(mapping, mesh, read) for mapping in link["mappings"]]
         start, end = (provider, receiver) if read else (receiver, provider)
-        exchanges.append(f'<exchange data="{each}" mesh="{mesh}" from="{start}" to="{end}"/>')
+        exchanges.append(f'<exchange data="{field}" mesh="{mesh}" from="{start}" to="{end}"/>')
     for name in names:
         uses[name] = uses[name] or {"Unused"}
-        used = "".join(f'<use-data name="{each}"/>' for each in sorted(uses[name]))
+        used = "".join(f'<use-data name="{field}"/>' for field in sorted(uses[name]))
         lines.append(f'<mesh name="{name}" dimensions="{spec["dimensions"]}">{used}</mesh>')
     for who, body in sections.items():
         order = sorted(body, key=lambda line: _ORDER.index(line[1:].split("-")[0].split(":")[0]))
@@ -134,9 +134,9 @@ def _set_mesh(participant: Any, name: str, mesh: dict[str, Any], rank: int) -> N
     ids = participant.set_mesh_vertices(name, points)
     calls = {"edges": "set_mesh_edges", "triangles": "set_mesh_triangles", "tetrahedra": "set_mesh_tetrahedra"}
     for kind, cells in mesh["cells"].items():
-        own = np.array([cell for cell in cells if start <= cell[0] < start + count], dtype=int)
-        if len(own) and participant.requires_mesh_connectivity_for(name):
-            getattr(participant, calls[kind])(name, ids[own - start])
+        mine = np.array([cell for cell in cells if start <= cell[0] < start + count], dtype=int)
+        if len(mine) and participant.requires_mesh_connectivity_for(name):
+            getattr(participant, calls[kind])(name, ids[mine - start])
 
 
 def _connections() -> list[tuple[str, str]]:
@@ -150,13 +150,13 @@ def _connections() -> list[tuple[str, str]]:
         if target.startswith("socket:["):
             inodes.add(target[8:-1])
     # The kernel may list a connection twice while others come and go.
-    found = set()
+    ends = set()
     for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
             fields = line.split()
             if fields[9] in inodes and not fields[2].endswith(":0000"):
-                found.add((fields[1][-4:], fields[2][-4:]))
-    return sorted(found)
+                ends.add((fields[1][-4:], fields[2][-4:]))
+    return sorted(ends)
 
 
 def collect(place: Path, spec: Spec) -> dict[str, Any]:

@@ -65,9 +65,9 @@ def test_all_ranks_at_once_need_what_they_need_one_by_one(seed: int) -> None:
 def test_the_nearest_vertex_outside_the_box_does_not_count() -> None:
     provider = make_mesh("M", "A", [[0.9, 3.0], [0.5, 1.4], [0.0, 0.0]], [0, 1, 1], 2)
     local = make_mesh("N", "B", [[0.0, 0.0], [1.0, 1.0], [9.0, 9.0], [9.0, 9.5]], [0, 0, 1, 1], 2)
-    found = needed_vertices(_link(NEAREST), provider, {"N": local})
-    assert found.vertices[found.ranks == 0].tolist() == [1, 2]
-    assert not (found.ranks == 1).any()
+    result = needed_vertices(_link(NEAREST), provider, {"N": local})
+    assert result.vertices[result.ranks == 0].tolist() == [1, 2]
+    assert not (result.ranks == 1).any()
 
 
 def test_a_serial_receiver_keeps_everything() -> None:
@@ -81,9 +81,9 @@ def test_a_projection_uses_the_ends_of_the_nearest_edge() -> None:
     provider = make_mesh("M", "A", [[0, 0], [1, 0], [2, 0], [3, 0]], [0, 0, 1, 1], 2, cells={"edges": [[0, 1], [2, 3]]})
     local = make_mesh("N", "B", [[0.25, 0.1], [2.75, 0.1], [2.5, 0.0]], [0, 1, 1], 2)
     link = _link(LinkMapping("nearest-projection", "N"), filtered=False, two_level=False)
-    found = needed_vertices(link, provider, {"N": local})
-    assert found.vertices[found.ranks == 0].tolist() == [0, 1]
-    assert found.vertices[found.ranks == 1].tolist() == [2, 3]
+    result = needed_vertices(link, provider, {"N": local})
+    assert result.vertices[result.ranks == 0].tolist() == [0, 1]
+    assert result.vertices[result.ranks == 1].tolist() == [2, 3]
 
 
 def test_a_compact_kernel_reaches_its_radius_beyond_what_a_rank_owns() -> None:
@@ -91,10 +91,10 @@ def test_a_compact_kernel_reaches_its_radius_beyond_what_a_rank_owns() -> None:
     provider = make_mesh("M", "A", points, np.arange(10) // 5, 2)
     local = make_mesh("N", "B", points, np.arange(10) // 5, 2)
     mapping = LinkMapping("rbf-global-direct", "N", 1.0)
-    found = needed_vertices(_link(mapping, filtered=False), provider, {"N": local})
+    result = needed_vertices(_link(mapping, filtered=False), provider, {"N": local})
     # Rank 0 tags 0 to 5 and rank 1 tags 4 to 9; boxes reach over each other, so that most vertices are shared.
-    assert set(range(6)) <= set(found.vertices[found.ranks == 0].tolist())
-    assert set(range(4, 10)) <= set(found.vertices[found.ranks == 1].tolist())
+    assert set(range(6)) <= set(result.vertices[result.ranks == 0].tolist())
+    assert set(range(4, 10)) <= set(result.vertices[result.ranks == 1].tolist())
 
 
 def test_regions_count_as_they_stand_but_for_just_in_time_mappings() -> None:
@@ -176,8 +176,8 @@ def test_the_nearest_cells_are_those_of_all_cells(corners: int, count: int) -> N
     away = ((where[:, None] - foot) ** 2).sum(axis=2)
     fourth = np.sort(away, axis=1)[:, min(4, count) - 1]
     wanted = np.argwhere((away <= fourth[:, None] * (1 + 1e-9) + 1e-15) & (np.sqrt(away) <= reach[:, None]))
-    found = np.sqrt(square) <= reach[point]
-    assert np.stack([point, cell], axis=1)[found].tolist() == wanted.tolist()
+    result = np.sqrt(square) <= reach[point]
+    assert np.stack([point, cell], axis=1)[result].tolist() == wanted.tolist()
     np.testing.assert_allclose(square, away[point, cell], atol=1e-12)
 
 
@@ -241,10 +241,10 @@ def test_pairs_equal_brute_force_on_degenerate_boxes() -> None:
         sizes = generator.integers(1, 24 if FULL_COUNTS else 14, 2)
         provider, receiver = (_random_boxes(generator, int(n), dimensions) for n in sizes)
         factor = float(generator.choice([0.0, 0.1, 0.5, 1.0, 3.0]))
-        found = connected_ranks(provider, receiver, safety_factor=factor)
+        result = connected_ranks(provider, receiver, safety_factor=factor)
         expected = _brute_force(provider, receiver, factor)
-        assert found.dtype == np.int64
-        assert np.array_equal(found, expected)
+        assert result.dtype == np.int64
+        assert np.array_equal(result, expected)
         seen += len(expected)
     assert seen > 5 * CASES
 

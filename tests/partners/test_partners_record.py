@@ -100,8 +100,8 @@ def test_real_solvers_keep_their_meshes_and_their_results(tmp_path: Path, backen
         assert mesh.points("")[:, 0].tolist() == [*x[::2], *x[1::2]]
     report = partners_report(configuration, meshes)
     # Even points on one rank, odd ones on the other: boxes overlap, but nobody needs what the other parity has.
-    assert [len(found.level_1) for found in report.links] == [4, 4]
-    assert [found.level_2.tolist() for found in report.links if found.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
+    assert [len(result.level_1) for result in report.links] == [4, 4]
+    assert [result.level_2.tolist() for result in report.links if result.level_2 is not None] == [[[0, 0], [1, 1]]] * 2
     with pytest.raises(DataError, match=r"without PRECICE_LB_MESHES=0$"):
         read_store_meshes([tmp_path / "without" / "precice-lb-store"])
 
@@ -138,9 +138,9 @@ def test_boxes_are_kept_by_default_and_give_level_1(
 ) -> None:
     _run(start, {"Left": 3, "Right": 2})
     configuration, meshes, regions = read_store_meshes([tmp_path / "store"])
-    (found,) = partners_report(configuration, meshes, regions).links
-    assert found.level_2 is None
-    assert len(found.level_1) > 0
+    (result,) = partners_report(configuration, meshes, regions).links
+    assert result.level_2 is None
+    assert len(result.level_1) > 0
     assert meshes["Hot"].counts.tolist() == [3, 0, 3]
     with pytest.raises(DataError, match="PRECICE_LB_MESHES=coordinates"):
         partners_report(configuration, meshes, ranks={"Left": 6})

@@ -79,32 +79,32 @@ def case(tmp_path: Path, meshes: dict[str, PartitionedMesh]) -> Path:
 
 
 def test_exports_come_back_as_they_were_set(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
-    found = read_exports([case / "exports"], read_configuration(case / "precice-config.xml"))
+    result = read_exports([case / "exports"], read_configuration(case / "precice-config.xml"))
     for name, mesh in meshes.items():
-        assert np.array_equal(found[name].counts, mesh.counts)
-        assert np.allclose(found[name].points(""), mesh.points(""), rtol=1e-5)
+        assert np.array_equal(result[name].counts, mesh.counts)
+        assert np.allclose(result[name].points(""), mesh.points(""), rtol=1e-5)
 
 
 def test_the_report_counts_pairs_data_and_empty_pairs(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
     report = partners_report(read_configuration(case / "precice-config.xml"), meshes)
-    (found,) = report.links
-    assert np.array_equal(found.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
-    assert found.level_2 is not None
-    assert found.vertices is not None
-    assert {tuple(pair) for pair in found.level_2.tolist()} <= {tuple(pair) for pair in found.level_1.tolist()}
-    assert found.empty_pairs == len(found.level_1) - len(found.level_2) > 0
+    (result,) = report.links
+    assert np.array_equal(result.level_1, connected_ranks(meshes["Fluid-Mesh"].boxes, meshes["Solid-Mesh"].boxes))
+    assert result.level_2 is not None
+    assert result.vertices is not None
+    assert {tuple(pair) for pair in result.level_2.tolist()} <= {tuple(pair) for pair in result.level_1.tolist()}
+    assert result.empty_pairs == len(result.level_1) - len(result.level_2) > 0
     # Three components of eight bytes; one message per pair of the configured, one-level initialisation.
-    assert found.pair_bytes is not None
-    assert found.pair_bytes.sum() == 24 * found.vertices.sum()
-    assert found.messages_per_window == len(found.level_2)
-    assert found.partners(0).sum() == found.partners(1).sum() == len(found.level_1)
+    assert result.pair_bytes is not None
+    assert result.pair_bytes.sum() == 24 * result.vertices.sum()
+    assert result.messages_per_window == len(result.level_2)
+    assert result.partners(0).sum() == result.partners(1).sum() == len(result.level_1)
     # With the smallest safety factor that is enough, every rank keeps what it kept.
-    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{found.needed_factor * 1.0001}"/>')
+    text = CONFIGURATION.replace('from="Fluid"/>', f'from="Fluid" safety-factor="{result.needed_factor * 1.0001}"/>')
     (case / "tight.xml").write_text(text)
     (tight,) = partners_report(read_configuration(case / "tight.xml"), meshes).links
-    assert len(tight.level_1) < len(found.level_1)
-    assert np.array_equal(tight.level_2, found.level_2)
-    assert np.array_equal(tight.vertices, found.vertices)
+    assert len(tight.level_1) < len(result.level_1)
+    assert np.array_equal(tight.level_2, result.level_2)
+    assert np.array_equal(tight.vertices, result.vertices)
 
 
 def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
@@ -119,14 +119,14 @@ def test_thin_strips_and_many_ranks_are_advised_against(case: Path) -> None:
     assert "compact partitions" in text
     assert "10 of 210 ranks of Solid hold nothing" in text
     assert "two-level" not in text
-    (found,) = report.links
-    slow = dataclasses.replace(found.cost[False], seconds=100 * found.cost[True].seconds)
-    cheaper = dataclasses.replace(found, cost={**found.cost, False: slow})
+    (result,) = report.links
+    slow = dataclasses.replace(result.cost[False], seconds=100 * result.cost[True].seconds)
+    cheaper = dataclasses.replace(result, cost={**result.cost, False: slow})
     assert "switch two-level initialisation on" in advise((cheaper,), report.meshes)[0]
     # Two levels are for one receiver only.
-    two = dataclasses.replace(found, link=dataclasses.replace(found.link, two_level=True))
+    two = dataclasses.replace(result, link=dataclasses.replace(result.link, two_level=True))
     advised = advise((two, two), report.meshes)
-    assert sum("preCICE refuses it for a mesh with several receivers" in each for each in advised) == 2
+    assert sum("preCICE refuses it for a mesh with several receivers" in text for text in advised) == 2
 
 
 def test_meshes_apart_are_told_before_precice_stops(case: Path, meshes: dict[str, PartitionedMesh]) -> None:
@@ -163,12 +163,12 @@ def test_the_command_writes_what_it_shows(case: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     options = ["--ranks", "Fluid=30,Solid=8", "--constants", "vertex=1e-6,file=7"]
     assert main([*arguments, "--format", "json", *options]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["cost_model"]["vertex"], told["cost_model"]["file"]) == (1e-6, 7.0)
-    assert told["ranks"] == {"Fluid": 30, "Solid": 8}
-    assert told["forecast"]["partitions"] == {"Fluid-Mesh": "bisection", "Solid-Mesh": "bisection"}
+    document = json.loads(capsys.readouterr().out)
+    assert (document["cost_model"]["vertex"], document["cost_model"]["file"]) == (1e-6, 7.0)
+    assert document["ranks"] == {"Fluid": 30, "Solid": 8}
+    assert document["forecast"]["partitions"] == {"Fluid-Mesh": "bisection", "Solid-Mesh": "bisection"}
     # What was measured is cut into strips.
-    assert 0 < told["forecast"]["mean_error"] < 0.05
+    assert 0 < document["forecast"]["mean_error"] < 0.05
     written = json.loads((case / "out" / "partners.json").read_text())
     with h5py.File(case / "out" / "partners.h5") as file:
         level_2 = file["0/level_2"]
@@ -186,9 +186,9 @@ def test_large_unfiltered_meshes_are_not_followed_through_one_level(
     (followed,) = partners_report(read_configuration(case / "open.xml"), meshes).links
     monkeypatch.setattr(analysis, "_MOST_WORK", 1000)
     report = partners_report(read_configuration(case / "open.xml"), meshes)
-    (found,) = report.links
-    assert found.one_level is None
-    assert np.array_equal(found.level_2, followed.level_2)
+    (result,) = report.links
+    assert result.one_level is None
+    assert np.array_equal(result.level_2, followed.level_2)
     written = write_partners(report, case / "open")
     with h5py.File(next(path for path in written if path.suffix == ".h5")) as file:
         assert set(file["0"]) == {"level_1", "level_2"}

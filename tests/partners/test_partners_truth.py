@@ -52,11 +52,11 @@ def _check_recorded(spec: dict[str, Any], store: Path) -> None:
     """The recorded meshes are those that the ranks set, and so is everything that follows from them."""
     _, meshes, regions = read_store_meshes([store])
     for name, mesh in meshes_of(spec).items():
-        found = meshes[name]
-        assert found.counts.tolist() == mesh.counts.tolist()
-        np.testing.assert_array_equal(found.points(""), mesh.points(""))
-        np.testing.assert_array_equal(found.boxes, mesh.boxes)
+        result = meshes[name]
+        assert result.counts.tolist() == mesh.counts.tolist()
+        np.testing.assert_array_equal(result.points(""), mesh.points(""))
+        np.testing.assert_array_equal(result.boxes, mesh.boxes)
         for kind, cells in mesh.cells.items():
-            np.testing.assert_array_equal(found.cells.get(kind, cells[:0]), cells)
+            np.testing.assert_array_equal(result.cells.get(kind, cells[:0]), cells)
     wanted = {link["mesh"]: link["regions"] for link in spec["links"] if link["regions"] is not None}
     assert {name: boxes.tolist() for name, boxes in regions.items()} == wanted

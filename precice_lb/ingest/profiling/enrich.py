@@ -48,7 +48,13 @@ def enrich(stores: Sequence[RankFile]) -> list[RankFile]:
         and what to set; ``receives_data`` whether the rank waits for data. Ranks already joined are returned as they
         are, and so are those of the embedded backend of before, which told the recorder itself.
     """
-    return [s if "timing_source" in s.metadata or _tells_waits(s) else _joined(s) for s in stores]
+    return [store if _is_told(store) else _joined(store) for store in stores]
+
+
+def _is_told(store: RankFile) -> bool:
+    """Whether waits are known: the file was joined, or the backend told the recorder, as the embedded one once did."""
+    waits = store.advances["wait_ns"]
+    return "timing_source" in store.metadata or bool(len(waits) and (waits != NOT_MEASURED).all())
 
 
 def _joined(store: RankFile) -> RankFile:
@@ -101,13 +107,6 @@ def _zero_of(store: RankFile, profile: Profile) -> int:
     """Zero of a profiling file on the recorder's clock, in ns."""
     data = store.metadata
     return int(profile.header.unix_us * 1000 - data["started_unix_ns"] + data["started_clock_ns"])
-
-
-def _tells_waits(store: RankFile) -> bool:
-    """Whether the backend has told the recorder, as the embedded one did before it left that to its profiling files."""
-    if store.metadata["backend"] == "libprecice":
-        return False
-    return bool(len(store.advances)) and bool((store.advances["wait_ns"] != NOT_MEASURED).all())
 
 
 def _fill(rows: Rows, column: str, nanoseconds: Integers) -> None:
