@@ -72,8 +72,10 @@ class Sample:
 def join(samples: Iterable[Sample]) -> Measurements:
     """Make one table of the rows, sorted by cores; what another source says again counts once (`distinct`)."""
     rows: dict[str, list[Sample]] = {}
+    sources: dict[str, None] = {}
     for sample in samples:
         rows.setdefault(sample.participant, []).append(sample)
+        sources.setdefault(sample.source)
     if not rows:
         raise DataError("expected at least one measurement, found none")
     frames: dict[str, Samples] = {}
@@ -109,15 +111,13 @@ def join(samples: Iterable[Sample]) -> Measurements:
         counts = np.array([entry.iterations for entry in entries])[kept]
         if np.isfinite(counts).any():
             iterations[name] = float(np.nanmean(counts))
-    sources = dict.fromkeys(sample.source for entries in rows.values() for sample in entries)
     return Measurements(frames, iterations=iterations, sources=tuple(sources), remarks=tuple(remarks))
 
 
 def _column(cells: Sequence[float | str]) -> Values:
     """Turn the cells into numbers if they are; NaN for an empty one."""
-    numbers = np.array([_number(cell) for cell in cells])
-    are_numbers = all(str(cell) in ("", "nan") for cell, number in zip(cells, numbers, strict=True) if np.isnan(number))
-    return numbers if are_numbers else np.array([str(cell) for cell in cells])
+    numbers, texts = np.array([_number(cell) for cell in cells]), np.array([str(cell) for cell in cells])
+    return numbers if np.isin(texts[np.isnan(numbers)], ["", "nan"]).all() else texts
 
 
 _DELIMITERS = ",;\t"

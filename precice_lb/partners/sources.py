@@ -192,7 +192,7 @@ def run_with_meshes(sources: Iterable[str | Path], ranks: Mapping[str, int]) -> 
         # What the first rank says that has any mesh: others may be off the interface.
         tables = [(recorded_meshes(store).rows for store in group) for group in run]
         rows = [next(filter(len, table), MESHES.empty()) for table in tables]
-        sizes = {_name(group): int(group[0].metadata["size"]) for group in run}
+        sizes = ranks_of_run(run)
         if sizes.keys() == set(ranks) and any(map(len, rows)):
             score = (sizes == dict(ranks), all(table["coordinates"].all() for table in rows))
             if score >= best_score:
@@ -209,8 +209,8 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     providers = configuration.providers
     meshes: dict[str, PartitionedMesh] = {}
     regions: dict[str, Floats] = {}
-    for stores in run:
-        participant, size, place = _name(stores), int(stores[0].metadata["size"]), str(stores[0].directory)
+    for stores, (participant, size) in zip(run, ranks_of_run(run).items(), strict=True):
+        place = str(stores[0].directory)
         missing = sorted(set(range(size)) - {int(store.metadata["rank"]) for store in stores})
         if missing:
             raise DataError(
@@ -244,8 +244,9 @@ def meshes_of_run(run: Run) -> tuple[Configuration, dict[str, PartitionedMesh], 
     return configuration, meshes, regions
 
 
-def _name(group: Sequence[RankFile]) -> str:
-    return str(group[0].metadata["participant"])
+def ranks_of_run(run: Run) -> dict[str, int]:
+    """Ranks of a recorded run by participant."""
+    return {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
 
 
 def _boxes(rows: NDArray[np.void], dimensions: int, size: int, prefix: str = "") -> Floats:

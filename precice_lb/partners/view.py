@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precice_lb.exceptions import PreciceLBError
 from precice_lb.partners.report import partners_report, write_pairs
-from precice_lb.partners.sources import meshes_of_run, run_with_meshes
+from precice_lb.partners.sources import meshes_of_run, ranks_of_run, run_with_meshes
 from precice_lb.report.blocks import (
     Block,
     Chart,
@@ -110,7 +110,7 @@ def _pairs(links: Sequence[LinkPartners]) -> Table:
         pairs, two_level, data = analysis.configured, analysis.link.two_level, analysis.pair_bytes
         empty = math.nan
         if pairs is not None and analysis.level_2 is not None:
-            empty = 1 - len(analysis.level_2) / max(len(pairs), 1)
+            empty = (len(pairs) - len(analysis.level_2)) / max(len(pairs), 1)
         rows.append(
             {
                 "mesh": analysis.link.title,
@@ -219,7 +219,7 @@ def partners_of_split(sources: Iterable[str | Path], split: Mapping[str, int]) -
     if run is None:
         return None
     configuration, meshes, regions = meshes_of_run(run)
-    measured = {str(group[0].metadata["participant"]): int(group[0].metadata["size"]) for group in run}
+    measured = ranks_of_run(run)
     others = {name: count for name, count in split.items() if measured[name] != count}
     obstacle = "there are access regions, which nobody knows for other ranks" if regions else ""
     if any(mesh.coordinates is None for mesh in meshes.values()):

@@ -173,7 +173,18 @@ class Profile:
         return {} if receives is None else {"receives_data": receives}
 
     def take(self, count: int) -> Rows:
-        """Take the first so many calls away."""
+        """Take the first calls away.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        ndarray, shape (count,)
+            Rows of `calls`.
+        """
         taken, self.calls = self.calls[:count], self.calls[count:]
         return taken
 
@@ -210,7 +221,18 @@ class Profile:
         return 1000 * np.sum(waits, axis=0, dtype=np.int64)
 
     def mapped_ns(self, rows: Rows) -> Integers:
-        """Sum up the mapping of calls, in ns; mapping that the solver asks for just in time is mapping, too."""
+        """Sum up the mapping of calls; mapping that the solver asks for just in time is mapping, too.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (n,)
+            Of `calls` or `initialize`.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Nanoseconds.
+        """
         return 1000 * (rows["mapping_us"] + rows["jit_us"]) if self.tells_waits else np.full(len(rows), NOT_MEASURED)
 
     def advance_rows(self, calls: Rows, iterations: Integers | None, before: int = 0) -> Rows:
