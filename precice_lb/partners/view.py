@@ -28,8 +28,8 @@ from precice_lb.report.blocks import (
     seconds_text,
     short_names,
 )
+from precice_lb.report.charts import Panel, one_panel, whole_ticks
 from precice_lb.report.render import attempted, write_files
-from precice_lb.report.style import Panel, one_panel, whole_ticks
 from precice_lb.store.reader import stores_below
 from precice_lb.text import json_text, visible
 
