@@ -1,17 +1,26 @@
-"""Subcommands for a better first guess in implicit coupling."""
+"""Subcommands for a better first guess in implicit coupling, and what came of guesses in words."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from cyclopts import App
 
 from precice_lb.cli.app import app
 from precice_lb.cli.flow import OUTPUT
-from precice_lb.text import say
+from precice_lb.report.blocks import or_dash
+from precice_lb.text import plural, say, visible
+
+if TYPE_CHECKING:
+    from precice_lb.dataset.records import RecordedWindows
+    from precice_lb.store.columns import Values
 
 guess_app = App(
     name="guess", help="Predict the values that implicit coupling starts from, to save coupling iterations."
@@ -44,3 +53,42 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT]) -> None:
     before, after = (load(path)[0].splitlines() for path in (config, output))
     say("\n".join(difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm="")))
     say(f"wrote {output}", sys.stderr)
+
+
+def run_facts(recorded: Sequence[RecordedWindows]) -> Iterator[tuple[str, str]]:
+    """Say how many windows began with a guess of each predictor, their mean iterations, and what guessing took.
+
+    Of participants that guess at the same time, in a parallel scheme, the one that takes longest counts; where their
+    predictors differ, the window is one of both.
+    """
+    modes = dict.fromkeys(str(stores[0].metadata.get("guess", "")) for stores, *_ in recorded)
+    guessing = [part for part in map(_guessed, recorded) if (part[1] != "").any()]
+    if not guessing:
+        return
+    windows = functools.reduce(np.intersect1d, (part[0] for part in guessing))
+    columns = [[column[np.searchsorted(part[0], windows)] for column in part[1:]] for part in guessing]
+    predictors, costs, iterations, walls = (np.stack(column) for column in zip(*columns, strict=True))
+    names = np.array([" + ".join(filter(None, dict.fromkeys(names))) for names in predictors.T.tolist()])
+    counts = Counter(names[names != ""].tolist())
+    parts = []
+    for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        mean = iterations[:, names == name].max(axis=0).mean()
+        parts.append(f"{visible(name)} in {plural(count, 'window')}, {mean:.3g} iterations")
+    cost, wall = (np.fmax.reduce(values[:, names != ""]).sum() for values in (costs, walls))
+    mode = " + ".join(filter(None, modes))
+    label = f"first guess ({visible(mode)})" if mode else "first guess"
+    yield label, "; ".join([*parts, f"cost {or_dash(100 * cost / wall, '.2g', ' %')} of the window"])
+
+
+def _guessed(part: RecordedWindows) -> tuple[Values, ...]:
+    """Give a participant's windows, predictors, seconds of the rank that guessed longest, iterations, wall seconds."""
+    stores, windows, iterations, walls = part
+    predictors, costs = np.full(len(windows), "", "U128"), np.zeros(len(windows))
+    for store in stores:
+        rows = store.rows("guesses")
+        rows = rows[np.isin(rows["window"], windows)]
+        if len(rows):
+            places = np.searchsorted(windows, rows["window"])
+            predictors[places] = np.array(store.names("guesses"))[rows["name"]]
+            np.maximum.at(costs, places, rows["cost_ns"] * 1e-9)
+    return windows, predictors, costs, iterations, walls
