@@ -15,9 +15,6 @@ from precice_lb.case.coupling import Operation, Program, period_of, programs_of,
 from precice_lb.exceptions import ScheduleError
 from precice_lb.schedule.graph import Costs, EventGraph, Floats, replay
 
-# Cost vectors evaluated at once: enough for speed, little enough for memory.
-_CHUNK = 8192
-
 
 class Schedule:
     """How a coupling turns the costs of its participants into seconds per time window.
@@ -133,8 +130,11 @@ class Schedule:
         -------
         Schedule
         """
-        others = {name: [other for other in names if other != name] for name in names}
-        return cls._plain("parallel", names, {name: (others[name], others[name], False) for name in names})
+        # All meet where the first has heard and answered everybody else.
+        first, others = names[:1], names[1:]
+        steps = {name: [*sends(0, name, first), *receives(0, name, first)] for name in others}
+        steps |= {name: [*receives(0, name, others), *sends(0, name, others)] for name in first}
+        return cls._plain("parallel", names, steps)
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
@@ -149,22 +149,29 @@ class Schedule:
         -------
         Schedule
         """
-        neighbours = zip([*names[-1:], *names[:-1]], names, [*names[1:], *names[:1]], strict=True)
-        links = {name: ([after], [before], name != names[0]) for before, name, after in neighbours if before != name}
-        return cls._plain("serial", names, links)
+        neighbours = {name: (names[i - 1], names[(i + 1) % len(names)]) for i, name in enumerate(names)}
+        steps = {
+            name: [*sends(0, name, [after]), *receives(0, name, [before])]
+            for name, (before, after) in neighbours.items() if before != name
+        }  # fmt: skip
+        return cls._plain("serial", names, steps, receives_first=names[1:])
 
     @classmethod
     def _plain(
-        cls, kind: str, names: Sequence[str], links: Mapping[str, tuple[Sequence[str], Sequence[str], bool]]
+        cls,
+        kind: str,
+        names: Sequence[str],
+        steps: Mapping[str, list[Operation]],
+        receives_first: Sequence[str] = (),
     ) -> Schedule:
-        """Let all send to some and receive from others at the end of a window; some receive before the first too."""
+        """Let all work and then exchange; some receive before their first window too."""
         if not names or len(set(names)) < len(names):
             raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
         programs = {}
         for name in names:
-            targets, sources, waits = links.get(name, ((), (), False))
-            receive = receives(0, name, sources)
-            programs[name] = Program(receive if waits else [], [Operation("work"), *sends(0, name, targets), *receive])
+            exchange = steps.get(name, [])
+            initial = [step for step in exchange if step.kind == "receive" and name in receives_first]
+            programs[name] = Program(initial, [Operation("work"), *exchange])
         return cls([(1.0, programs)], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
@@ -290,7 +297,22 @@ class Schedule:
         if len(rows) != 1:
             raise ScheduleError(f"expected one cost per participant, found {len(rows)}")
         _, _, likeliest = max(self._variants, key=lambda variant: variant[0])
-        return likeliest.critical_cycle(rows[0] * self._per_iteration)
+        return likeliest.critical_participants(rows[0] * self._per_iteration)
+
+    def cut(self, costs: Floats) -> Floats:
+        """Weights of costs, whose sum is nowhere above the window time and is that of these costs.
+
+        Parameters
+        ----------
+        costs : array of shape (participants,)
+            Compute seconds per window.
+
+        Returns
+        -------
+        ndarray of shape (participants,)
+        """
+        scaled = costs * self._per_iteration
+        return np.asarray(sum(weight * graph.cut(scaled) for weight, _, graph in self._variants) * self._per_iteration)
 
     def replay(self, costs: Costs) -> Floats:
         """Completion time of each window when every window has costs of its own.
@@ -368,12 +390,7 @@ class Schedule:
     def _steady(self, rows: Floats, within: frozenset[str] | None = None) -> Floats:
         """Steady seconds per window, shape (batch,), of the coupling or of some participants in it."""
         rows = rows * self._per_iteration
-        parts = [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
-        seconds = (
-            weight * np.concatenate([np.empty(0), *(graph.window_seconds(part, within) for part in parts)])
-            for weight, _, graph in self._variants
-        )
-        return np.asarray(sum(seconds))
+        return np.asarray(sum(weight * graph.window_seconds(rows, within) for weight, _, graph in self._variants))
 
     def _replay(self, costs: Sequence[Callable[[int], Floats]], windows: int, wanted: Sequence[int]) -> Floats:
         return np.asarray(

@@ -132,11 +132,11 @@ def test_bounds_count_cores_but_what_a_rank_holds_counts_ranks() -> None:
     ("budget", "given", "message"),
     [
         (9, {"layouts": {"C": Layouts(1, None)}}, "layouts of A, B, found one of 'C'"),
-        (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(multiples of 12\)"),
-        (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'of cores of "B".*a multiple of 4 cores'),
+        (9, {"layouts": {"B": Layouts(None, 12)}}, r"at least 13 cores .*B 12 \(a multiple of 12\)"),
+        (9, {"layouts": {"B": Layouts(None, 4)}, "allow": {"B": [6]}}, r'cores \(a multiple of 4\) of "B".* one of 6'),
         (2, {"layouts": {"B": Layouts(1, 9)}, **NODES}, '"B" to fit on one node'),
         (2, {"layouts": {"B": Layouts(None, 9)}, **NODES}, '"B" to fit on one node'),
-        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "; 3 ranks or more"),
+        (9, {"layouts": {"B": Layouts(1, None)}, "memory": {"B": 3.0}, "memory_per_rank": 1.0}, "3 ranks at least"),
         (
             4,
             {"layouts": {"B": Layouts(None, None, (Layout(4, 1), Layout(1, 5)))}, "gpus_per_rank": {"B": 1},
