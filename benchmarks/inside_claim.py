@@ -80,7 +80,7 @@ def ratios(
     if "network" in told:
         made = make_learner("neural").fit(points[:, columns], seconds[:, 0])
         return made.predict(asked[:, columns]) / truth[:, 0]
-    learner = make_learner("factorized", size_is_level=False, fraction_columns=(2, 3, 4) if "fractions" in told else ())
+    learner = make_learner("factorized", fraction_columns=(2, 3, 4) if "fractions" in told else ())
     known = {name: seconds[:, place] for place, name in ((1, "communication"), (2, "surface")) if name in told}
     learner.fit(points[:, columns], seconds[:, 0], **known)
     foreseen = {"surface": test[1][:, 2]} if "surface" in told else {}

@@ -178,14 +178,15 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
     node = machine.constraints.node(name, version)[0]
     # What each demands, in words, and which counts meet it.
     rules: list[tuple[str, str, Booleans]] = [("minimum", f"{minimum} at least (minimum)", counts >= minimum)]
+    unit = "" if stated is None else " ranks"
     for key, least in needed.items():
-        rules.append((key, f"{plural(least, 'rank')} at least ({key})", ranks >= least))
+        rules.append((key, f"{least}{unit} at least ({key})", ranks >= least))
     for key, most in (("maximum", of("maximum")), ("times known", known)):
         if most is not None:
             rules.append((key, f"{most} at most ({key})", counts <= most))
     if accepted.most != UNBOUND:
         most = accepted.most.ranks
-        rules.append((accepted.most.why, f"{plural(most, 'rank')} at most ({accepted.most.why})", ranks <= most))
+        rules.append((accepted.most.why, f"{most}{unit} at most ({accepted.most.why})", ranks <= most))
     rules.append((f"multiples of {multiple}", f"multiples of {multiple}", counts % multiple == 0))
     if allowed is not None:
         rules.append(("allowed", f"one of {', '.join(map(str, allowed[:8]))}", np.isin(counts, allowed)))

@@ -163,7 +163,7 @@ def test_measurements_of_several_meshes_need_the_one_that_is_meant(
 def test_pmnf_takes_its_parameters(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [
         "learner=pmnf",
-        *(f"learner_parameters.{text}" for text in ("ridge=1e-6", "folds=2", "loss=smape", "n_terms=1")),
+        *(f"learner_parameters.{text}" for text in ("ridge=1e-6", "folds=2", "n_terms=1")),
     ]
     arguments = [word for text in given for word in ("--set", f"recommend.{text}")]
     assert main(["recommend", str(table), "--ranks", "24", "--format", "json", *arguments]) == 0

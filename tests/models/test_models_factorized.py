@@ -1,4 +1,4 @@
-"""Factorised terms: planted work and surface are found again, also for a mesh never measured."""
+"""Factorised terms planted and found again, also for a mesh never measured; and networks at an unseen level."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from precice_lb.exceptions import ModelError
-from precice_lb.models.published.factorized import FactorizedRegressor
+from precice_lb.models.published.factorized import FactorizedRegressor, NeuralRegressor
+from precice_lb.models.published.normal_form import smape
 
 Array = NDArray[np.float64]
 GRID = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [1e4, 3e4, 1e5, 3e5])))
@@ -49,24 +50,6 @@ def test_further_parameters_become_factors() -> None:
     assert "x2" in model.formula_.text()
     swapped = FactorizedRegressor(slope_scale=0.5, size_column=2).fit(rows[:, [0, 2, 1]], y)
     np.testing.assert_allclose(swapped.predict(rows[:, [0, 2, 1]]), model.predict(rows), rtol=1e-3)
-
-
-def test_a_level_of_refinement_is_as_good_as_the_number_of_elements() -> None:
-    rng = np.random.default_rng(2)
-    for dimensions in (2, 3):
-        levels = np.array(list(itertools.product([16.0, 32, 64, 128, 256], [4.0, 5, 6, 7])))
-        elements = levels * [1.0, 0.0] + np.column_stack([np.zeros(20), 2.0 ** (dimensions * levels[:, 1])])
-        y = solver(elements, dimensions=dimensions) * np.exp(0.03 * rng.standard_normal(20))
-        by_level = FactorizedRegressor(dimensions=dimensions).fit(levels, y)
-        by_elements = FactorizedRegressor(dimensions=dimensions).fit(elements, y)
-        assert by_level.level_
-        assert not by_elements.level_
-        finer = np.array([[64.0, 9.0], [512.0, 9.0]])
-        more = np.column_stack([finer[:, 0], 2.0 ** (dimensions * finer[:, 1])])
-        np.testing.assert_allclose(by_level.predict(finer), by_elements.predict(more), rtol=1e-3)
-        np.testing.assert_allclose(by_level.formula_(finer), by_level.predict(finer), rtol=1e-9)
-        np.testing.assert_allclose(by_level.predict(finer), solver(more, dimensions=dimensions), rtol=0.25)
-        assert f"({2**dimensions}^x1)^" in by_level.formula_.text()
 
 
 @pytest.mark.parametrize(
@@ -148,3 +131,32 @@ def test_fractions_outside_of_0_to_1_are_refused() -> None:
     rows[2, 3] = 1.5
     with pytest.raises(ModelError, match="from 0 to 1"):
         FactorizedRegressor(fraction_columns=(2, 3)).fit(rows, computation)
+
+
+def test_the_logarithm_of_time_lets_networks_reach_an_unseen_level() -> None:
+    """Section 5.2 of Schröder 2019."""
+
+    def by_level(rows: Array) -> Array:
+        return np.asarray(0.01 + 2e-4 * 8 ** rows[:, 1] / rows[:, 0] ** 0.95 + 1e-3 * rows[:, 0] ** 0.3)
+
+    ranks = np.array([28.0, 56, 84, 112, 140, 196, 224, 294, 350, 420, 504])
+    seen = np.array(list(itertools.product(ranks, range(3, 8))), dtype=float)
+    unseen = np.column_stack([ranks, np.full(len(ranks), 8.0)])
+    noise = np.random.default_rng(0).standard_normal(len(seen))
+    model = NeuralRegressor().fit(seen, by_level(seen) * np.exp(0.03 * noise))
+    assert smape(by_level(seen), model.predict(seen)) < 5
+    assert smape(by_level(unseen), model.predict(unseen)) < 40
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"hidden_layers": (3, 0)}, "hidden_layer_sizes"),
+        ({"members": 0}, "'members' parameter of NeuralRegressor"),
+        ({"solver": "newton"}, "solver"),
+        ({"alpha": -1.0}, "alpha"),
+    ],
+)
+def test_bad_parameters_of_networks_are_refused(parameters: dict[str, object], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        NeuralRegressor(**parameters).fit([8, 16], [2.0, 1.0])  # type: ignore[arg-type]

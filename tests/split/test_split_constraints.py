@@ -92,7 +92,7 @@ def test_cores_in_turns() -> None:
         (99, {"minimum": {"A": 10}, "allow": {"A": [2, 4, 8]}}, "clash .*: 10 at least .*one of 2, 4, 8"),
         (99, {"multiple": {"A": 16}, "maximum": {"A": 12}}, r"12 at most \(maximum.*\); multiples of 16"),
         (99, {"allow": {"A": [6]}, "multiple": 4}, "multiples of 4; one of 6"),
-        (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "1000 ranks at least .*; 64 at most"),
+        (99, {"memory": {"A": 1e6}, "memory_per_rank": 1e3, "maximum": {"A": 64}}, "1000 at least .*; 64 at most"),
         (99, {"gpus_per_rank": {"A": 4}}, "needs 4 GPUs and a node has 0; change gpus_per_rank, gpus_per_node"),
         (99, {"gpus_per_node": 4, "gpus_per_rank": {"A": 4}}, 'budget in nodes for "A", .* found one in ranks'),
         (9, {"unit": "nodes", "cores_per_node": 8, "gpus_per_node": 1, "gpus_per_rank": {"A": 1}},

@@ -7,13 +7,12 @@ where their fractions are known. The paper measures computation and communicatio
 of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; where
 the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
 
-Both authors train dense networks of rectified linear units, with every input scaled to [0, 1], on log2 of the seconds:
-without the logarithm neither learned how time depends on the mesh level.
+Both authors of networks train dense ones of rectified linear units, with every input scaled to [0, 1], on log2 of the
+seconds: without the logarithm neither learned how time depends on the mesh level.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Sequence
@@ -25,8 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 from sklearn.utils._param_validation import Interval, Options
 
 from precice_lb.exceptions import ModelError
@@ -37,12 +40,12 @@ from precice_lb.models.published.formula import Formula
 COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
 # Prior's standard deviation of the logarithm of what a kind of elements costs more than others.
 EXTRA_SCALE = 3.0
-# Meshes are not refined more often than this.
-LARGEST_LEVEL = 30
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
 # Prior's standard deviation of the exponent of surfaces, about that of cubes, over the usual noise of a surface.
 LOOSENESS = 4.0
+# Seconds beyond these powers of two are no numbers.
+LARGEST_POWER = 900.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -54,13 +57,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
     Parameters
     ----------
     size_column : int
-        Column of X that holds the number of elements (or degrees of freedom) N, or the level of refinement of the mesh.
-        Without further columns N is constant.
+        Column of X that holds the number of elements (or degrees of freedom) N. Without further columns N is constant.
     dimensions : int
         D of the mesh, 2 or 3.
-    size_is_level : bool, optional
-        Whether the size is a level: every level halves the elements in each dimension, N = 2^(D level). By default the
-        measurements decide, if all sizes are whole numbers up to 30.
     slope_scale : float
         Prior standard deviation of the exponents by which W and C deviate from constants; 0 for constants.
     noise : float
@@ -79,7 +78,6 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
     }
     size_column: int = 1
     dimensions: int = 3
-    size_is_level: bool | None = None
     slope_scale: float = 0.2
     noise: float = 0.05
     fraction_columns: Sequence[int] = ()
@@ -104,9 +102,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         standard_error : array of shape (n,), optional
             Of each row of ``y`` in seconds, NaN where unknown.
         communication : array of shape (n,), optional
-            Seconds of each row of ``y`` that are communication, from 0 to below it; NaN where unknown.
+            Seconds of each row of ``y`` that are communication, NaN where unknown; the others tell of the sum alone.
         surface : array of shape (n,), optional
-            Largest surface of a rank's part of the mesh, in any unit that is the same for all rows, as partitions give
+            Largest surface of a rank's part of the mesh, in any unit, where all are known; S is proportional to
             it. For other ranks and sizes a power of the elements per rank is fitted to it.
 
         Raises
@@ -142,7 +140,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         """
         points = self._points(X)
         logs, fractions = self._logs(points)
-        surfaces = None if surface is None else np.log(_above_zero(column_of(surface, "surface", len(points))))
+        surfaces = _logarithms(surface, len(points))
+        if surfaces is None:
+            surfaces = self.surface_[0] + self.surface_[1] * self._per_rank(logs)
         both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_, surfaces))
         return np.asarray(np.exp(np.clip(both, -600.0, 600.0)))
 
@@ -155,35 +155,17 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             raise ModelError(
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
-        communication, surface = (
-            _checked(values, len(points), name)
-            for values, name in zip(self._known, ("communication", "surface"), strict=True)
-        )
-        if (bad := (communication < 0) | (communication >= seconds)).any():
+        communication, surfaces = self._known[0], _logarithms(self._known[1], len(points))
+        sent = column_of(np.full(len(points), np.nan) if communication is None else communication, "communication",
+                         len(points))  # fmt: skip
+        if (bad := (sent < 0) | (sent >= seconds)).any():
             raise ModelError(
-                f"expected communication from 0 to below the seconds of its row, found {communication[bad][0]:g} s of "
+                f"expected communication from 0 to below the seconds of its row, found {sent[bad][0]:g} s of "
                 f"{seconds[bad][0]:g} s"
             )
-        surfaces = None if np.isnan(surface).all() else np.log(_above_zero(surface))
         scale = np.sqrt(self.noise**2 + (errors / seconds) ** 2)
-        sizes = points[:, self.size_column] if d > 1 else np.array([math.inf])
-        levels = [self.size_is_level] if self.size_is_level is not None and d > 1 else [False]
-        if self.size_is_level is None and (sizes == np.rint(sizes)).all() and sizes.max() <= LARGEST_LEVEL:
-            levels = [False, True]
-        ends = []
-        for level in levels:
-            end = copy.copy(self)
-            end.level_ = level
-            ends.append((end._learn(points, seconds, scale, communication, surfaces), end))
-        self.__dict__.update(vars(min(ends, key=lambda pair: pair[0])[1]))
-        self.formula_ = self._as_formula()
-
-    def _learn(
-        self, points: Array, seconds: Array, scale: Array, communication: Array, surfaces: Array | None
-    ) -> float:
-        """Fit with the size as a level or not: the best of several starts; its cost."""
         logs, fractions = self._logs(points)
-        # Of each column of X the mean of ln(x); where the size is a level, of ln N.
+        # Of each column of X the mean of ln(x).
         self.centre_ = logs.mean(axis=0)
         per_rank = self._per_rank(logs)
         # The factor's logarithm and the exponent of surfaces over elements per rank.
@@ -192,9 +174,8 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             surfaces = self.surface_[1] * per_rank
         else:
             self.surface_ = power_law(per_rank, surfaces, self.surface_[1])
-        apart = np.isfinite(communication)
-        sent = apart & (communication > 0)
-        target = np.log(seconds - np.where(apart, communication, 0.0))
+        is_known, is_sent = np.isfinite(sent), sent > 0
+        target = np.log(seconds - np.where(is_known, sent, 0.0))
         typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - surfaces))
         count, free = 2 * (1 + len(self.centre_)), (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
 
@@ -206,51 +187,44 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         def residuals(values: Array) -> Array:
             coefficients, extra = unpacked(values)
             work, exchange = self._parts(logs, fractions, coefficients, extra, surfaces)
-            fitted = np.where(apart, work, np.logaddexp(work, exchange))
+            fitted = np.where(is_known, work, np.logaddexp(work, exchange))
             share = coefficients[1, 0] - coefficients[0, 0] - shift - math.log(COMMUNICATION)
-            exchanged = (exchange - np.log(np.where(sent, communication, 1.0)))[sent] / scale[sent]
+            exchanged = (exchange[is_sent] - np.log(sent[is_sent])) / scale[is_sent]
             slopes = coefficients[:, 1:].ravel() / (self.slope_scale or 1.0)
             drawn = [slopes, extra / EXTRA_SCALE, [share / COMMUNICATION_SCALE]]
             return np.concatenate([(fitted - target) / scale, exchanged, *drawn])
 
         ends = []
         for start in STARTS:
-            first = np.zeros(count + len(self.fraction_columns))
+            first = np.zeros(count + len(columns))
             first[[0, count // 2]] = typical + math.log1p(-start), typical + shift + math.log(start)
             ends.append(least_squares(residuals, first))
-        best = min(ends, key=lambda end: float(end.cost))
         # Rows for ln W and ln C: the constant, then the slope for each column; then ln a of the fractions.
-        self.log_coefficients_, self.extra_ = unpacked(best.x)
-        return float(best.cost)
+        self.log_coefficients_, self.extra_ = unpacked(min(ends, key=lambda end: float(end.cost)).x)
+        self.formula_ = self._as_formula()
 
     def _logs(self, points: Array) -> tuple[Array, Array]:
-        """Logarithms of ranks and parameters (n, d), where the size is a level of the elements; and the fractions."""
-        logs, columns = points.copy(), list(self.fraction_columns)
-        fractions, logs[:, columns] = points[:, columns], 1.0
-        if not (logs > 0).all():
+        """Logarithms of ranks and parameters (n, d), 0 for fractions; and the fractions."""
+        values, columns = points.copy(), list(self.fraction_columns)
+        fractions, values[:, columns] = points[:, columns], 1.0
+        if not (values > 0).all():
             raise ModelError(
-                f"expected parameters above 0 for their powers, found {logs[logs <= 0][0]:g}; count them from 1"
+                f"expected parameters above 0 for their powers, found {values[values <= 0][0]:g}; count them from 1"
             )
         if ((fractions < 0) | (fractions > 1)).any():
             raise ModelError("expected fractions of elements from 0 to 1, found others")
-        logs = np.log(logs)
-        if self.level_:
-            logs[:, self.size_column] = points[:, self.size_column] * self.dimensions * np.log(2.0)
-        return logs, fractions
+        return np.log(values), fractions
 
     def _per_rank(self, logs: Array) -> Array:
         """Logarithm of the elements per rank."""
         return np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
 
     def _parts(
-        self, logs: Array, fractions: Array, coefficients: Array, extra: Array, surfaces: Array | None
+        self, logs: Array, fractions: Array, coefficients: Array, extra: Array, surfaces: Array
     ) -> tuple[Array, Array]:
-        """Logarithms of computation and communication; of surfaces, where they are known for these points."""
-        per_rank = self._per_rank(logs)
+        """Logarithms of computation and communication."""
         w, c = coefficients[:, 1:] @ (logs - self.centre_).T + coefficients[:, :1]
-        if surfaces is None:
-            surfaces = self.surface_[0] + self.surface_[1] * per_rank
-        return per_rank + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
+        return self._per_rank(logs) + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
 
     def _as_formula(self) -> Formula:
         d = len(self.centre_)
@@ -263,29 +237,26 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             exponents[:2, self.size_column, 0] += 1.0, self.surface_[1]
         exponents[2:] = exponents[0]
         exponents[range(2, len(exponents)), list(self.fraction_columns), 0] += 1.0
-        bases = np.zeros(d)
-        if self.level_:
-            bases[self.size_column] = 2.0**self.dimensions
-        return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents, bases)
+        return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents)
 
 
 def power_law(x: Array, y: Array, exponent: float) -> Array:
     """Fit y = factor + exponent·x, drawn to an exponent as if by one point a unit of x away; shape (2,)."""
-    centred = x - x.mean()
-    weight = 1.0 / LOOSENESS**2
+    centred, weight = x - x.mean(), 1.0 / LOOSENESS**2
     slope = (centred @ (y - y.mean()) + weight * exponent) / (centred @ centred + weight)
     return np.array([y.mean() - slope * x.mean(), slope])
 
 
-def _checked(values: ArrayLike | None, rows: int, name: str) -> Array:
-    """Read one value for each row; NaN where nothing is given."""
-    return np.full(rows, np.nan) if values is None else column_of(values, name, rows)
-
-
-def _above_zero(surfaces: Array) -> Array:
+def _logarithms(surface: ArrayLike | None, rows: int) -> Array | None:
+    """Logarithms of surfaces, where they are known."""
+    if surface is None:
+        return None
+    surfaces = column_of(surface, "surface", rows)
+    if np.isnan(surfaces).all():
+        return None
     if not (surfaces > 0).all():
         raise ModelError(f"expected surfaces above 0 of all rows or of none, found {surfaces[~(surfaces > 0)][0]:g}")
-    return surfaces
+    return np.log(surfaces)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -323,28 +294,22 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._validate_params()
-        self._low, self._width = points.min(axis=0), np.ptp(points, axis=0)
-        self._width[self._width == 0] = 1.0
-        target = np.log2(seconds)
-        self._centre, self._scale = float(target.mean()), float(target.std()) or 1.0
-        networks = [
-            MLPRegressor(
-                hidden_layer_sizes=tuple(self.hidden_layers),
-                alpha=self.alpha,
-                solver=self.solver,
-                max_iter=self.max_iter,
-                random_state=int(seed),
-            )
-            for seed in np.random.SeedSequence(self.random_state).generate_state(self.members)
-        ]
+        seeds = np.random.SeedSequence(self.random_state).generate_state(self.members)
+        words = {"hidden_layer_sizes": tuple(self.hidden_layers), "solver": self.solver, "max_iter": self.max_iter}
+        networks = [(str(seed), MLPRegressor(alpha=self.alpha, random_state=int(seed), **words)) for seed in seeds]
+        self.networks_ = TransformedTargetRegressor(
+            make_pipeline(MinMaxScaler(), VotingRegressor(networks)),
+            transformer=make_pipeline(FunctionTransformer(np.log2, _power_of_two), StandardScaler()),
+            check_inverse=False,
+        )
         with warnings.catch_warnings():
             # What matters is their mean, not whether the last digits have settled.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for network in networks:
-                network.fit((points - self._low) / self._width, (target - self._centre) / self._scale)
-        self.networks_ = networks
+            self.networks_.fit(points, seconds)
 
     def _predict(self, points: Array) -> Array:
-        inputs = (points - self._low) / self._width
-        mean = np.mean([network.predict(inputs) for network in self.networks_], axis=0)
-        return np.asarray(np.exp2(np.clip(self._centre + self._scale * mean, -900.0, 900.0)))
+        return np.asarray(self.networks_.predict(points))
+
+
+def _power_of_two(exponents: Array) -> Array:
+    return np.asarray(np.exp2(np.clip(exponents, -LARGEST_POWER, LARGEST_POWER)))
