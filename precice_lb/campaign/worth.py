@@ -195,9 +195,7 @@ def _in_question(result: Recommendation, nodes: Mapping[str, int]) -> Integers:
     likely = [[result.split[name] for name in names]]
     if len(names) > 2:
         solver = Solver(problem, quick=True)
-        likely += [
-            ranks_of(curves, solver.bounded(curves)) for curves in map(problem.curves, range(problem.samples))
-        ]
+        likely += [ranks_of(curves, solver.bounded(curves)) for curves in map(problem.curves, range(problem.samples))]
     columns = zip(candidates, np.array(likely).T, strict=True)
     every = [np.stack([np.searchsorted(curve.ranks, ranks) for curve, ranks in columns], axis=1).clip(max=last)]
     lines = [*every]
