@@ -130,11 +130,12 @@ class Schedule:
         -------
         Schedule
         """
+        first, *others = _distinct(names)
         # All meet where the first has heard and answered everybody else.
-        first, others = names[:1], names[1:]
-        steps = {name: [*sends(0, name, first), *receives(0, name, first)] for name in others}
-        steps |= {name: [*receives(0, name, others), *sends(0, name, others)] for name in first}
-        return cls._plain("parallel", names, steps)
+        programs = {first: Program([], [Operation("work"), *receives(0, first, others), *sends(0, first, others)])}
+        for name in others:
+            programs[name] = Program([], [Operation("work"), *sends(0, name, [first]), *receives(0, name, [first])])
+        return cls([(1.0, programs)], f"parallel {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @classmethod
     def serial(cls, names: Sequence[str]) -> Schedule:
@@ -149,30 +150,12 @@ class Schedule:
         -------
         Schedule
         """
-        neighbours = {name: (names[i - 1], names[(i + 1) % len(names)]) for i, name in enumerate(names)}
-        steps = {
-            name: [*sends(0, name, [after]), *receives(0, name, [before])]
-            for name, (before, after) in neighbours.items() if before != name
-        }  # fmt: skip
-        return cls._plain("serial", names, steps, receives_first=names[1:])
-
-    @classmethod
-    def _plain(
-        cls,
-        kind: str,
-        names: Sequence[str],
-        steps: Mapping[str, list[Operation]],
-        receives_first: Sequence[str] = (),
-    ) -> Schedule:
-        """Let all work and then exchange; some receive before their first window too."""
-        if not names or len(set(names)) < len(names):
-            raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
         programs = {}
-        for name in names:
-            exchange = steps.get(name, [])
-            initial = [step for step in exchange if step.kind == "receive" and name in receives_first]
-            programs[name] = Program(initial, [Operation("work"), *exchange])
-        return cls([(1.0, programs)], f"{kind} {', '.join(names)}", dict.fromkeys(names, 1.0))
+        for place, name in enumerate(_distinct(names)):
+            before, after = [names[place - 1]], [names[(place + 1) % len(names)]]
+            exchange = sends(0, name, after) + receives(0, name, before) if len(names) > 1 else []
+            programs[name] = Program(receives(0, name, before) if place else [], [Operation("work"), *exchange])
+        return cls([(1.0, programs)], f"serial {', '.join(names)}", dict.fromkeys(names, 1.0))
 
     @cached_property
     def weights(self) -> dict[str, float]:
@@ -398,10 +381,15 @@ class Schedule:
         )
 
 
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    if not names or len(set(names)) < len(names):
+        raise ScheduleError(f"expected different names of participants, found {', '.join(names) or 'none'}")
+    return names
+
+
 def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) -> dict[int, float]:
     """Find the iterations per window of each implicit scheme, by its index."""
-    unknown = [name for name in measured if name not in configuration.participants]
-    if unknown:
+    if unknown := [name for name in measured if name not in configuration.participants]:
         known = ", ".join(configuration.participants)
         raise ScheduleError(f'{configuration.path}: expected iterations of {known}, found some of "{unknown[0]}"')
     counts = {}
@@ -409,20 +397,17 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
         if not scheme.is_implicit:
             continue
         values = [float(measured[name]) for name in scheme.participants if name in measured]
-        place = f"{configuration.path}:{scheme.line}: expected"
-        if values:
-            counts[index] = sum(values) / len(values)
-        elif not scheme.measures and scheme.max_iterations is not None:
-            counts[index] = float(scheme.max_iterations)
-        elif len(configuration.coupling_schemes) == 1:
-            counts[index] = 1.0
-        else:
+        if not values and scheme.max_iterations is not None and not scheme.measures:
+            values = [float(scheme.max_iterations)]
+        elif not values and len(configuration.coupling_schemes) == 1:
+            values = [1.0]
+        if not values or not 1 <= sum(values) / len(values) < math.inf:
             raise ScheduleError(
-                f"{place} the coupling iterations per time window of {' or '.join(scheme.participants)}, found none; "
-                "several coupling schemes together need them: give a column iterations, or record runs"
+                f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
+                f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; give at least 1 "
+                "in a column iterations, or record runs: several coupling schemes together need them"
             )
-        if not 1 <= counts[index] < math.inf:
-            raise ScheduleError(f"{place} at least 1 coupling iteration per time window, found {counts[index]:g}")
+        counts[index] = sum(values) / len(values)
     return counts
 
 
@@ -441,12 +426,11 @@ def _acceleration_of(configuration: Configuration, measured: Mapping[str, float]
     """Keep the parts of those participants that accelerate, checked."""
     accelerating = {scheme.controller for scheme in configuration.coupling_schemes if scheme.acceleration is not None}
     parts = {name: float(part) for name, part in measured.items() if name in accelerating}
-    for name, part in parts.items():
-        if not 0.0 <= part < 1.0:
-            raise ScheduleError(
-                f'{configuration.path}: expected the part of its compute seconds that "{name}" accelerates for as a '
-                f"number from 0 to below 1, found {part:g}"
-            )
+    if wrong := [name for name, part in parts.items() if not 0.0 <= part < 1.0]:
+        raise ScheduleError(
+            f'{configuration.path}: expected the part of its compute seconds that "{wrong[0]}" accelerates for as a '
+            f"number from 0 to below 1, found {parts[wrong[0]]:g}"
+        )
     return parts
 
 

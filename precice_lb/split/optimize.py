@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from precice_lb.case.machine import Constraints
-from precice_lb.exceptions import InfeasibleError, ModelError
+from precice_lb.exceptions import ModelError
+from precice_lb.layout import Layouts
 from precice_lb.schedule.schedule import Coupling
 from precice_lb.split.problem import Choice, Curve, Problem, Times, parts_of, ranks_of, uses_at
 from precice_lb.split.solve import Solver
@@ -41,9 +42,6 @@ class SplitResult:
     used
         What the split occupies: ``ranks``, ``cores`` (as charged: those of whole nodes where the budget counts nodes),
         and ``nodes`` where they matter.
-    limits
-        Scalability limits: ranks from which on a participant gets no faster by any more that the budget admits, where
-        there is such a number.
     """
 
     split: dict[str, int]
@@ -55,7 +53,6 @@ class SplitResult:
     bound: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
-    limits: dict[str, int] = field(default_factory=dict)
 
 
 def optimize_split(
@@ -134,12 +131,9 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
     counts = dict(zip(names, split, strict=True))
     chosen = {name: option.take(option.ranks == counts[name]) for name, option in problem.options.items()}
     costs = {name: float(option.seconds[0, 0]) for name, option in chosen.items()}
-    ranks, limits = 0, {}
-    for name, option in problem.options.items():
-        layouts = machine.constraints.of("layouts", name, problem.versions.get(name, ""))
-        ranks += counts[name] if layouts is None else layouts.of(counts[name]).ranks
-        if (fastest := int(np.argmin(option.seconds[0]))) + 1 < len(option.ranks):
-            limits[name] = int(option.ranks[fastest])
+    layouts = {
+        name: machine.constraints.of("layouts", name, problem.versions.get(name, "")) or Layouts() for name in names
+    }
     return SplitResult(
         split=counts,
         window_seconds=seconds,
@@ -149,8 +143,10 @@ def _result(problem: Problem, split: Sequence[int], seconds: float, gap: float, 
         gap=gap,
         bound=proof,
         versions=problem.versions,
-        used={"ranks": ranks, **machine.used(np.sum([option.uses[0] for option in chosen.values()], axis=0))},
-        limits=limits,
+        used={
+            "ranks": sum(layouts[name].of(counts[name]).ranks for name in names),
+            **machine.used(np.sum([option.uses[0] for option in chosen.values()], axis=0)),
+        },
     )
 
 
@@ -208,7 +204,7 @@ def near_optimal_splits(
     ]
 
 
-#: Budgets that are solved for, unless others are asked for.
+#: Budgets that are solved for one by one.
 BUDGETS = 64
 # Up to this budget all of them are looked at once, where the slowest participant sets the window time.
 _SWEPT = 4096
@@ -314,12 +310,14 @@ def tradeoff_curve(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    budgets: Sequence[int] | None = None,
     minimum_ranks: int | Mapping[str, int] = 1,
     maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> TradeoffCurve:
     """Optimise for every budget up to a largest one.
+
+    For all of them where the slowest participant sets the window time and there are at most 4096, and wherever there
+    are at most 64; else for 64 of them in equal ratios.
 
     Parameters
     ----------
@@ -327,9 +325,6 @@ def tradeoff_curve(
         As for `optimize_split`.
     budget
         The largest budget.
-    budgets
-        Those to look at. Without it all of them where the slowest participant sets the window time and there are at
-        most 4096, and wherever there are at most 64; else 64 of them in equal ratios.
 
     Returns
     -------
@@ -343,20 +338,14 @@ def tradeoff_curve(
     problems = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
     machine = problems[0].machine
     needed = [machine.budget_for(problem.least) or 0 for problem in problems]
-    smallest = min(needed)
-    if budgets is not None:
-        wrong = [rung for rung in budgets if not smallest <= rung <= budget]
-        if wrong or not len(budgets):
-            raise InfeasibleError(f"expected budgets from {smallest} to {budget}, found {wrong or 'none'}")
-    elif problems[0].schedule.is_maximum and len(machine.capacity) == 1 and budget <= _SWEPT:
+    if problems[0].schedule.is_maximum and len(machine.capacity) == 1 and budget <= _SWEPT:
         swept = [point for problem in problems for point in _sweep(problem)]
         return TradeoffCurve(_fastest(sorted(swept, key=lambda point: (point.cores, point.window_seconds))))
-    elif budget - smallest < BUDGETS:
-        budgets = range(smallest, budget + 1)
-    else:
-        budgets = np.geomspace(smallest, budget, BUDGETS).round().astype(int).tolist()
+    rungs = np.unique(np.geomspace(min(needed), budget, BUDGETS).round().astype(int))
+    if budget - min(needed) < BUDGETS:
+        rungs = np.arange(min(needed), budget + 1)
     points = []
-    for rung in sorted(set(budgets)):
+    for rung in rungs.tolist():
         solutions = []
         for problem in (problem for problem, least in zip(problems, needed, strict=True) if least <= rung):
             curves = problem.curves()
