@@ -175,18 +175,14 @@ def make_learner(name: str, **parameters: Any) -> Learner:
 
 
 def new_learner(learner: Any, parameters: Mapping[str, Any] | None = None) -> Any:
-    """Give an unfitted learner: by its name and parameters, a clone of an estimator, or the default."""
+    """Give an unfitted learner: by its name and parameters, a copy of an estimator, or the default."""
     if learner is None or isinstance(learner, str):
         return make_learner(learner or DEFAULT_LEARNER, **(parameters or {}))
     if not all(hasattr(learner, method) for method in ("fit", "predict", "get_params")):
         raise ModelError(f"expected the name of a learner or a scikit-learn regressor, found {learner!r:.60}")
     if parameters:
         raise ModelError(f"expected no parameters beside a learner that has its own, found {', '.join(parameters)}")
-    if isinstance(learner, Learner):
-        return type(learner)(**copy.deepcopy(learner.get_params()))
-    from sklearn.base import clone
-
-    return clone(learner)
+    return copy.deepcopy(learner)
 
 
 #: Relative standard deviation between runs where repeats do not tell it.

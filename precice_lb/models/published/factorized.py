@@ -4,8 +4,8 @@ T = W·N/p + C·S: computation is proportional to the elements per rank, communi
 part of the mesh. The coefficients W and C are nearly constant, so their logarithms are learned as linear functions of
 the logarithms of ranks, size and further parameters, drawn towards constants, and W as a sum over kinds of elements
 where their fractions are known. The paper measures computation and communication apart and trains networks on thousands
-of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; where
-the surfaces are not known, they are those of cubes, (N/p)^((D-1)/D).
+of runs; here a handful serves. Where communication was not measured, both are told apart by how the sum scales; the
+surfaces are those of cubes, (N/p)^((D-1)/D).
 
 Both authors of networks train dense ones of rectified linear units, with every input scaled to [0, 1], on log2 of the
 seconds: without the logarithm neither learned how time depends on the mesh level.
@@ -42,8 +42,8 @@ COMMUNICATION, COMMUNICATION_SCALE = 0.05, 2.0
 EXTRA_SCALE = 3.0
 # Shares from which the fit starts; the best end wins.
 STARTS = (0.005, 0.05, 0.4)
-# Prior's standard deviation of the exponent of surfaces, about that of cubes, over the usual noise of a surface.
-LOOSENESS = 4.0
+# Penalty on the squared weights of networks.
+ALPHA = 0.01
 # Seconds beyond these powers of two are no numbers.
 LARGEST_POWER = 900.0
 
@@ -87,9 +87,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         X: ArrayLike,
         y: ArrayLike,
         standard_error: ArrayLike | None = None,
-        *,
         communication: ArrayLike | None = None,
-        surface: ArrayLike | None = None,
     ) -> FactorizedRegressor:
         """Return itself, having learned from measurements.
 
@@ -103,47 +101,18 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             Of each row of ``y`` in seconds, NaN where unknown.
         communication : array of shape (n,), optional
             Seconds of each row of ``y`` that are communication, NaN where unknown; the others tell of the sum alone.
-        surface : array of shape (n,), optional
-            Largest surface of a rank's part of the mesh, in any unit, where all are known; S is proportional to
-            it. For other ranks and sizes a power of the elements per rank is fitted to it.
 
         Raises
         ------
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        self._known = communication, surface
-        try:
-            return super().fit(X, y, standard_error)
-        finally:
-            del self._known
+        self._communication = communication
+        return super().fit(X, y, standard_error)
 
-    def predict(self, X: ArrayLike, *, surface: ArrayLike | None = None) -> Array:
-        """Seconds at each row of X.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Ranks, then parameters.
-        surface : array of shape (n,), optional
-            Largest surface of a rank's part, as given to `fit`, where the partitions to come are known.
-
-        Returns
-        -------
-        array of shape (n,)
-            Seconds per time window.
-
-        Raises
-        ------
-        ModelError
-            Rows that are not like those of the fit, or surfaces that are not above 0.
-        """
-        points = self._points(X)
+    def _predict(self, points: Array) -> Array:
         logs, fractions = self._logs(points)
-        surfaces = _logarithms(surface, len(points))
-        if surfaces is None:
-            surfaces = self.surface_[0] + self.surface_[1] * self._per_rank(logs)
-        both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_, surfaces))
+        both = np.logaddexp(*self._parts(logs, fractions, self.log_coefficients_, self.extra_))
         return np.asarray(np.exp(np.clip(both, -600.0, 600.0)))
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
@@ -155,9 +124,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             raise ModelError(
                 f"expected fraction_columns out of 1 to {d - 1} but {self.size_column}, the size, found {columns}"
             )
-        communication, surfaces = self._known[0], _logarithms(self._known[1], len(points))
-        sent = column_of(np.full(len(points), np.nan) if communication is None else communication, "communication",
-                         len(points))  # fmt: skip
+        unknown = np.full(len(points), np.nan)
+        sent = column_of(unknown if self._communication is None else self._communication, "communication", len(points))
+        del self._communication
         if (bad := (sent < 0) | (sent >= seconds)).any():
             raise ModelError(
                 f"expected communication from 0 to below the seconds of its row, found {sent[bad][0]:g} s of "
@@ -167,15 +136,9 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
         logs, fractions = self._logs(points)
         # Of each column of X the mean of ln(x).
         self.centre_ = logs.mean(axis=0)
-        per_rank = self._per_rank(logs)
-        # The factor's logarithm and the exponent of surfaces over elements per rank.
-        self.surface_ = np.array([0.0, (self.dimensions - 1) / self.dimensions])
-        if surfaces is None:
-            surfaces = self.surface_[1] * per_rank
-        else:
-            self.surface_ = power_law(per_rank, surfaces, self.surface_[1])
         is_known, is_sent = np.isfinite(sent), sent > 0
         target = np.log(seconds - np.where(is_known, sent, 0.0))
+        per_rank, surfaces = self._sizes(logs)
         typical, shift = float(np.mean(target - per_rank)), float(np.mean(per_rank - surfaces))
         count, free = 2 * (1 + len(self.centre_)), (np.ptp(logs, axis=0) > 0) & (self.slope_scale > 0)
 
@@ -186,7 +149,7 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
 
         def residuals(values: Array) -> Array:
             coefficients, extra = unpacked(values)
-            work, exchange = self._parts(logs, fractions, coefficients, extra, surfaces)
+            work, exchange = self._parts(logs, fractions, coefficients, extra)
             fitted = np.where(is_known, work, np.logaddexp(work, exchange))
             share = coefficients[1, 0] - coefficients[0, 0] - shift - math.log(COMMUNICATION)
             exchanged = (exchange[is_sent] - np.log(sent[is_sent])) / scale[is_sent]
@@ -215,48 +178,30 @@ class FactorizedRegressor(Learner, RegressorMixin, BaseEstimator):  # type: igno
             raise ModelError("expected fractions of elements from 0 to 1, found others")
         return np.log(values), fractions
 
-    def _per_rank(self, logs: Array) -> Array:
-        """Logarithm of the elements per rank."""
-        return np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
+    def _sizes(self, logs: Array) -> tuple[Array, Array]:
+        """Logarithms of the elements per rank, and of the surface of these."""
+        per_rank = np.asarray((logs[:, self.size_column] if logs.shape[1] > 1 else 0.0) - logs[:, 0])
+        return per_rank, per_rank * (self.dimensions - 1) / self.dimensions
 
-    def _parts(
-        self, logs: Array, fractions: Array, coefficients: Array, extra: Array, surfaces: Array
-    ) -> tuple[Array, Array]:
+    def _parts(self, logs: Array, fractions: Array, coefficients: Array, extra: Array) -> tuple[Array, Array]:
         """Logarithms of computation and communication."""
         w, c = coefficients[:, 1:] @ (logs - self.centre_).T + coefficients[:, :1]
-        return self._per_rank(logs) + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
+        per_rank, surfaces = self._sizes(logs)
+        return per_rank + w + np.log1p(fractions @ np.exp(extra)), surfaces + c
 
     def _as_formula(self) -> Formula:
         d = len(self.centre_)
         exponents = np.zeros((2 + len(self.extra_), d, 2))
         # Computation, communication, then more computation for each kind of elements.
         exponents[:2, :, 0] = self.log_coefficients_[:, 1:]
-        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_ + [0.0, self.surface_[0]]
-        exponents[:2, 0, 0] -= 1.0, self.surface_[1]
+        logs = self.log_coefficients_[:, 0] - exponents[:2, :, 0] @ self.centre_
+        powers = np.array([1.0, (self.dimensions - 1) / self.dimensions])
+        exponents[:2, 0, 0] -= powers
         if d > 1:
-            exponents[:2, self.size_column, 0] += 1.0, self.surface_[1]
+            exponents[:2, self.size_column, 0] += powers
         exponents[2:] = exponents[0]
         exponents[range(2, len(exponents)), list(self.fraction_columns), 0] += 1.0
         return Formula(np.exp(np.append(logs, logs[0] + self.extra_)), exponents)
-
-
-def power_law(x: Array, y: Array, exponent: float) -> Array:
-    """Fit y = factor + exponent·x, drawn to an exponent as if by one point a unit of x away; shape (2,)."""
-    centred, weight = x - x.mean(), 1.0 / LOOSENESS**2
-    slope = (centred @ (y - y.mean()) + weight * exponent) / (centred @ centred + weight)
-    return np.array([y.mean() - slope * x.mean(), slope])
-
-
-def _logarithms(surface: ArrayLike | None, rows: int) -> Array | None:
-    """Logarithms of surfaces, where they are known."""
-    if surface is None:
-        return None
-    surfaces = column_of(surface, "surface", rows)
-    if np.isnan(surfaces).all():
-        return None
-    if not (surfaces > 0).all():
-        raise ModelError(f"expected surfaces above 0 of all rows or of none, found {surfaces[~(surfaces > 0)][0]:g}")
-    return np.log(surfaces)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -271,32 +216,24 @@ class NeuralRegressor(Learner, RegressorMixin, BaseEstimator):  # type: ignore[m
         Neurons of each hidden layer; default: Schröder's first choice.
     members : int
         Networks.
-    alpha : float
-        Penalty on the squared weights, in place of their dropout, which scikit-learn does not have.
-    solver : {"lbfgs", "adam"}
-        They use ADAM; L-BFGS needs a hundredth of the steps for so few measurements.
-    max_iter : int
-        Steps at most.
     random_state : int
         Seed: the same measurements give the same networks.
     """
 
     learner_name: ClassVar[str] = "neural"
     several_parameters: ClassVar[bool] = True
-    # The others are checked by the networks.
+    # The layers are checked by the networks.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"members": [Interval(Integral, 1, None, closed="left")]}
     hidden_layers: Sequence[int] = (30, 30)
     members: int = 5
-    alpha: float = 0.01
-    solver: str = "lbfgs"
-    max_iter: int = 1000
     random_state: int = 0
 
     def _fit(self, points: Array, seconds: Array, errors: Array) -> None:
         self._validate_params()
         seeds = np.random.SeedSequence(self.random_state).generate_state(self.members)
-        words = {"hidden_layer_sizes": tuple(self.hidden_layers), "solver": self.solver, "max_iter": self.max_iter}
-        networks = [(str(seed), MLPRegressor(alpha=self.alpha, random_state=int(seed), **words)) for seed in seeds]
+        # ALPHA in place of dropout, which scikit-learn does not have; L-BFGS needs a hundredth of ADAM's steps here.
+        words = {"hidden_layer_sizes": tuple(self.hidden_layers), "alpha": ALPHA, "solver": "lbfgs", "max_iter": 1000}
+        networks = [(str(seed), MLPRegressor(random_state=int(seed), **words)) for seed in seeds]
         self.networks_ = TransformedTargetRegressor(
             make_pipeline(MinMaxScaler(), VotingRegressor(networks)),
             transformer=make_pipeline(FunctionTransformer(np.log2, _power_of_two), StandardScaler()),

@@ -73,7 +73,7 @@ class Hypotheses:
 
     def losses(self, sets: Integers) -> Array:
         """Mean of the error over the folds of sets of terms, shape (h,); infinite where one cannot be validated."""
-        columns = self._columns(sets)
+        columns, losses = self._columns(sets), np.zeros(0)
         with np.errstate(all="ignore"):
             if self.folds is None:
                 q, _ = self._factors(columns)
@@ -82,8 +82,9 @@ class Hypotheses:
                 missed = (self.seconds - fitted) / np.where(leverage >= FULL_LEVERAGE, np.nan, 1.0 - leverage)
                 losses = smape(self.seconds, self.seconds - missed)
             else:
-                losses = np.mean([self._loss_of_fold(columns, test) for test in self.folds], axis=0)
-        return np.asarray(np.where(np.isfinite(losses), losses, np.inf))
+                losses = np.asarray(np.mean([self._loss_of_fold(columns, test) for test in self.folds], axis=0))
+        losses[~np.isfinite(losses)] = np.inf
+        return losses
 
     def best(self, candidates: Iterable[tuple[int, ...]]) -> tuple[Integers, float] | None:
         """Find the set of terms with the least loss, of equal ones the first: indices and loss."""
