@@ -172,7 +172,8 @@ def _admissible(machine: Resources, name: str, version: str, known: int | None) 
         # Whole quotients must not become one more by rounding.
         needed["memory"] = math.ceil(memory / of_rank * (1 - 1e-12))
     # As far as the machine reaches, or to the first one where that is further: of a grid there is one per octave.
-    low = max(minimum, max(needed.values()) * (layouts.constant_threads or 1))
+    smallest = min((pair.cores for pair in layouts.pairs), default=(layouts.ranks or 1) * (layouts.threads or 1))
+    low = max(minimum, smallest, max(needed.values()) * (layouts.constant_threads or 1))
     last = max(machine.cores_in_all, 2 * low if grid else low + math.lcm(multiple, layouts.step or 1), *(allowed or ()))
     counts, ranks, threads = layouts.rows(1, last)
     node = machine.constraints.node(name, version)[0]

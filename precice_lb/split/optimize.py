@@ -157,8 +157,6 @@ def near_optimal_splits(
     coupling: Coupling = "parallel",
     within: float = 0.05,
     count: int = 10,
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> list[SplitResult]:
     """List the best splits whose window time is within a share of the best one's, best first.
@@ -168,7 +166,7 @@ def near_optimal_splits(
 
     Parameters
     ----------
-    times, budget, coupling, minimum_ranks, maximum_ranks, constraints
+    times, budget, coupling, constraints
         As for `optimize_split`.
     within
         By what share the window may be longer than the best one: 0.05 is 5 %.
@@ -188,7 +186,7 @@ def near_optimal_splits(
     """
     if not within >= 0 or count < 1:
         raise ModelError(f"expected within of at least 0 and a count of at least 1, found {within!r} and {count!r}")
-    problems = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
+    problems = parts_of(times, budget, coupling, constraints=constraints)
     solvers = [(problem, Solver(problem), problem.curves()) for problem in problems]
     best = [solver.solve(curves) for _, solver, curves in solvers]
     least, bound = min(solution.seconds for solution in best), min(solution.bound for solution in best)
@@ -310,8 +308,6 @@ def tradeoff_curve(
     budget: int,
     *,
     coupling: Coupling = "parallel",
-    minimum_ranks: int | Mapping[str, int] = 1,
-    maximum_ranks: Mapping[str, int] | None = None,
     constraints: Constraints | None = None,
 ) -> TradeoffCurve:
     """Optimise for every budget up to a largest one.
@@ -321,7 +317,7 @@ def tradeoff_curve(
 
     Parameters
     ----------
-    times, coupling, minimum_ranks, maximum_ranks, constraints
+    times, coupling, constraints
         As for `optimize_split`.
     budget
         The largest budget.
@@ -335,7 +331,7 @@ def tradeoff_curve(
     InfeasibleError, ModelError
         As `optimize_split`.
     """
-    problems = parts_of(times, budget, coupling, minimum_ranks, maximum_ranks, constraints)
+    problems = parts_of(times, budget, coupling, constraints=constraints)
     machine = problems[0].machine
     needed = [machine.budget_for(problem.least) or 0 for problem in problems]
     if problems[0].schedule.is_maximum and len(machine.capacity) == 1 and budget <= _SWEPT:

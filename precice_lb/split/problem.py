@@ -229,12 +229,12 @@ def _option(row: Admissible, values: Times, factor: float) -> Curve:
     return Curve(ranks, row.takes, rows * factor)
 
 
-def parts_of(*arguments: Any) -> list[Problem]:
+def parts_of(*arguments: Any, **words: Any) -> list[Problem]:
     """Divide problems of one curve each into such that have no excluded split, and every other one once.
 
     Arguments as of `problems_of`.
     """
-    parts = problems_of(*arguments)
+    parts = problems_of(*arguments, **words)
     if parts[0].samples > 1:
         raise ModelError(
             f"expected one time for each number of ranks, found {parts[0].samples} samples; give their means, or "

@@ -100,7 +100,7 @@ class Hypotheses:
 
     def _columns(self, sets: Integers) -> Array:
         constant = np.broadcast_to(self.constant, (len(sets), 1, len(self.constant)))
-        return np.concatenate([self.features[sets], constant], axis=1).swapaxes(1, 2)
+        return np.asarray(np.concatenate([self.features[sets], constant], axis=1).swapaxes(1, 2))
 
     def _factors(self, columns: Array) -> tuple[Array, Array]:
         """Orthogonalise columns (h, rows, k + 1) with the penalty as further rows; q has the rows of the data alone.
