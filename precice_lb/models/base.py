@@ -65,21 +65,20 @@ class Learner:
         ModelError
             Bad input or parameters of the learner, or too few measurements for it.
         """
-        points = _rows(X)
-        seconds = column_of(y, "y", len(points))
-        unknown = np.zeros(len(points))
-        errors = column_of(unknown if standard_error is None else standard_error, "standard_error", len(points))
-        if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
-            wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
-            raise ModelError(f"expected positive, finite seconds, {wrong}")
-        if ((errors < 0) | np.isinf(errors)).any():
-            raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
-        if points.shape[1] > 1 and not self.several_parameters:
-            raise ModelError(
-                f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
-                f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
-            )
         try:
+            points = _rows(X)
+            seconds, unknown = column_of(y, "y", len(points)), np.zeros(len(points))
+            errors = column_of(unknown if standard_error is None else standard_error, "standard_error", len(points))
+            if (bad := ~(np.isfinite(seconds) & (seconds > 0))).any():
+                wrong = f"found {seconds[bad][0]:g} at {points[bad][0, 0]:g} ranks"
+                raise ModelError(f"expected positive, finite seconds, {wrong}")
+            if ((errors < 0) | np.isinf(errors)).any():
+                raise ModelError("expected standard errors of at least 0 s, or NaN, found others")
+            if points.shape[1] > 1 and not self.several_parameters:
+                raise ModelError(
+                    f"expected X of shape (n, 1), the ranks, found shape {points.shape}; this learner models one "
+                    f"parameter: leave the other columns out or use {DEFAULT_LEARNER!r}"
+                )
             self._fit(points, seconds, np.nan_to_num(errors))
         except ValueError as error:
             raise ModelError(str(error).splitlines()[0]) from error
@@ -124,7 +123,7 @@ class Learner:
 
 def _rows(X: ArrayLike) -> Array:
     """Ranks and parameters, shape (n, d), or (n,) for ranks alone; shape (n, d)."""
-    points = _numbers(X, "X")
+    points = np.asarray(X, dtype=np.float64)
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or not points.size:
         raise ModelError(f"expected X of shape (n, d), one row or more, found shape {points.shape}")
@@ -137,17 +136,10 @@ def _rows(X: ArrayLike) -> Array:
 
 def column_of(values: ArrayLike, name: str, rows: int) -> Array:
     """Read a number for each row of X."""
-    column = _numbers(values, name)
+    column = np.asarray(values, dtype=np.float64)
     if column.shape not in ((rows,), (rows, 1)):
         raise ModelError(f"expected {name} of shape ({rows},), one for each row of X, found shape {column.shape}")
     return column.ravel()
-
-
-def _numbers(values: ArrayLike, name: str) -> Array:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"expected an array of numbers as {name}: {str(error).splitlines()[0]}") from error
 
 
 def make_learner(name: str, **parameters: Any) -> Learner:

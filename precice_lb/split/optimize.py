@@ -120,8 +120,8 @@ def _solved(problem: Problem) -> tuple[float, list[float], list[int], float, str
     solver, curves = Solver(problem), problem.curves()
     solution = solver.solve(curves)
     choice = solver.leftover(curves, solution.choice)
-    each = [float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True)]
-    slowest_first = sorted(each, reverse=True)
+    costs = (float(curve.seconds[index]) for curve, index in zip(solver.weighted(curves), choice, strict=True))
+    slowest_first = sorted(costs, reverse=True)
     return solver.seconds(curves, choice), slowest_first, ranks_of(curves, choice), solution.bound, solution.proof
 
 

@@ -182,25 +182,6 @@ class Best:
             del self.splits[self.count :]
 
 
-class _RangeMinimum:
-    """Minimum over any range of an array, in constant time."""
-
-    def __init__(self, values: Floats) -> None:
-        self._levels = [values]
-        while 2 * (width := 1 << len(self._levels) - 1) <= len(values):
-            self._levels.append(np.minimum(self._levels[-1][:-width], self._levels[-1][width:]))
-
-    def __call__(self, low: Integers, high: Integers) -> Floats:
-        # Exponent of the largest power of two within the length.
-        level = np.frexp((high - low + 1).astype(np.float64))[1] - 1
-        result = np.empty(len(low))
-        for k in np.unique(level):
-            rows = level == k
-            values = self._levels[k]
-            result[rows] = np.minimum(values[low[rows]], values[high[rows] - (1 << int(k)) + 1])
-        return result
-
-
 class Boxes:
     """Boxes of splits that may hold one of interest; reduced costs bound them too, where there are any."""
 
@@ -212,7 +193,7 @@ class Boxes:
         # Of the best split alone: who has most counts takes what is left.
         self._last = int(np.argmax(sizes)) if best.count == 1 else -1
         self._free = np.array([i for i in range(len(curves)) if i != self._last], dtype=np.int64)
-        self._reduced = [_RangeMinimum(costs) for costs in reduced]
+        self._reduced = [np.append(costs, np.inf) for costs in reduced]
         self._low, self._high = np.zeros((1, len(sizes)), dtype=np.int64), np.array([sizes]) - 1
         self._bounds: Floats = np.zeros(1)
         self._shrink()
@@ -248,7 +229,11 @@ class Boxes:
         self._bounds = self._cuts.bound(costs_at(self._curves, self._high))
         if self._reduced:
             ends = zip(self._reduced, self._low.T, self._high.T, strict=True)
-            reduced = np.sum([lowest(low, high) for lowest, low, high in ends], axis=0)
+            # Of each participant the least from the fewest to the most counts of each box.
+            lowest = [
+                np.minimum.reduceat(costs, np.stack([low, high + 1], axis=1).ravel())[::2] for costs, low, high in ends
+            ]
+            reduced = np.sum(lowest, axis=0)
             self._bounds = np.maximum(self._bounds, reduced)
         self._keep(self._bounds < self._best.limit)
         fewest = self._low.copy()
