@@ -404,8 +404,8 @@ def _iterations_of(configuration: Configuration, measured: Mapping[str, float]) 
         if not values or not 1 <= sum(values) / len(values) < math.inf:
             raise ScheduleError(
                 f"{configuration.path}:{scheme.line}: expected the coupling iterations per time window of "
-                f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; give at least 1 "
-                "in a column iterations, or record runs: several coupling schemes together need them"
+                f"{' or '.join(scheme.participants)}, found {', '.join(map(str, values)) or 'none'}; several coupling "
+                "schemes together need them: give a column iterations of at least 1, or record runs"
             )
         counts[index] = sum(values) / len(values)
     return counts
