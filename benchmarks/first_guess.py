@@ -1,6 +1,6 @@
 r"""Coupling iterations without and with first guesses, on real solvers and libprecice.
 
-    PRECICE_TUTORIALS=DIR python benchmarks/first_guess.py --cases tube-1d --guesses none linear reduced auto
+    PRECICE_TUTORIALS=DIR python benchmarks/first_guess.py --cases tube-1d
     PRECICE_TUTORIALS=DIR python benchmarks/first_guess.py --cases tube-1d oscillator tube --schemes serial parallel \
         --accelerations IQN-ILS IQN-IMVJ aitken
 

@@ -20,11 +20,13 @@ _COMMANDS = {
     "fit": "benchmarks/regret.py compares learners by what decisions cost, and recommend decides by the best of them",
     "chain check": "precice-lb chain says what its schemes forget at a border; docs/how-to/restart.md has the rest",
     "scripts": "precice-lb launch --study STUDY --write DIR writes the same",
+    "guess check": "precice-lb guess patch CONFIG -o OUT refuses what stands in the way, and prints what it adds",
     "guess try": "set PRECICE_LB_GUESS=auto, which judges itself, and compare summaries of runs with and without it",
 }
 # Each after its command.
 _OPTIONS = {
     "inside --mpi-report": "give the seconds that each rank was busy as a table, with --counts and --seconds",
+    "guess patch --limits": "give the copy the limits that you want",
     "partners --fit-constants": "state the constants of your machine with --constants turn=…,file=…",
     "partners --partition-array": "say --ranks, and --partition MESH=FILE with one rank per line",
     "partners --profiling": "precice-profiling analyze says what the start-up of a run took",

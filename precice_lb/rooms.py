@@ -7,9 +7,9 @@ shows.
 =================== ================================================================================================
 ``columns``         tables in stores (`precice_lb.store.columns.register`)
 ``command``         subcommands (``precice_lb.cli.app``)
-``participant_class`` ``(cls, recording, asked, arguments)`` to the class of a participant, where its configuration
+``participant_class`` ``(cls, recording, arguments)`` to the class of a participant, where its configuration
                     or its user asks for another one
-``run_facts``       a run to pairs of a key and a text, for summaries and for who watches
+``run_facts``       a run to pairs of a key and a text, for summaries
 ``page_section``    name, title and maker of a section of the page; one of a name that is there is added to it
 ``write_beside``    ``(sources, ranks, directory)`` to files written beside a recommendation
 ``read_story``      a directory to what it says above its runs (`precice_lb.report.blocks.Story`), or None

@@ -67,17 +67,16 @@ def measure(
     acceleration: str = AS_IT_IS,
     *,
     limit: float | None = None,
-    factor: float = 1.0,
     timeout: float = 600.0,
 ) -> Run:
-    """Run a case in a directory of its own and read what it took; with a guess, limits may be a part of the case's."""
+    """Run a case in a directory of its own and read what it took."""
     with tempfile.TemporaryDirectory(prefix="first-guess-") as work:
         configuration = case.lay_out(Path(work) / "case")
         text = with_scheme(configuration.read_text(), scheme, acceleration)
         configuration.write_text(text if limit is None else with_limits(text, limit))
         if guess != "none":
             original = configuration.rename(configuration.with_name("original.xml"))
-            patch_guess(original, configuration, limits=factor)
+            patch_guess(original, configuration)
         seconds = _run(case, configuration.parent, guess, timeout)
         return _read(case, configuration.parent, seconds)
 

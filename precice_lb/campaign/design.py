@@ -16,8 +16,7 @@ from precice_lb.case.machine import whole_number
 from precice_lb.dataset import MeasuredRun, Measurements, Samples
 from precice_lb.exceptions import CalibrationError, DataError, InfeasibleError, ScheduleError
 from precice_lb.recommend import Recommendation, recommend
-from precice_lb.recommend.limits import in_proportion
-from precice_lb.recommend.posterior import node_ranks
+from precice_lb.recommend.limits import in_proportion, node_ranks
 from precice_lb.recommend.sources import check_samples
 from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of

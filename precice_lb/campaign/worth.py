@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from precice_lb.models.base import USUAL_NOISE
 from precice_lb.recommend import Recommendation
-from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean, node_ranks
+from precice_lb.recommend.limits import node_ranks
+from precice_lb.recommend.posterior import Curves, excluded_splits, geometric_mean
 from precice_lb.split.problem import Curve, fitting, problems_of, ranks_of
 from precice_lb.split.solve import Solver
 

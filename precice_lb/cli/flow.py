@@ -161,7 +161,11 @@ def remembered(directory: Path) -> dict[str, Any]:
         kept = json.loads((directory / JSON_NAME).read_text(encoding="utf-8"))
         counts = {"split": {name: int(count) for name, count in kept["split"].items()}}
         words = {key: dict(kept.get(key, {})) for key in ("versions", "parameters")}
-        return counts | words | {"total_ranks": int(kept.get("total_ranks", 0)), "unit": kept.get("budget_unit")}
+        return (
+            counts
+            | words
+            | {"total_ranks": int(kept.get("total_ranks", 0)), "unit": kept.get("unit", kept.get("budget_unit"))}
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App
 
 from precice_lb.cli.app import app
-from precice_lb.cli.flow import OUTPUT, ResultFile, print_result
+from precice_lb.cli.flow import OUTPUT
 from precice_lb.text import say
 
 guess_app = App(
@@ -19,35 +19,14 @@ guess_app = App(
 app.command(guess_app)
 
 
-@guess_app.command(name="check")
-def guess_check(config: Path, *, output: ResultFile = None) -> int:
-    """Show which fields of an implicit coupling would be predicted, and what stands in the way.
-
-    Exit code 1 says that something stands in the way, which guess patch refuses. Notes stop nothing.
-
-    Example: precice-lb guess check precice-config.xml
-
-    Parameters
-    ----------
-    config
-        The precice-config.xml, patched or not.
-    """
-    from precice_lb.case import read_configuration
-    from precice_lb.guess.config import obstacles
-    from precice_lb.guess.view import guess_blocks
-
-    configuration = read_configuration(config)
-    print_result("table", lambda: guess_blocks(configuration), output=output, whole_lines=True)
-    return 1 if obstacles(configuration) else 0
-
-
 @guess_app.command(name="patch")
-def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float = 1.0) -> None:
+def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT]) -> None:
     """Write a copy of a configuration with fields for predictions, and print the difference.
 
-    All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside data that are predicted it has
-    Shifted-…, their values less what is predicted, which is accelerated in their place, and Guess-of-…, the prediction.
-    With aitken and constant relaxation the shifted values are also judged for convergence. All else stays as it is.
+    What stands in the way is refused. All participants then run with the copy, and with PRECICE_LB_GUESS=auto. Beside
+    data that are predicted it has Shifted-…, their values less what is predicted, which is accelerated in their place,
+    and Guess-of-…, the prediction. With aitken and constant relaxation the shifted values are also judged for
+    convergence. All else stays as it is.
 
     Example: precice-lb guess patch precice-config.xml -o precice-config-guess.xml
 
@@ -57,13 +36,11 @@ def guess_patch(config: Path, *, output: Annotated[Path, OUTPUT], limits: float 
         The precice-config.xml.
     output
         The file to write; one that is there is replaced.
-    limits
-        Factor on the convergence limits, such as 0.5: windows of fewer iterations end less far below their limits.
     """
     from precice_lb.case.elements import load
     from precice_lb.guess.config import patch_guess
 
-    patch_guess(config, output, limits=limits)
+    patch_guess(config, output)
     before, after = (load(path)[0].splitlines() for path in (config, output))
     say("\n".join(difflib.unified_diff(before, after, str(config), str(output), n=1, lineterm="")))
     say(f"wrote {output}", sys.stderr)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
-import statistics
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.case import read_configuration
 from precice_lb.exceptions import ConfigurationError, GuessError
 from precice_lb.guess.config import GuessField, GuessFields
-from precice_lb.guess.predictors import LENGTH, MODES, Array, Delta, Guesser, Position, PredictionController, Sent
+from precice_lb.guess.predictors import Array, Delta, Guesser, Position, PredictionController, Sent
 from precice_lb.record.recorder import setting, warn_once
 from precice_lb.record.solver import on_host
 from precice_lb.store.spool import raised_elsewhere
@@ -26,11 +23,10 @@ if TYPE_CHECKING:
     from precice_lb.record.recorder import Recorder
 
 
-def participant_class(cls: Any, recording: Any, asked: str | None, arguments: Mapping[str, Any]) -> Any:
+def participant_class(cls: Any, recording: Any, arguments: Mapping[str, Any]) -> Any:
     """Choose a participant's class: with first guesses where they are asked for and the configuration has them.
 
-    ``cls`` is ``recording`` or what the solver derives from it; ``asked`` is what the solver says, else the
-    environment does; ``arguments`` are those of ``Participant``, by name.
+    ``cls`` is ``recording`` or what the solver derives from it; ``arguments`` are those of ``Participant``, by name.
     """
     for name in ("solver_name", "configuration_file_name", "solver_process_size"):
         if name not in arguments:
@@ -39,29 +35,26 @@ def participant_class(cls: Any, recording: Any, asked: str | None, arguments: Ma
                 "derived from it with other arguments has to pass preCICE's on in __new__, as with pyprecice"
             )
     participant, configuration = (os.fsdecode(arguments[name]) for name in ("solver_name", "configuration_file_name"))
-    if asked is not None and asked not in MODES:
-        raise GuessError(f"Participant: expected guess= to be one of {', '.join(MODES)}, found {asked!r}; correct it")
-    mode = asked or setting("PRECICE_LB_GUESS", "", *MODES)
+    is_asked_for = setting("PRECICE_LB_GUESS", "", "auto") == "auto"
     try:
         fields = GuessFields.of(read_configuration(configuration), participant)
     except ConfigurationError as error:
         # preCICE says better what it does not understand.
         warn_once(f"{participant} runs without a first guess: {error}")
         return cls
-    if fields is not None:
-        if not mode:
-            return _refusing(cls, participant, configuration)
-        _install(recording)
-        # Each participant has a class of its own.
-        is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
-        guess = ShiftedExchange(participant, fields, mode, is_silent)
-        return _derived(cls, _precice_lb_guess=guess)
-    if mode:
-        warn_once(
-            f"{participant} runs without a first guess: {configuration} has no fields for it; make one that has them: "
-            "precice-lb guess patch CONFIG -o OUT"
-        )
-    return cls
+    if fields is None:
+        if is_asked_for:
+            warn_once(
+                f"{participant} runs without a first guess: {configuration} has no fields for it; make one that has "
+                "them: precice-lb guess patch CONFIG -o OUT"
+            )
+        return cls
+    if not is_asked_for:
+        return _refusing(cls, participant, configuration)
+    _install(recording)
+    # Each participant has a class of its own.
+    is_silent = functools.partial(_agree, arguments["solver_process_size"], arguments.get("communicator"))
+    return _derived(cls, _precice_lb_guess=ShiftedExchange(participant, fields, is_silent))
 
 
 def _refusing(cls: Any, participant: str, configuration: str) -> Any:
@@ -72,8 +65,8 @@ def _refusing(cls: Any, participant: str, configuration: str) -> Any:
         cls.initialize(self)
         value = os.environ.get("PRECICE_LB_GUESS") or "nothing"
         raise GuessError(
-            f"{participant}: expected PRECICE_LB_GUESS to be one of {', '.join(MODES)}, as {configuration} has fields "
-            f"for a first guess, found {value}; set it for all participants, or use the configuration without them"
+            f"{participant}: expected PRECICE_LB_GUESS=auto, as {configuration} has fields for a first guess, found "
+            f"{value}; set it for all participants, or use the configuration without them"
         )
 
     return _derived(cls, initialize=initialize)
@@ -120,9 +113,8 @@ def _agree(size: int, communicator: Any, concerned: bool, heard: bool) -> bool:
 
 _Key = tuple[str, str]
 
-# Share of the time windows that learning may take, the same while all windows so far are learned from, the number of
-# windows after which it comes at least, and of how many their time is the median.
-_SHARE, _FIRST_SHARE, _RAREST, _LATEST = 0.01, 0.1, 64, 15
+# Share of the time that learning may take.
+_SHARE = 0.05
 
 
 class ShiftedExchange:
@@ -131,10 +123,8 @@ class ShiftedExchange:
     ``base`` is always the participant as the backend has it, followed by the call without a guess.
     """
 
-    def __init__(
-        self, participant: str, fields: GuessFields, mode: str, is_silent: Callable[[bool, bool], bool]
-    ) -> None:
-        self._participant, self._fields, self.mode, self._is_silent = participant, fields, mode, is_silent
+    def __init__(self, participant: str, fields: GuessFields, is_silent: Callable[[bool, bool], bool]) -> None:
+        self._participant, self._fields, self._is_silent = participant, fields, is_silent
         self._sent: dict[_Key, tuple[GuessField, Sent, Guesser]] = {}
         self._received: dict[_Key, tuple[GuessField, Delta]] = {}
         self._ids: dict[str, NDArray[np.int32]] = {}
@@ -144,13 +134,10 @@ class ShiftedExchange:
         self._position = Position(1.0)
         self._window = self._iterations = 1
         # Whether this window started from predictions, and whether the next one is to.
-        self._guessed, self._guesses_next = False, mode != "auto"
-        # Our own time in this window, when it began, and in one of how many windows the predictors learn.
-        self._cost_ns = 0
-        self._begin_ns = time.perf_counter_ns()
-        self._walls_ns: deque[int] = deque(maxlen=_LATEST)
-        self._learning_ns: deque[int] = deque(maxlen=_LATEST)
-        self._every = 1
+        self._guessed = self._guesses_next = False
+        # When the coupling began, what of the time since then was learning, and our own time in this window.
+        self._began_ns = time.perf_counter_ns()
+        self._learning_ns = self._cost_ns = 0
 
     def requires_initial_data(self, base: Any, ask: Callable[[], bool]) -> bool:
         """Tell the solver whether it has initial data of its own to write."""
@@ -173,13 +160,13 @@ class ShiftedExchange:
             ids, shape = self._size(base, field)
             base.write_data(field.mesh, field.guess, ids, np.ones(shape))
             if field.route.shifted:
-                sent = Sent(shape, field.degree, relaxed=field.relaxed, relative=field.relative)
+                sent = Sent(shape, field.degree, relaxed=field.route.relaxed, relative=field.route.relative)
                 for key, some, values in written:
-                    if key == field.key:
+                    if key == (field.mesh, field.data):
                         sent.write(some, values)
                 base.write_data(field.mesh, field.shifted, ids, sent.values)
-                initial = sent.values.ravel().copy() if field.initialized else None
-                self._sent[field.key] = field, sent, Guesser(self.mode, initial)
+                initial = sent.values.ravel().copy() if field.route.initialized else None
+                self._sent[field.mesh, field.data] = field, sent, Guesser(initial)
                 sent.clear()
 
     def _after_initialize(self, base: Any) -> None:
@@ -193,7 +180,7 @@ class ShiftedExchange:
             if field.route.shifted:
                 # By vertex, of which there may be others in between.
                 all_ids = int(ids.max(initial=-1)) + 1
-                self._received[field.key] = field, Delta((all_ids, *shape[1:]), field.degree)
+                self._received[field.mesh, field.data] = field, Delta((all_ids, *shape[1:]), field.degree)
         if missing is not None:
             raise GuessError(
                 f'{self._participant}: expected participant "{missing}" to take part in the first guess, found that it '
@@ -201,7 +188,7 @@ class ShiftedExchange:
                 "configuration without fields for a first guess"
             )
         self._position.start_window(base.get_max_time_step_size())
-        self._begin_ns = time.perf_counter_ns()
+        self._began_ns = time.perf_counter_ns()
 
     def write_data(
         self, base: Any, write: Callable[..., Any], mesh_name: Any, data_name: Any, vertex_ids: Any, values: Any
@@ -270,10 +257,7 @@ class ShiftedExchange:
             self._position.move(step)
         for _, sent, _ in self._sent.values():
             sent.clear()
-        now = time.perf_counter_ns()
-        self._cost_ns += now - begin
-        if complete:
-            self._begin_ns, self._cost_ns = now, 0
+        self._cost_ns = 0 if complete else self._cost_ns + time.perf_counter_ns() - begin
 
     def _size(self, base: Any, field: GuessField) -> tuple[NDArray[np.int32], tuple[int, ...]]:
         """Return this rank's vertices of a field's mesh, and the shape of its values."""
@@ -295,30 +279,27 @@ class ShiftedExchange:
             predicted = flat
         return predicted.reshape(sent.values.shape)
 
-    def _complete(self, recorder: Recorder | None) -> None:
+    def _complete(self, recorder: Recorder) -> None:
         """Take a time window that has converged, and decide how the next one but one starts."""
         self._controller.count(self._guessed, self._iterations)
-        learns, begin = self._window % self._every == 0, time.perf_counter_ns()
+        begin = time.perf_counter_ns()
+        learns = self._learning_ns <= _SHARE * (begin - self._began_ns)
         for _, sent, guesser in self._sent.values():
             sent.converged()
             try:
                 guesser.converged(sent.values.ravel(), fit=learns)
             except Exception as error:
                 self._fail(guesser, error)
-        now = time.perf_counter_ns()
-        self._walls_ns.append(now - self._begin_ns)
         if learns:
-            self._learning_ns.append(now - begin)
-            share = statistics.median(self._learning_ns) / statistics.median(self._walls_ns)
-            self._every = min(math.ceil(share / (_SHARE if self._window > LENGTH else _FIRST_SHARE)), _RAREST)
+            self._learning_ns += time.perf_counter_ns() - begin
         guessers = [guesser for _, _, guesser in self._sent.values()]
-        if recorder is not None and guessers:
+        if guessers:
             names = ", ".join(sorted({guesser.name for guesser in guessers}))
             recorder.guessed(
                 self._window, names, self._cost_ns, float(np.mean([guesser.error for guesser in guessers]))
             )
         self._guessed = self._guesses_next
-        self._guesses_next = self._controller.wants() or self.mode != "auto"
+        self._guesses_next = self._controller.wants()
         self._window += 1
         self._iterations = 1
 

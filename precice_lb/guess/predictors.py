@@ -9,7 +9,6 @@ and quasi-Newton's secants, and all linear mappings are what they are without it
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -57,7 +56,8 @@ class History:
     def add(self, value: Array) -> None:
         """Take the value with which a time window has converged."""
         if self.last is None:
-            self._rows = np.empty((0, len(value)))
+            # The system gives memory as it is written to.
+            self._rows = np.empty((LENGTH + _SPARE, len(value)))
         else:
             self._append(value - self.last)
         self.last = value
@@ -65,8 +65,6 @@ class History:
     def _append(self, increment: Array) -> None:
         if self._end == len(self._rows):
             kept = self.increments[1 - LENGTH :]
-            if self._end < LENGTH + _SPARE:
-                self._rows = np.empty((min(max(2 * self._end, 8), LENGTH + _SPARE), len(increment)))
             self._rows[: len(kept)] = kept
             self._end = len(kept)
         self._rows[self._end] = increment
@@ -83,41 +81,34 @@ _ORDER = 3
 _RIDGE = 1e-8
 
 
-class Predictor(ABC):
-    """Predicts the values with which the time window after the current one ends.
+class Extrapolation:
+    """Predicts the values with which the time window after the current one ends: by a line or parabola, by degree.
 
     ``predict`` takes what the current window ends with, as far as its iterations have come, and changes nothing;
     ``fit`` is called when a window has converged. A predictor whose history is too short predicts what the one of
     lower order does: the last value in the end, preCICE's own first guess.
     """
 
-    def fit(self, history: History) -> None:  # noqa: B027 (most have nothing to learn)
-        """Learn from the windows so far."""
-
-    @abstractmethod
-    def predict(self, history: History, value: Array) -> Array:
-        """Predict from converged windows and the current one's ``value``; both of shape (entries,)."""
-
-
-class Extrapolation(Predictor):
-    """The last value, which is preCICE's own first guess, or a line or parabola through the last ones: by degree."""
-
     def __init__(self, degree: int) -> None:
         self._degree = degree
 
+    def fit(self, history: History) -> None:
+        """Learn from the windows so far."""
+
     def predict(self, history: History, value: Array) -> Array:
-        """Extrapolate from one value more than the degree, or from as many as there are."""
-        if self._degree == 0 or history.last is None:
+        """Predict from converged windows and the current one's ``value``; both of shape (entries,)."""
+        if history.last is None:
             return value
         if self._degree == 1 or not len(history):
             return 2.0 * value - history.last
         return np.asarray(3.0 * (value - history.last) + history.last - history.increments[-1])
 
 
-class Periodic(Predictor):
+class Periodic(Extrapolation):
     """The increment of one period ago; the period is the lag by which the increments repeat themselves best."""
 
     def __init__(self) -> None:
+        super().__init__(1)
         self.lag = 0
 
     def fit(self, history: History) -> None:
@@ -134,11 +125,11 @@ class Periodic(Predictor):
     def predict(self, history: History, value: Array) -> Array:
         """Add the increment that came one period before the next one."""
         if not 1 < self.lag <= len(history) + 1:
-            return Extrapolation(1).predict(history, value)
+            return super().predict(history, value)
         return np.asarray(value + history.increments[len(history) + 1 - self.lag])
 
 
-class Reduced(Predictor):
+class Reduced(Extrapolation):
     """Ridge regression of each increment on the three before, in the modes that the increments have in common.
 
     The modes are those of a proper orthogonal decomposition; predicting their coefficients is the method of A.
@@ -147,6 +138,7 @@ class Reduced(Predictor):
     """
 
     def __init__(self) -> None:
+        super().__init__(2)
         self._modes: Array | None = None
 
     def fit(self, history: History) -> None:
@@ -171,7 +163,7 @@ class Reduced(Predictor):
     def predict(self, history: History, value: Array) -> Array:
         """Add the increment whose coefficients are predicted."""
         if self._modes is None or history.last is None:
-            return Extrapolation(2).predict(history, value)
+            return super().predict(history, value)
         latest = np.vstack([history.increments[1 - _ORDER :], value - history.last])
         return np.asarray(value + (_features(latest @ self._modes.T) @ self._weights)[0] @ self._modes)
 
@@ -182,20 +174,14 @@ def _features(coefficients: Array) -> Array:
     return np.hstack([coefficients[lag : count - _ORDER + 1 + lag] for lag in range(_ORDER)])
 
 
-PREDICTORS: dict[str, Callable[[], Predictor]] = {
-    "hold": partial(Extrapolation, 0),
+CANDIDATES: dict[str, Callable[[], Extrapolation]] = {
     "linear": partial(Extrapolation, 1),
     "quadratic": partial(Extrapolation, 2),
     "periodic": Periodic,
     "reduced": Reduced,
 }
-"""All predictors by name."""
+"""Predictors by name, beside which there is ``hold``: the last value, which is preCICE's own first guess."""
 
-
-MODES = ("auto", *PREDICTORS)
-"""What may be asked for."""
-
-_CANDIDATES = ("linear", "quadratic", "periodic", "reduced")
 # Windows over which errors of predictions are compared.
 _RECENT = 8
 
@@ -208,7 +194,7 @@ _LOSS = 0.5
 
 
 class Guesser:
-    """Predicts one field of one rank, by the predictor asked for or the one whose predictions have been best.
+    """Predicts one field of one rank, by the predictor whose predictions have been best of late.
 
     ``initial`` is what the field starts from, where that is known.
 
@@ -221,16 +207,14 @@ class Guesser:
         there is none.
     """
 
-    def __init__(self, mode: str, initial: Array | None = None) -> None:
-        names = _CANDIDATES if mode == "auto" else (mode,)
-        self._predictors: dict[str, Predictor] = {name: PREDICTORS[name]() for name in names}
-        self._compares = mode == "auto"
-        self._best = "hold" if self._compares else mode
+    def __init__(self, initial: Array | None = None) -> None:
+        self._predictors = {name: make() for name, make in CANDIDATES.items()}
+        self._best = "hold"
         self._history = History()
         if initial is not None:
             self._history.add(initial)
         # Of each predictor: errors of late, and what it has predicted for the current window.
-        self._errors: dict[str, list[float]] = {name: [] for name in names}
+        self._errors: dict[str, list[float]] = {name: [] for name in CANDIDATES}
         self._predicted: dict[str, Array] = {}
         # Who made this window's first guess and which, and the same of the next one.
         self._started: tuple[str, Array | None] = ("hold", None)
@@ -253,15 +237,14 @@ class Guesser:
         self._started = self._proposed
         scale = math.nan if last is None else float(np.linalg.norm(value - last))
         self.error = math.nan if guess is None or not scale > 0.0 else float(np.linalg.norm(value - guess)) / scale
-        if self._compares:
-            for name, predicted in self._predicted.items():
-                error = float(np.linalg.norm(value - predicted)) / scale if scale > 0.0 else 1.0
-                self._errors[name] = [*self._errors[name][1 - _RECENT :], error]
-            self._predicted = {
-                name: predictor.predict(self._history, value) for name, predictor in self._predictors.items()
-            }
-            means = {name: float(np.mean(errors)) for name, errors in self._errors.items() if errors}
-            self._best = min(means, key=means.__getitem__, default="hold")
+        for name, predicted in self._predicted.items():
+            error = float(np.linalg.norm(value - predicted)) / scale if scale > 0.0 else 1.0
+            self._errors[name] = [*self._errors[name][1 - _RECENT :], error]
+        self._predicted = {
+            name: predictor.predict(self._history, value) for name, predictor in self._predictors.items()
+        }
+        means = {name: float(np.mean(errors)) for name, errors in self._errors.items() if errors}
+        self._best = min(means, key=means.__getitem__, default="hold")
         self._history.add(value)
         if fit:
             for predictor in self._predictors.values():
@@ -269,7 +252,7 @@ class Guesser:
 
     def give_up(self) -> None:
         """Hold from now on."""
-        self._predictors, self._predicted, self._errors, self._compares = {}, {}, {}, False
+        self._predictors, self._predicted, self._errors = {}, {}, {}
         self._best, self._proposed = "hold", ("hold", None)
 
 

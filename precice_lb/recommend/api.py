@@ -34,7 +34,7 @@ from precice_lb.recommend.plan import (
     tradeoff_of,
 )
 from precice_lb.recommend.posterior import geometric_mean, problem_of
-from precice_lb.recommend.remarks import remarks
+from precice_lb.recommend.remarks import remark, remarks
 from precice_lb.recommend.result import Recommendation
 from precice_lb.recommend.sources import (
     alike_names,
@@ -45,7 +45,7 @@ from precice_lb.recommend.sources import (
     selected,
 )
 from precice_lb.recommend.versions import best_version, without_unmeasured
-from precice_lb.schedule import Schedule, explain
+from precice_lb.schedule import Schedule
 from precice_lb.schedule.schedule import schedule_of
 from precice_lb.split import Constraints, Machine
 from precice_lb.split.admissible import limits_of
@@ -255,16 +255,13 @@ def _recommended(
     others, doubts = reference_splits(limits, names, measurements.degrees_of_freedom, in_use)
     if len(names) == 1:
         others = {kind: other for kind, other in others.items() if kind == "present"}
-        doubts.append(f"{names[0]} is the only participant: nothing to split; give measurements of its partners.")
+        doubts.append(remark("only-participant", participant=names[0]))
     if excess > _HIDDEN:
-        doubts.append(
-            f"The participants' work needs {100 * (excess - 1):.0f} % more than the windows that were measured: they "
-            "share cores, and waiting looks like work; pin the ranks of each to cores of their own."
-        )
+        doubts.append(remark("shared-cores", percent=100 * (excess - 1)))
     for kind, (other, _) in [*others.items()]:
         if any(failure.ranks.items() <= other.items() for failure in failures):
             del others[kind]
-            doubts.append(f"The {kind} split is not compared: its runs failed.")
+            doubts.append(remark("not-compared", split=kind, why="its runs failed"))
     others |= {kind: other for kind, other in in_turns(problem).items() if other[0] != split}
     plan = None
     if curve is not None and chosen is not None:
@@ -289,7 +286,7 @@ def _recommended(
         modelled=rows.columns,
         alternatives=compared(problem, windows, others),
         warnings=(),
-        critical=explain(schedule, compute_seconds),
+        critical=schedule.critical_cycle(compute_seconds),
         unit=constraints.unit,
         used=problem.used(split),
         gap=max(steady * (1 + optimum.gap) / optimum.window_seconds - 1, 0.0),
@@ -299,7 +296,7 @@ def _recommended(
         comparisons=expected.comparisons,
         failed_splits=failures,
     )
-    before = (*measurements.remarks, *alike_names(names), *rows.warnings)
+    before = (*(remark("data", text=text) for text in measurements.remarks), *alike_names(names), *rows.warnings)
     return dataclasses.replace(result, warnings=(*before, *remarks(result, doubts)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import accepted_ranks, parse_configuration
+from precice_lb.dataset import Measurements
 from precice_lb.exceptions import ConfigurationError, InfeasibleError
 from precice_lb.layout import Layout, Layouts
 from precice_lb.schedule import Schedule
@@ -121,6 +121,12 @@ def known_bounds(
     return limits_of([*limits.rows], limits.budget, low, high, limits.constraints)
 
 
+def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
+    """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
+    cores = limits.constraints.cores_per_node
+    return measurements.node_ranks.get(name) if cores is None else cores
+
+
 def _distance(ranks: Integers, wanted: int) -> NDArray[np.float64]:
     return 1.0 + np.abs(np.log(np.maximum(ranks, 1) / max(wanted, 1)))
 
@@ -138,25 +144,13 @@ def proportional_split(
             f"expected a budget of at least {needed} ranks for {len(minima)} participants "
             f"(minima: {counts_text(minima)}), found {budget}; give {needed} ranks or more"
         )
-    maxima = {name: int((maximum or {}).get(name, budget)) for name in weights}
-    free, left = dict(weights), budget
-    split = {}
-    while free:
-        shares = {name: weight / sum(free.values()) * left for name, weight in free.items()}
-        bound = {name: min(max(share, minima[name]), maxima[name]) for name, share in shares.items()}
-        # Whoever is bound on the side that weighs more leaves the sharing, which may bring the next to a bound.
-        more = sum(bound.values()) - left
-        leaving = [n for n in free if bound[n] > shares[n]] if more >= 0 else []
-        leaving = leaving or [n for n in free if bound[n] < shares[n]]
-        if not leaving:
-            break
-        for name in leaving:
-            split[name] = int(bound[name])
-            left -= split[name]
-            del free[name]
-    if free:
-        split |= {name: math.floor(shares[name]) for name in free}
-        by_remainder = sorted(free, key=lambda name: math.floor(shares[name]) - shares[name])
-        for name in by_remainder[: left - sum(split[name] for name in free)]:
-            split[name] += 1
-    return {name: split[name] for name in weights}
+    weight, low = np.array([*weights.values()], dtype=np.float64), np.array([*minima.values()])
+    high = np.array([(maximum or {}).get(name, budget) for name in weights])
+    left = min(budget, int(high.sum()))
+    scales = np.unique(np.concatenate([low / weight, high / weight]))
+    # What is given out rises with the scale, as a line between those at which somebody comes to a bound.
+    totals = np.clip(scales[:, None] * weight, low, high).sum(axis=1)
+    shares = np.clip(np.interp(left, totals, scales) * weight, low, high)
+    split = np.floor(shares + 1e-9).astype(int)
+    split[np.argsort((split - shares).round(9), kind="stable")[: left - split.sum()]] += 1
+    return dict(zip(weights, split.tolist(), strict=True))

@@ -15,6 +15,7 @@ from precice_lb.exceptions import InfeasibleError, ModelError
 from precice_lb.models.posterior import interpolated
 from precice_lb.recommend.limits import in_proportion
 from precice_lb.recommend.posterior import Curves, SplitProblem, geometric_mean, grid_of_ranks
+from precice_lb.recommend.remarks import Remark, remark
 from precice_lb.split import TradeoffCurve, TradeoffPoint, near_optimal_splits, tradeoff_curve
 from precice_lb.split.admissible import Limits
 
@@ -77,17 +78,8 @@ class Plan:
     chosen: TradeoffPoint
     # What decided which.
     prefer: Prefer
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give what is written of it."""
-        near = [
-            {"split": other.split, "window_seconds": other.window_seconds, "longer": other.longer, "used": other.used}
-            for other in self.near
-        ]
-        return {
-            **{"within": self.within, "step": self.step, "near": near, "prefer": self.prefer, "chosen": self.chosen},
-            **{"knee": self.tradeoff.knee, "tradeoff": self.tradeoff.points},
-        }
+    # From which on more cores pay less than they cost; None where they never do.
+    knee: TradeoffPoint | None
 
 
 @dataclass(frozen=True)
@@ -168,7 +160,7 @@ def plan_of(
     front = _front([*(other for other in curve.points if other.split != split and other is not chosen), point])
     point = dataclasses.replace(point, efficiency=front.points[0].core_hours / point.core_hours)
     point = next((other for other in front.points if other.split == split), point)
-    return Plan(near, share, step, front, point, prefer or "time")
+    return Plan(near, share, step, front, point, prefer or "time", front.knee)
 
 
 def _with_seconds(point: TradeoffPoint, seconds: float) -> TradeoffPoint:
@@ -199,13 +191,13 @@ Reference = tuple[dict[str, int], dict[str, int]]
 
 def reference_splits(
     limits: Limits, names: tuple[str, ...], unknowns: Mapping[str, float], present: dict[str, int] | None
-) -> tuple[dict[str, Reference], list[str]]:
+) -> tuple[dict[str, Reference], list[Remark]]:
     """Give the splits that people use: equal, in proportion to unknowns where all are known, the present one."""
     kinds = {"equal": dict.fromkeys(names, 1.0)}
     if min(unknowns.get(name, 0.0) for name in names) > 0:
         kinds["degrees-of-freedom"] = {name: unknowns[name] for name in names}
     others: dict[str, Reference] = {}
-    warnings = []
+    doubts = []
     for kind, weights in kinds.items():
         try:
             if limits.constraints.shared:
@@ -213,8 +205,8 @@ def reference_splits(
             meant, possible = in_proportion(limits, weights)
             others[kind] = (possible, meant if meant != possible else {})
         except InfeasibleError as error:
-            warnings.append(f"The {kind} split is not compared: {error}.")
-    return others | ({"present": (present, {})} if present else {}), warnings
+            doubts.append(remark("not-compared", split=kind, why=str(error)))
+    return others | ({"present": (present, {})} if present else {}), doubts
 
 
 def in_turns(problem: SplitProblem) -> dict[str, Reference]:

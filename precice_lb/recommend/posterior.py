@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precice_lb.dataset import MeasuredRun, Measurements
+from precice_lb.dataset import MeasuredRun
 from precice_lb.models.posterior import BayesRegressor, interpolated, share_noise
+from precice_lb.recommend.limits import node_ranks
 from precice_lb.recommend.measured import Correction, compared_with_measured
 from precice_lb.recommend.sources import Selection, fit_model, rows_at
 from precice_lb.schedule import Schedule
@@ -303,12 +304,6 @@ def problem_of(schedule: Schedule, selection: Selection, limits: Limits, prototy
     slowed = {name: _slowed(curve, 1.0 + limits.constraints.overhead(name)) for name, curve in curves.items()}
     expected = ExpectedWindowTime(schedule, slowed, measured.recorded, measured.runs, seed)
     return SplitProblem(models, times, spread, expected, limits)
-
-
-def node_ranks(measurements: Measurements, name: str, limits: Limits) -> float | None:
-    """Ranks (or cores, where the split counts those) of a participant on a full node, where that is known."""
-    cores = limits.constraints.cores_per_node
-    return measurements.node_ranks.get(name) if cores is None else cores
 
 
 def _mean(curve: Curves, highest: int) -> Array:

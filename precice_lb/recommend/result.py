@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from precice_lb.dataset import Measurements
-from precice_lb.layout import Layouts
+from precice_lb.layout import Layout, Layouts
 from precice_lb.models.published.formula import formula_of
 from precice_lb.recommend.measured import Comparison
 from precice_lb.recommend.plan import Alternative, FailedSplit, Plan
 from precice_lb.recommend.posterior import ExpectedWindowTime
+from precice_lb.recommend.remarks import Remark
 from precice_lb.recommend.sources import measured_rows, rows_at
 from precice_lb.split.admissible import Limits
 from precice_lb.text import to_jsonable
 
 #: Version of what `Recommendation.to_dict` gives.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# What a recommendation is made with, and no part of what is written.
+_WORKING = ("models", "measurements", "expected", "limits", "modelled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +73,10 @@ class Recommendation:
         ``"equal"``, ``"degrees-of-freedom"`` where those of all participants are known, both as near as the bounds
         allow, ``"present"`` where the split in use was given, and ``"in-turns"``, all of them on all cores, where no
         two participants ever work at the same time.
-    warnings : tuple of str
-        What speaks against trusting this blindly, in sentences.
-    critical : str
-        What sets the window time, and who waits for how long, in words.
+    warnings : tuple of Remark
+        What speaks against trusting this blindly: codes with their numbers; as strings, sentences.
+    critical : tuple of str
+        Participants whose work sets the window time, in the order in which they wait for each other.
     unit : {"ranks", "cores", "nodes"}
         What ``total_ranks`` counts.
     used : dict of str to int
@@ -113,8 +116,8 @@ class Recommendation:
     parameters: dict[str, float | str]
     modelled: dict[str, dict[str, float]]
     alternatives: dict[str, Alternative]
-    warnings: tuple[str, ...]
-    critical: str = ""
+    warnings: tuple[Remark, ...]
+    critical: tuple[str, ...] = ()
     unit: str = "ranks"
     used: dict[str, int] = field(default_factory=dict)
     gap: float = math.nan
@@ -193,36 +196,13 @@ class Recommendation:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types (times in seconds; null where something is not known)."""
         measured = self.measurements
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in _WORKING}
         document: dict[str, Any] = to_jsonable(
             {
-                "format": "precice-lb-recommendation",
-                "format_version": FORMAT_VERSION,
-                "total_ranks": self.total_ranks,
-                "split": self.split,
-                **({"versions": self.versions, "choices": [c.to_dict() for c in self.choices]} if self.choices else {}),
-                **(
-                    {"layouts": {n: kind.of(self.split[n]) for n, kind in self.layouts.items()}} if self.layouts else {}
-                ),
-                "parameters": self.parameters,
-                "window_seconds": self.window_seconds,
-                "interval": {"low": self.interval[0], "high": self.interval[1], "level": self.level},
-                "rank_intervals": {n: {"low": low, "high": high} for n, (low, high) in self.rank_intervals.items()},
-                "own_seconds": self.compute_seconds,
-                "wait_seconds": self.waits,
-                **{key: getattr(self, key) for key in ("imbalance", "schedule", "learner")},
+                **{"format": "precice-lb-recommendation", "format_version": FORMAT_VERSION},
+                **plain,
+                "layouts": {name: kind.of(self.split[name]) for name, kind in self.layouts.items()},
                 "models": {name: _describe(model) for name, model in self.models.items()},
-                "alternatives": {
-                    name: {key: value for key, value in vars(other).items() if key not in ("meant", "used")}
-                    | {"meant": other.meant or None}
-                    for name, other in self.alternatives.items()
-                },
-                "warnings": self.warnings,
-                "critical": self.critical,
-                "budget_unit": self.unit,
-                **{key: getattr(self, key) for key in ("used", "gap", "proof")},
-                "plan": self.plan.to_dict() if self.plan else None,
-                "measured_splits": self.comparisons,
-                "failed_splits": self.failed_splits,
                 "measurements": {
                     "sources": measured.sources,
                     "degrees_of_freedom": measured.degrees_of_freedom,
@@ -245,39 +225,23 @@ class Recommendation:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class VersionChoice:
     """A combination of versions, and what is recommended with it."""
 
     # The version of each participant that has several.
     versions: dict[str, str]
-    # Its best split; None where it has none, with the reason in ``problem``.
-    recommendation: Recommendation | None
+    # Why it has no split; empty where it has one.
     problem: str = ""
+    # Its best split, the layouts of participants that are split by cores, and the rest as of a `Recommendation`.
+    split: dict[str, int] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    window_seconds: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
     # 1 minus the window time of the recommended combination over its own, and the probability that it is slower.
     gain: float = math.nan
     probability: float = math.nan
-
-    @property
-    def result(self) -> Recommendation:
-        """The recommendation of a combination that has one."""
-        assert self.recommendation is not None
-        return self.recommendation
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        if self.recommendation is None:
-            return {"versions": self.versions, "problem": self.problem}
-        result = self.recommendation
-        return {
-            "versions": self.versions,
-            **{key: getattr(result, key) for key in ("split", "used", "window_seconds")},
-            "interval": {"low": result.interval[0], "high": result.interval[1], "level": result.level},
-            "own_seconds": result.compute_seconds,
-            "gain": self.gain,
-            "probability": self.probability,
-            "models": {name: _describe(model) for name, model in result.models.items()},
-        }
 
 
 def versions_text(versions: Mapping[str, str]) -> str:

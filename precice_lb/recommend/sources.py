@@ -19,6 +19,7 @@ from precice_lb.exceptions import ConfigurationError, DataError, ModelError, Pre
 from precice_lb.ingest.csv import read_csv, read_frame
 from precice_lb.ingest.profiling import enrich
 from precice_lb.models.base import new_learner, widened_errors
+from precice_lb.recommend.remarks import Remark, remark
 from precice_lb.schedule import Schedule
 
 
@@ -74,8 +75,8 @@ def measured_under(measurements: Measurements, schedule: Schedule) -> Measuremen
                 return measurements
     except (ConfigurationError, ScheduleError):  # nothing to compare with
         return measurements
-    remark = "The runs were coupled in another way than is asked for: their windows are not compared with predictions."
-    return replace(measurements, runs=(), remarks=(*measurements.remarks, remark))
+    text = "The runs were coupled in another way than is asked for: their windows are not compared with predictions."
+    return replace(measurements, runs=(), remarks=(*measurements.remarks, text))
 
 
 def measurements_from_arrays(samples: Mapping[str, Any]) -> Measurements:
@@ -110,14 +111,13 @@ def _with_nodes(measurements: Measurements) -> Measurements:
     return replace(measurements, frames=frames, node_ranks=full)
 
 
-def alike_names(names: Iterable[str]) -> list[str]:
+def alike_names(names: Iterable[str]) -> list[Remark]:
     """Say which names differ by case alone."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(name.casefold(), []).append(name)
     return [
-        f"{' and '.join(group)} differ by case alone and count as {len(group)} participants; write one name if they "
-        "are one."
+        remark("alike-names", names=" and ".join(group), count=len(group))
         for group in groups.values()
         if len(group) > 1
     ]
@@ -127,10 +127,11 @@ def check_participants(measurements: Measurements, names: tuple[str, ...]) -> di
     """Give samples in the coupling's order, sorted by ranks so that the order of rows never matters."""
     if not set(names) <= set(measurements.samples):
         missing = ", ".join(name for name in names if name not in measurements.samples)
-        remarks = (*measurements.remarks, *alike_names(dict.fromkeys([*names, *measurements.samples])))
+        alike = map(str, alike_names(dict.fromkeys([*names, *measurements.samples])))
+        remarks = dict.fromkeys([*measurements.remarks, *alike])
         raise DataError(
             f"expected measurements of all participants of the coupling ({', '.join(names)}), found none of {missing}"
-            + "".join(f". {remark.rstrip('.')}" for remark in dict.fromkeys(remarks))
+            + "".join(f". {text.rstrip('.')}" for text in remarks)
         )
     unknown = [name for name in measurements.samples if name not in names]
     if unknown:
@@ -180,7 +181,7 @@ class Selection:
     # The case in words: every parameter that was named, those aside that make no difference.
     values: dict[str, float | str]
     # What speaks against trusting predictions for it.
-    warnings: tuple[str, ...]
+    warnings: tuple[Remark, ...]
 
 
 def learner_name(model: Any) -> str:
@@ -199,7 +200,7 @@ def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values 
         )
     columns: dict[str, dict[str, float]] = {name: {} for name in names}
     kept = {name: np.ones(len(frame), dtype=np.bool_) for name, frame in frames.items()}
-    warnings: list[str] = []
+    warnings: list[Remark] = []
     for name in names:
         for column, values in frames[name].parameters.items():
             varies, value = len(np.unique(values)) > 1, asked.get(column)
@@ -212,17 +213,14 @@ def selected(measurements: Measurements, names: tuple[str, ...], wanted: Values 
                 )
             if value is None:
                 if varies:
-                    warnings.append(
-                        f"{name}: measurements with different {column} ({_range(values)}) count as ones of one case, "
-                        "as was asked for."
-                    )
+                    different = _range(values)
+                    warnings.append(remark("cases-pooled", participant=name, parameter=column, values=different))
             elif varies and _is_numeric(values) and getattr(learner, "several_parameters", True):
                 number = columns[name][column] = _number(name, column, value)
-                if not (low := float(values.min())) <= number <= (high := float(values.max())):
-                    warnings.append(
-                        f"{name}: {column} = {number:g} is outside of the measured range of {low:g} to {high:g}; the "
-                        "prediction is an extrapolation."
-                    )
+                low, high = float(values.min()), float(values.max())
+                if not low <= number <= high:
+                    place = {"parameter": column, "value": number, "low": low, "high": high}
+                    warnings.append(remark("parameter-outside", participant=name, **place))
             else:
                 kept[name] &= _equal(name, column, values, value)
         if not kept[name].any():

@@ -12,7 +12,7 @@ import numpy as np
 from precice_lb.dataset import Measurements
 from precice_lb.exceptions import DataError, InfeasibleError, ModelError
 from precice_lb.recommend.plan import FailedSplit, Prefer
-from precice_lb.recommend.remarks import outside
+from precice_lb.recommend.remarks import outside, remark
 from precice_lb.recommend.result import Recommendation, VersionChoice, versions_text
 from precice_lb.split import Machine
 from precice_lb.split.optimize import weight_of_time
@@ -42,7 +42,7 @@ def best_version(
     for name, count in (present or {}).items():
         if isinstance(count, str) and name in measurements.versions:
             raise DataError(f"present split: expected the cores of {name}, which has versions, found {count}")
-    able: list[VersionChoice] = []
+    able: list[tuple[dict[str, str], Recommendation]] = []
     unable: list[VersionChoice] = []
     problems: list[Exception] = []
     for versions in measurements.combinations:
@@ -52,51 +52,50 @@ def best_version(
         failures = [split for split in failed if not isinstance(split, FailedSplit) or split.is_of(versions)]
         try:
             rows, demands = measurements.of_versions(versions), machine.of_versions(versions)
-            able.append(VersionChoice(versions, recommend(rows, demands, failures, **of_these)))
+            able.append((versions, recommend(rows, demands, failures, **of_these)))
         except (DataError, InfeasibleError, ModelError) as problem:
             problems.append(problem)
-            unable.append(VersionChoice(versions, None, problem=str(problem)))
+            unable.append(VersionChoice(versions, str(problem)))
     if not able:
         raise problems[0]
-    able.sort(key=lambda choice: _price(choice, prefer))
-    first, doubts = able[0], []
-    sure = next((choice for choice in able if not _extrapolates(choice)), first)
-    windows = first.result.expected.window(first.result.split)
-    if measurements.runs and sure is not first and np.mean(windows < sure.result.window_seconds) < SURE:
-        doubts.append(
-            f"{versions_text(first.versions)} is predicted at {first.result.window_seconds:.4g} s per window, beyond "
-            f"the ranks that were measured and not surely less than the {sure.result.window_seconds:.4g} s with "
-            f"{versions_text(sure.versions)}, which is recommended. To know more, measure it there."
-        )
-        first = sure
-    best = first.result
-    doubts += [f"{versions_text(choice.versions)} is not compared: {choice.problem}." for choice in unable]
-    compared = [
-        dataclasses.replace(
-            choice,
-            gain=1 - best.window_seconds / choice.result.window_seconds,
-            probability=math.nan if choice is first else _faster(best, choice.result),
-        )
-        for choice in (first, *(choice for choice in able if choice is not first))
+    able.sort(key=lambda entry: _price(entry[1], prefer))
+    (versions, best), doubts = able[0], []
+    measured = next((entry for entry in able if not _extrapolates(entry[1])), able[0])
+    windows = best.expected.window(best.split)
+    if measurements.runs and measured is not able[0] and np.mean(windows < measured[1].window_seconds) < SURE:
+        known = {"seconds": best.window_seconds, "measured": measured[1].window_seconds}
+        names = {"versions": versions_text(versions), "instead": versions_text(measured[0])}
+        doubts.append(remark("version-unsure", **names, **known))
+        versions, best = measured
+    doubts += [
+        remark("version-not-compared", versions=versions_text(other.versions), why=other.problem) for other in unable
     ]
-    return dataclasses.replace(
-        best,
-        versions=dict(first.versions),
-        choices=(*compared, *unable),
-        warnings=(*best.warnings, *doubts),
-    )
+    able.sort(key=lambda entry: entry[1] is not best)
+    choices = [
+        VersionChoice(
+            of_other,
+            split=other.split,
+            layouts={name: kind.of(other.split[name]) for name, kind in other.layouts.items()},
+            used=other.used,
+            window_seconds=other.window_seconds,
+            interval=other.interval,
+            gain=1 - best.window_seconds / other.window_seconds,
+            probability=math.nan if other is best else _faster(best, other),
+        )
+        for of_other, other in able
+    ]
+    warnings = (*best.warnings, *doubts)
+    return dataclasses.replace(best, versions=dict(versions), choices=(*choices, *unable), warnings=warnings)
 
 
-def _price(choice: VersionChoice, prefer: Prefer | None) -> float:
+def _price(result: Recommendation, prefer: Prefer | None) -> float:
     """Give what is to be small: the window's logarithm, weighed against that of the core-hours."""
-    result = choice.result
     weight = weight_of_time("time" if prefer is None else prefer)
     cores = result.used.get("cores", sum(result.split.values()))
     return math.log(result.window_seconds) + (1.0 - weight) * math.log(cores)
 
 
-def _extrapolates(choice: VersionChoice) -> bool:
-    result = choice.result
+def _extrapolates(result: Recommendation) -> bool:
     return any(outside(ranks, result.measurements.samples[name][:, 0]) for name, ranks in result.split.items())
 
 

@@ -99,7 +99,15 @@ def run_metadata(
     """Collect the metadata of this process by key of `METADATA`, and the text of its configuration."""
     path = Path(configuration).absolute()
     data = path.read_bytes()
-    text = _text(data)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        # Not loaded for what is UTF-8: it takes a solver a quarter of the time that numpy does.
+        from precice_lb.case.elements import text_of
+
+        text = text_of(data)
     clock = time.get_clock_info("perf_counter")
     metadata = {
         "participant": participant,
@@ -129,44 +137,22 @@ def run_metadata(
     # Without what UTF-8 cannot hold, as in file names of another encoding.
     return {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in metadata.items()
+        for name, value in {**metadata, **_user_metadata()}.items()
         if value is not None
     }, text
 
 
-def user_metadata(stated: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Take metadata of `USER_KEYS` from ``PRECICE_LB_METADATA`` and, before those, from the solver.
-
-    What is wrong becomes one warning and is left out.
-    """
-    result: dict[str, Any] = {}
-    text = os.environ.get("PRECICE_LB_METADATA") or "{}"
-    for source, read in (
-        ("PRECICE_LB_METADATA is", lambda: json.loads(text)),
-        ("the metadata given to Participant are", lambda: {} if stated is None else stated),
-    ):
-        try:
-            values = read()
-            if not isinstance(values, Mapping):
-                raise StoreError(f"expected a JSON object or a mapping, found {str(values)[:80]!r}")
-            result.update(validate(values, keys=USER_KEYS))
-        # JSON of many levels raises RecursionError, and a solver's own mapping what it likes.
-        except Exception as error:
-            warn_once(f"{source} ignored: {str(error)[:400] or type(error).__name__}")
-    return result
-
-
-def _text(configuration: bytes) -> str:
+def _user_metadata() -> dict[str, Any]:
+    """Take metadata of `USER_KEYS` from ``PRECICE_LB_METADATA``; what is wrong becomes one warning and is left out."""
     try:
-        text = configuration.decode()
-        if "\0" not in text:
-            return text
-    except UnicodeDecodeError:
-        pass
-    # Not loaded for what is UTF-8: it takes a solver a quarter of the time that numpy does.
-    from precice_lb.case.elements import text_of
-
-    return text_of(configuration)
+        values = json.loads(os.environ.get("PRECICE_LB_METADATA") or "{}")
+        if not isinstance(values, dict):
+            raise StoreError(f"expected a JSON object, found {str(values)[:80]!r}")
+        return validate(values, keys=USER_KEYS)
+    # JSON of many levels raises RecursionError.
+    except Exception as error:
+        warn_once(f"PRECICE_LB_METADATA is ignored: {str(error)[:400] or type(error).__name__}")
+        return {}
 
 
 def _cpu_model() -> str:

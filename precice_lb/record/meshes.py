@@ -77,7 +77,7 @@ class MeshNotes:
     def recorded(self, rank: int) -> RecordedMeshes:
         """Return what was taken, for the store; empty where something could not be understood."""
         try:
-            return RecordedMeshes() if self._meshes is None else self._recorded(self._meshes, rank)
+            return self._recorded(self._meshes or {}, rank)
         except Exception as error:
             self._fail(error)
             return RecordedMeshes()
@@ -132,22 +132,14 @@ class MeshNotes:
         return RecordedMeshes(tuple(kept), rows, np.concatenate(coordinates), np.concatenate(cells))
 
 
-def _setting() -> str:
-    return setting("PRECICE_LB_MESHES", "boxes", "coordinates", "0")
-
-
-def mesh_notes() -> MeshNotes | None:
-    """Make what a new participant takes notes with, unless nothing is wanted."""
-    return None if _setting() == "0" else MeshNotes(_setting() == "coordinates")
-
-
-def mesh_calls(base: Any) -> dict[str, Callable[..., Any]]:
-    """Make the methods of a recording participant that take notes of its meshes, by name.
+def mesh_calls(base: Any) -> tuple[dict[str, Callable[..., Any]], bool]:
+    """Make the methods of a recording participant that take notes of its meshes, by name, and say whether of points.
 
     They do while its attribute ``_precice_lb_meshes`` is not None.
     """
-    calls = {"0": (), "boxes": _VERTEX_CALLS, "coordinates": _VERTEX_CALLS + _CELL_CALLS}[_setting()]
-    return {name: _noting(name, getattr(base, name)) for name in calls if hasattr(base, name)}
+    wanted = setting("PRECICE_LB_MESHES", "boxes", "coordinates", "0")
+    calls = {"0": (), "boxes": _VERTEX_CALLS, "coordinates": _VERTEX_CALLS + _CELL_CALLS}[wanted]
+    return {name: _noting(name, getattr(base, name)) for name in calls if hasattr(base, name)}, wanted == "coordinates"
 
 
 def _noting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

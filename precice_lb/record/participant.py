@@ -7,7 +7,6 @@ import contextlib
 import functools
 import importlib
 import os
-import re
 import sys
 import time
 import weakref
@@ -20,10 +19,10 @@ from types import ModuleType
 from typing import Any
 
 from precice_lb.exceptions import BackendError
-from precice_lb.record.launch import at_end_action, common_communicator, launch_id, run_metadata, user_metadata
-from precice_lb.record.meshes import MeshNotes, mesh_calls, mesh_notes
-from precice_lb.record.recorder import NO_SUMS, Recorder, note, setting, summary, warn_once
-from precice_lb.record.solver import synchronized, writing_calls
+from precice_lb.record.launch import at_end_action, common_communicator, launch_id, run_metadata
+from precice_lb.record.meshes import MeshNotes, mesh_calls
+from precice_lb.record.recorder import Recorder, note, setting, warn_once
+from precice_lb.record.solver import writing_calls
 from precice_lb.rooms import hooks, room
 from precice_lb.store.spool import StoreWriter
 
@@ -125,6 +124,15 @@ _LAUNCHED = (
 _ARGUMENTS = ("solver_name", "configuration_file_name", "solver_process_index", "solver_process_size", "communicator")
 
 
+class _Unrecorded:
+    """Takes what a recorder takes where there is none."""
+
+    is_open = False
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
 @functools.lru_cache(maxsize=1)
 def participant_class() -> type:
     """Return the recording ``Participant`` of this process."""
@@ -132,7 +140,7 @@ def participant_class() -> type:
 
 
 def recording_class(backend: Backend) -> type:
-    """Make a recording subclass of a backend's ``Participant``; it also takes ``metadata``, a mapping.
+    """Make a recording subclass of a backend's ``Participant``.
 
     Only the calls that are timed or counted, or that take arrays on a device, are overridden; all others are the
     backend's own, at their own cost.
@@ -141,62 +149,52 @@ def recording_class(backend: Backend) -> type:
     clock = time.perf_counter_ns
 
     class Participant(base):  # type: ignore[misc, unused-ignore]
-        _precice_lb_recorder: Recorder | None = None
+        _precice_lb_recorder: Any = _Unrecorded()
         _precice_lb_meshes: MeshNotes | None = None
         _precice_lb_coupled = False
         _precice_lb_guess: Any = None
         _precice_lb_advance: Callable[[Any, Any], Any] = staticmethod(base.advance)
 
-        # An extension type takes its arguments here too, so ours have to go twice.
-        def __new__(
-            cls, *args: Any, metadata: Mapping[str, Any] | None = None, guess: str | None = None, **kwargs: Any
-        ) -> Any:
-            del metadata
-            kwargs = _checked(backend, args, kwargs)
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             named = _by_name(args, kwargs)
             # Here, where libprecice refuses it.
             _warn_if_serial(named)
-            if guess is not None or "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
+            if "PRECICE_LB_GUESS" in os.environ or _has_guesses(named):
                 for choose_class in hooks("participant_class"):
-                    cls = choose_class(cls, Participant, guess, named)
+                    cls = choose_class(cls, Participant, named)
+            # An extension type takes its arguments here too.
             return base.__new__(cls) if base.__new__ is object.__new__ else base.__new__(cls, *args, **kwargs)
 
-        def __init__(
-            self, *args: Any, metadata: Mapping[str, Any] | None = None, guess: str | None = None, **kwargs: Any
-        ) -> None:
-            del guess
-            base.__init__(self, *args, **_checked(backend, args, kwargs))
-            mode = self._precice_lb_guess and self._precice_lb_guess.mode
-            recorder = _start_recorder(backend, _by_name(args, kwargs), metadata, mode)
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            base.__init__(self, *args, **kwargs)
+            mode = None if self._precice_lb_guess is None else "auto"
+            recorder = _start_recorder(backend, _by_name(args, kwargs), mode)
             if recorder is not None:
                 self._precice_lb_recorder = recorder
                 # The interpreter may end without a call of finalize() and without dropping the participant.
                 weakref.finalize(self, _close, weakref.ref(self), recorder)
-                self._precice_lb_advance = synchronized(timed_advance(base, recorder, base.advance))
-                if noting and recorder.is_open:
-                    self._precice_lb_meshes = mesh_notes()
+                self._precice_lb_advance = timed_advance(base, recorder, base.advance)
+                if noting:
+                    self._precice_lb_meshes = MeshNotes(keeps_points)
 
         def __del__(self) -> None:
-            if self._precice_lb_recorder is not None:
-                _close(lambda: self, self._precice_lb_recorder)
+            _close(lambda: self, self._precice_lb_recorder)
 
         def initialize(self) -> Any:
             recorder = self._precice_lb_recorder
-            if recorder is not None and self._precice_lb_meshes is not None:
+            if self._precice_lb_meshes is not None:
                 # Before the call: it may be the one that such meshes make fail.
                 recorder.write_meshes(self._precice_lb_meshes)
             self._precice_lb_meshes = None
             begin = clock()
             result = base.initialize(self)
             end = clock()
-            if recorder is not None:
-                if setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
-                    from precice_lb.record.solver import mpi_timed
+            if recorder.is_open and setting("PRECICE_LB_MPI_TIME", "0", "1") == "1":
+                from precice_lb.record.solver import mpi_timed
 
-                    advance = mpi_timed(base.advance, recorder)
-                    self._precice_lb_advance = synchronized(timed_advance(base, recorder, advance))
-                recorder.initialized(begin, end)
-                self._precice_lb_coupled = True
+                self._precice_lb_advance = timed_advance(base, recorder, mpi_timed(base.advance, recorder))
+            recorder.initialized(begin, end)
+            self._precice_lb_coupled = True
             return result
 
         def advance(self, computed_timestep_length: float) -> Any:
@@ -204,21 +202,19 @@ def recording_class(backend: Backend) -> type:
 
         def requires_reading_checkpoint(self) -> Any:
             result = base.requires_reading_checkpoint(self)
-            if result and self._precice_lb_recorder is not None:
+            if result:
                 self._precice_lb_recorder.repeated()
             return result
 
         def start_profiling_section(self, event_name: Any) -> Any:
             result = base.start_profiling_section(self, event_name)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.section_started(event_name)
+            self._precice_lb_recorder.section_started(event_name)
             return result
 
         def stop_last_profiling_section(self) -> Any:
             end = clock()
             result = base.stop_last_profiling_section(self)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.section_stopped(end)
+            self._precice_lb_recorder.section_stopped(end)
             return result
 
         def count(self, feature: str, number: float) -> None:
@@ -231,29 +227,13 @@ def recording_class(backend: Backend) -> type:
             number : float
                 How much of it this rank holds, not negative; the last number counts. What is wrong is one warning.
             """
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.count(feature, number)
-
-        def timing_summary(self) -> dict[str, float]:
-            """Return where this rank's time went so far, without asking any other rank.
-
-            Returns
-            -------
-            dict
-                ``windows`` (complete ones) and ``advances`` are counts. ``solve_seconds`` is the time between
-                `initialize` or `advance` and the next `advance`, ``advance_seconds`` that within `advance`; each has a
-                ``…_share`` of both together. They are NaN where recording is off. How much of `advance` is mapping and
-                wait for partners, preCICE's profiling files tell after the run.
-            """
-            recorder = self._precice_lb_recorder
-            return summary(NO_SUMS) if recorder is None else recorder.timing_summary()
+            self._precice_lb_recorder.count(feature, number)
 
         def finalize(self) -> Any:
             # Not to be asked any more whether it is ongoing: libprecice prints an error then.
             self._precice_lb_coupled = False
             result = base.finalize(self)
-            if self._precice_lb_recorder is not None:
-                self._precice_lb_recorder.close(finished=True)
+            self._precice_lb_recorder.close(finished=True)
             return result
 
     def _close(find: Callable[[], Any], recorder: Recorder) -> None:
@@ -270,10 +250,7 @@ def recording_class(backend: Backend) -> type:
                     finished = not base.is_coupling_ongoing(participant)
             recorder.close(finished=finished, keep_spool=True)
 
-    if hasattr(base, "count"):
-        # A later preCICE's own.
-        del Participant.count
-    noting = {} if os.environ.get("PRECICE_LB_RECORD") == "0" else mesh_calls(base)
+    noting, keeps_points = ({}, False) if os.environ.get("PRECICE_LB_RECORD") == "0" else mesh_calls(base)
     for name, method in {**noting, **writing_calls(base)}.items():
         setattr(Participant, name, method)
     for name, method in vars(Participant).items():
@@ -283,21 +260,6 @@ def recording_class(backend: Backend) -> type:
     Participant.__qualname__ = "Participant"
     Participant.__module__ = "precice_lb"
     return Participant
-
-
-def _checked(backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for the backend; a communicator would crash pyprecice 3.4.0 and the interpreter with it."""
-    communicator = _by_name(args, kwargs).get("communicator")
-    if communicator is None:
-        return {name: value for name, value in kwargs.items() if name != "communicator"}
-    version = str(getattr(backend.module, "__version__", "unknown"))
-    if backend.name == "libprecice" and not _takes_communicator(version):
-        raise BackendError(
-            f"Participant: expected no communicator= with pyprecice {version}, found one; pyprecice up to 3.4.0 "
-            "crashes on it. Leave it out (preCICE then uses all ranks of MPI_COMM_WORLD), update pyprecice, or use "
-            "PRECICE_LB_BACKEND=embedded"
-        )
-    return kwargs
 
 
 def _by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -328,20 +290,11 @@ def _has_guesses(arguments: Mapping[str, Any]) -> bool:
         return False
 
 
-def _takes_communicator(version: str) -> bool:
-    """Whether pyprecice of this version can be given a communicator: any later than 3.4.0."""
-    numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
-    return numbers is not None and tuple(int(number or 0) for number in numbers.groups()) > (3, 4, 0)
-
-
-def _start_recorder(
-    backend: Backend, arguments: Mapping[str, Any], metadata: Mapping[str, Any] | None, guess: str | None
-) -> Recorder | None:
+def _start_recorder(backend: Backend, arguments: Mapping[str, Any], guess: str | None) -> Recorder | None:
     """Start recording if wanted; whatever is in the way of a store file becomes one warning.
 
-    ``guess`` is the mode of the first guess, where the run makes one.
+    ``guess`` is ``auto`` where the run makes a first guess.
     """
-    writer, after_close, settle = None, None, None
     try:
         participant, configuration = (os.fsdecode(arguments[name]) for name in _ARGUMENTS[:2])
         rank, size = (arguments[name] for name in _ARGUMENTS[2:4])
@@ -350,17 +303,16 @@ def _start_recorder(
         if setting("PRECICE_LB_RECORD", "1", "0") == "0":
             return None
         values, text = run_metadata(participant, configuration, rank, size, backend, guess)
-        values.update(user_metadata(metadata))
         directory = Path(os.environ.get("PRECICE_LB_DIR") or DEFAULT_DIRECTORY).absolute()
         launch, settle = launch_id(values, directory, arguments.get("communicator"))
         if launch is not None:
             values["launch"] = launch
         keep_spool = setting("PRECICE_LB_STORE", "hdf5", "spool") == "spool"
         writer = StoreWriter(directory, values, text, keep_spool=keep_spool)
-        after_close = at_end_action(values, directory)
+        return Recorder(writer, at_end_action(values, directory), settle)
     except Exception as error:
         warn_once(f"this run is not recorded: {error}")
-    return Recorder(writer, after_close, settle)
+        return None
 
 
 def attribute(name: str) -> Any:

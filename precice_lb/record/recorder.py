@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from precice_lb.record.meshes import MeshNotes
     from precice_lb.store.spool import StoreWriter
 
-NO_SUMS = np.zeros(4, np.int64)
-"""`sums` of no rows."""
-
 _BUFFER_ROWS = 1024
 _FLUSH_EVERY = 64
 _MOST_NAMES = 1000
@@ -63,32 +60,16 @@ class Names(dict[str | bytes, int]):
         return self[name]
 
 
-def sums(rows: NDArray[np.void]) -> NDArray[np.int64]:
-    """Sum up rows of ``advance``: complete time windows, calls of ``advance``, and ns of solve and ``advance``."""
-    windows = np.count_nonzero(rows["window_complete"])
-    return np.array([windows, len(rows), rows["solve_ns"].sum(), rows["advance_ns"].sum()])
-
-
-def summary(summed: NDArray[np.int64]) -> dict[str, float]:
-    """Return what ``timing_summary`` of the participant returns."""
-    windows, advances, *times = summed.tolist()
-    result: dict[str, float] = {"windows": windows, "advances": advances}
-    for name, spent in zip(("solve", "advance"), times, strict=True):
-        result[f"{name}_seconds"] = spent * 1e-9 if advances else math.nan
-        result[f"{name}_share"] = spent / sum(times) if sum(times) > 0 else math.nan
-    return result
-
-
 _warned: set[str] = set()
 
 
-def warn_once(message: str, kind: str = "") -> None:
-    """Print a warning, the first of its kind (or of these words) in this process.
+def warn_once(message: str) -> None:
+    """Print a warning once in this process.
 
     A solver that turns Python's own warnings into errors would die of those.
     """
-    if (kind or message) not in _warned:
-        _warned.add(kind or message)
+    if message not in _warned:
+        _warned.add(message)
         note(f"warning: {message}", sys.stderr)
 
 
@@ -118,9 +99,8 @@ class _Taken:
     iteration: int = 1
     previous_end: int = field(default_factory=lambda: time.perf_counter_ns())
     previous_cpu: int = field(default_factory=lambda: time.process_time_ns())
-    sums: NDArray[np.int64] = field(default_factory=lambda: NO_SUMS)
-    # With its `advances`.
-    before: tuple[_Taken, NDArray[np.void]] | None = None
+    # Tables by name.
+    before: dict[str, NDArray[np.void]] | None = None
     calls: list[tuple[int, int, float, bool, int, int]] = field(default_factory=list)
     # Positions in `calls`, where the next one begins another iteration.
     repeats: set[int] = field(default_factory=set)
@@ -131,57 +111,50 @@ class _Taken:
 
     def following(self) -> _Taken:
         """Begin what is taken from now on."""
-        rows, count = self.advances(), len(self.calls)
+        calls = np.array(self.calls, dtype=_CALL_DTYPE)
+        count, rows = len(calls), self._advances(calls)
         window, iteration, end, cpu = self.window, self.iteration, self.previous_end, self.previous_cpu
         if count:
             complete = bool(rows["window_complete"][-1])
             window = int(rows["window"][-1]) + complete
             iteration = 1 if complete else int(rows["iteration"][-1])
             end, cpu = self.calls[-1][1], self.calls[-1][-1]
+        tables = {name: np.array(taken, TABLES[name].dtype) for name, taken in self.rows.items() if taken}
+        for name in _BY_CALL & tables.keys():
+            tables[name]["window"] = np.append(rows["window"], window)[tables[name]["window"]]
+        # A call that failed has no row.
+        if mpi := self.mpi[:count]:
+            tables["mpi"] = _by_window("mpi", rows["window"][: len(mpi)], np.array(mpi, dtype=np.int64))
+        spent = calls["cpu_begin"] - np.append(self.previous_cpu, calls["cpu_end"])[:count]
+        tables |= {"cpu": _by_window("cpu", rows["window"], spent), "advances": rows}
         repeats = {0} & {index - count for index in self.repeats}
-        before = self, rows
-        return _Taken(self.number + 1, window, iteration, end, cpu, self.sums + sums(rows), before, repeats=repeats)
+        return _Taken(self.number + 1, window, iteration, end, cpu, tables, repeats=repeats)
 
-    def advances(self) -> NDArray[np.void]:
+    def _advances(self, calls: NDArray[np.void]) -> NDArray[np.void]:
         """Rows of ``advance``."""
-        calls = np.array(self.calls, dtype=_CALL_DTYPE)
         count = len(calls)
         rows = ADVANCES.blank(count)
         if not count:
             return rows
-        begins_window = np.concatenate(([False], calls["complete"][:-1]))
+        begins_window = np.append(False, calls["complete"][:-1])
         rows["window"] = self.window + np.cumsum(begins_window)
         repeats = np.bincount([index for index in self.repeats if index < count], minlength=count).cumsum()
         start = np.maximum.accumulate(np.where(begins_window, np.arange(count), 0))
         rows["iteration"] = repeats + np.where(start > 0, 1 - repeats[start], self.iteration)
         rows["begin_ns"] = calls["begin"]
-        rows["solve_ns"] = calls["begin"] - np.concatenate(([self.previous_end], calls["end"][:-1]))
+        rows["solve_ns"] = calls["begin"] - np.append(self.previous_end, calls["end"][:-1])
         rows["advance_ns"] = calls["end"] - calls["begin"]
         rows["mapping_ns"] = rows["wait_ns"] = NOT_MEASURED
         rows["computed_dt"] = calls["dt"]
         rows["window_complete"] = calls["complete"]
         return rows
 
-    def tables(self, rows: NDArray[np.void]) -> dict[str, NDArray[np.void]]:
-        """Rows of all tables but for names, given those of ``advance``."""
-        tables = {name: np.array(taken, TABLES[name].dtype) for name, taken in self.rows.items() if taken}
-        following = int(rows["window"][-1]) + int(rows["window_complete"][-1]) if len(rows) else self.window
-        for name in _BY_CALL & tables.keys():
-            tables[name]["window"] = np.append(rows["window"], following)[tables[name]["window"]]
-        if self.mpi:
-            # A call that failed has no row.
-            mpi = np.array(self.mpi[: len(rows)], dtype=np.int64)
-            tables["mpi"] = _by_window("mpi", rows["window"][: len(mpi)], mpi)
-        calls = np.array(self.calls, dtype=_CALL_DTYPE)
-        cpu = calls["cpu_begin"] - np.concatenate(([self.previous_cpu], calls["cpu_end"]))[: len(calls)]
-        return {**tables, "cpu": _by_window("cpu", rows["window"], cpu), "advances": rows}
-
 
 class Recorder:
-    """Takes the times of one participant on one rank, into a store if there is one.
+    """Takes the times of one participant on one rank into its store.
 
     All ranks flush after the same time windows, as `flush_after` says: unaligned flushes of many ranks would delay
-    every window. A failure is one warning; after it there are only running sums. No signal handler of the solver is
+    every window. A failure is one warning; after it nothing is written. No signal handler of the solver is
     touched: what one raises meanwhile is the solver's. It may come between any two steps, so that what was taken is put
     aside by one assignment, and written once by its number, by this flush or the next.
 
@@ -194,7 +167,7 @@ class Recorder:
 
     def __init__(
         self,
-        writer: StoreWriter | None,
+        writer: StoreWriter,
         after_close: Callable[[], None] | None = None,
         settle: Callable[[], str | None] | None = None,
     ) -> None:
@@ -205,7 +178,7 @@ class Recorder:
         self._open_sections: list[tuple[str | bytes, int]] = []
         # By feature, the latest number.
         self._counts: dict[int, float] = {}
-        self._writer = writer
+        self._writer: StoreWriter | None = writer
         self._after_close = after_close
         # Gives the id of the launch, once all ranks are known to have come as far as that.
         self._settle = settle
@@ -278,21 +251,13 @@ class Recorder:
         with contextlib.suppress(Exception):
             amount = float(number)
         if not isinstance(name, str) or not name.strip("\0") or not (math.isfinite(amount) and amount >= 0):
-            shown = (
-                repr(value)[:80] if type(value) in (str, bytes, int, float, type(None)) else f"a {type(value).__name__}"
-                for value in (feature, number)
-            )
-            expected = "the name of a feature and how much of it this rank holds, at least 0"
-            warn_once(f"a call of count() is ignored: expected {expected}, found {' and '.join(shown)}", kind="count()")
+            expected = "the name of a feature and how much of it this rank holds, a number of at least 0"
+            warn_once(f"a call of count() is ignored: expected {expected}, found others")
             return
         position = self._names["counts"][name]
         if position >= 0 and self._counts.get(position) != amount:
             self._taken.rows["counts"].append((len(self._taken.calls), position, amount))
             self._counts[position] = amount
-
-    def timing_summary(self) -> dict[str, float]:
-        """Return the running sums, as the participant's ``timing_summary`` does."""
-        return summary(self._taken.sums + sums(self._taken.advances()))
 
     def flush_due(self) -> int:
         """Flush, and return the number of time windows until the next flush."""
@@ -343,8 +308,7 @@ class Recorder:
                 raise
             writer, self._writer = self._writer, None
             if writer is not None:
-                window = (self._taken.before or (self._taken,))[0].window
-                warn_once(f"recording stops before window {window} of {writer.path}: {error}")
+                warn_once(f"recording into {writer.path} stops: {error}")
                 with contextlib.suppress(Exception):
                     writer.close(finished=False, ended_unix_ns=_unix_ns(writer), keep_spool=True)
 
@@ -357,18 +321,17 @@ class Recorder:
 
     def _write_before(self) -> None:
         if self._taken.before is not None and self._writer is not None and self.is_open:
-            before, rows = self._taken.before
             names = {table: names.texts for table, names in self._names.items()}
-            self._writer.append(**before.tables(rows), names=names, number=before.number)
+            self._writer.append(**self._taken.before, names=names, number=self._taken.number)
         self._taken.before = None
 
 
 def _by_window(table: str, windows: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> NDArray[np.void]:
-    """Sum up by time window: rows of such a table."""
-    known, places = np.unique(windows, return_inverse=True)
-    rows = np.zeros(len(known), dtype=TABLES[table].dtype)
-    rows["window"] = known
-    np.add.at(rows[f"{table}_ns"], places, nanoseconds)
+    """Sum up by time window, which rise: rows of such a table."""
+    starts = np.flatnonzero(np.diff(windows, prepend=0))
+    rows = np.zeros(len(starts), dtype=TABLES[table].dtype)
+    if len(starts):
+        rows["window"], rows[f"{table}_ns"] = windows[starts], np.add.reduceat(nanoseconds, starts)
     return rows
 
 

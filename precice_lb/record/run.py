@@ -55,22 +55,14 @@ def _program(name: str) -> list[str]:
             f"{name}: expected a Python script or a program, found none of that name here, beside {sys.executable} or "
             "on the path; check the path and the spelling"
         )
-    if os.path.isdir(name) or name.endswith(".py"):
+    if os.path.isdir(name) or name.endswith((".py", ".pyz")):
         return [*_this_python(), name]
     if os.access(name, os.X_OK):
         return [name if os.sep in name else os.path.join(os.curdir, name)]
-    try:
-        with open(name, "rb") as file:
-            line = file.readline(4096)
-    except OSError as error:
-        raise PreciceLBError(f"{name}: expected a Python script, found: {error.strerror}; check the path") from error
-    # Of another language.
-    if line.startswith((b"#!", b"\x7fELF")) and b"python" not in line:
-        raise PreciceLBError(
-            f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put "
-            "its interpreter in front"
-        )
-    return [*_this_python(), name]
+    raise PreciceLBError(
+        f"{name}: expected a program that can be executed, found one without the permission; chmod +x it, or put its "
+        "interpreter in front"
+    )
 
 
 def _this_python() -> list[str]:

@@ -1,7 +1,5 @@
 """What a solver has beside preCICE: arrays on a device, and time in MPI.
 
-Nothing is imported here: whatever library has such arrays, the solver has imported it.
-
 The methods of mpi4py's classes are replaced, and neither classes nor objects. So every communicator and request is
 timed, whoever made it and when, and stays what it is: to ``is`` and ``isinstance``, pickled, or given to C by handle.
 Extension types refuse new attributes: their dictionaries are changed themselves, and Python's cache of methods told.
@@ -21,11 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from precice_lb.record.recorder import Recorder, setting, warn_once
+from precice_lb.record.recorder import Recorder, warn_once
 from precice_lb.store.spool import raised_elsewhere
 
-# Whose code runs in the calls made here.
-_LIBRARIES = ("cupy", "cupy_backends", "torch", "jax", "jaxlib")
 # What solvers give most often: to look for an attribute in vain takes a microsecond.
 _HOST = frozenset({np.ndarray, str, bytes, list, tuple})
 _WRITING = ("write_data", "write_and_map_data", "write_gradient_data")
@@ -44,22 +40,11 @@ def on_host(values: Any) -> Any:
             host = getattr(host, name, lambda host=host: host)()
         return np.asarray(host)
     except Exception as error:
-        _leave_to_the_solver(error)
+        # Of a signal handler of the solver's.
+        if raised_elsewhere(error, "cupy", "cupy_backends", "torch", "jax", "jaxlib"):
+            raise
         warn_once(f"values of {kind} are given to preCICE as they are: {error}")
         return values
-
-
-def synchronized(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a call wait for the device first, where that is asked for."""
-    if setting("PRECICE_LB_SYNCHRONIZE", "0", "1") == "0":
-        return call
-
-    @functools.wraps(call)
-    def waiting(*args: Any, **kwargs: Any) -> Any:
-        synchronize()
-        return call(*args, **kwargs)
-
-    return waiting
 
 
 def writing_calls(base: Any) -> dict[str, Callable[..., Any]]:
@@ -72,52 +57,7 @@ def _copying(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(self, *map(on_host, args), **{name: on_host(value) for name, value in kwargs.items()})
 
     call.__name__ = method.__name__
-    return synchronized(call)
-
-
-def synchronize() -> None:
-    """Wait until the devices that this process uses have done what they were given."""
-    if not any(name in sys.modules for name in _LIBRARIES):
-        warn_once(
-            "PRECICE_LB_SYNCHRONIZE: expected a solver that uses CuPy, PyTorch or JAX, found that it imports none"
-        )
-    for name, wait in list(_WAITS.items()):
-        module = sys.modules.get(name)
-        if module is None:
-            continue
-        try:
-            wait(module)
-        except Exception as error:
-            _leave_to_the_solver(error)
-            del _WAITS[name]
-            warn_once(f"{name}'s device is not synchronised any more, so solve times may lack its kernels: {error}")
-
-
-def _leave_to_the_solver(error: Exception) -> None:
-    """Raise what a signal handler of the solver's has raised."""
-    if raised_elsewhere(error, *_LIBRARIES):
-        raise error
-
-
-def _wait_for_torch(torch: Any) -> None:
-    for kind in ("cuda", "xpu"):
-        device = getattr(torch, kind, None)
-        # Asking for a device starts it otherwise, which takes its memory. ROCm's are called cuda too.
-        if device is not None and device.is_initialized():
-            device.synchronize()
-
-
-def _wait_for_jax(jax: Any) -> None:
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    if bridge is None or bridge.backends_are_initialized():
-        jax.block_until_ready(jax.live_arrays())
-
-
-_WAITS: dict[str, Callable[[Any], None]] = {
-    "cupy": lambda cupy: cupy.cuda.Device().synchronize(),
-    "torch": _wait_for_torch,
-    "jax": _wait_for_jax,
-}
+    return call
 
 
 # What no other rank has a part in.

@@ -215,7 +215,7 @@ def _budget(panel: Panel, recommendation: Recommendation) -> None:
     text = "perfect scaling from the cheapest"
     panel.line(cores, seconds[0] * cores[0] / cores, text, color=GREY, linestyle=":", linewidth=1.2)
     marks = [("recommended", plan.chosen.cores, plan.chosen.window_seconds, "*")]
-    if (knee := plan.tradeoff.knee) is not None:
+    if (knee := plan.knee) is not None:
         marks.append(("knee", knee.cores, knee.window_seconds, "v"))
     for kind, other in recommendation.alternatives.items():
         if kind == "in-turns" or recommendation.unit == "ranks":

@@ -153,7 +153,7 @@ def recommendation_section(evidence: Evidence) -> Iterator[Block]:
     yield DefinitionList(tuple(_tiles(recommendation)), tiles=True)
     yield Paragraph(view.gain(recommendation, names))
     yield CodeBlock("How to launch", "\n".join(_launch_lines(evidence)))
-    yield from (Paragraph(warning, "warning") for warning in recommendation.warnings)
+    yield from (Paragraph(str(warning), "warning") for warning in recommendation.warnings)
     yield view.split_table(recommendation, names)
     yield from view.versions_tables(recommendation, names)
     yield from view.failed_tables(recommendation, names)

@@ -44,7 +44,7 @@ def screen_blocks(
     recommendation: Recommendation, names: Mapping[str, str], *, advice: str = "", verbose: bool = False
 ) -> list[Block]:
     """Say what fits on a screen, the answer last, and what to do next; ``verbose`` puts all else before it."""
-    texts = list(recommendation.warnings)
+    texts = [str(warning) for warning in recommendation.warnings]
     if recommendation.failed_splits:
         texts.append(f"{plural(len(recommendation.failed_splits), 'split')} failed, and so not recommended")
     if len(texts) > _WARNINGS and not verbose:
@@ -254,7 +254,7 @@ def tradeoff_tables(recommendation: Recommendation) -> list[Table]:
     plan, unit = recommendation.plan, unit_of(recommendation)
     if plan is None:
         return []
-    points, marked = list(plan.tradeoff.points), {"knee": plan.tradeoff.knee, "recommended": plan.chosen}
+    points, marked = list(plan.tradeoff.points), {"knee": plan.knee, "recommended": plan.chosen}
     if plan.chosen not in points:
         points = sorted([*points, plan.chosen], key=lambda point: (point.cores, -point.window_seconds))
     shown = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).round().astype(int).tolist()
@@ -279,16 +279,15 @@ def versions_tables(recommendation: Recommendation, names: Mapping[str, str]) ->
         return []
     unit, rows = unit_of(recommendation), []
     for choice in recommendation.choices:
-        best = choice.recommendation
-        low, high = (math.nan, math.nan) if best is None else best.interval
+        low, high = choice.interval
         versions = (f"{names[who]} {visible(version) or 'unnamed'}" for who, version in choice.versions.items())
-        split = f"none: {visible(choice.problem)}" if best is None else split_text(best.split, best.layouts)
+        split = " + ".join(str(choice.layouts.get(who, count)) for who, count in choice.split.items())
         rows.append(
             {
                 "version": ", ".join(versions),
-                ranks_word(recommendation): split,
-                **({"nodes": _nodes(best)} if "nodes" in recommendation.used else {}),
-                f"window ({unit.symbol})": unit.number(math.nan if best is None else best.window_seconds),
+                ranks_word(recommendation): split or f"none: {visible(choice.problem)}",
+                **({"nodes": _nodes(choice.used)} if "nodes" in recommendation.used else {}),
+                f"window ({unit.symbol})": unit.number(choice.window_seconds),
                 f"{percent(recommendation.level, 0)} interval": f"{unit.number(low)}–{unit.number(high)}",
                 "gain over it": percent(choice.gain),
                 "faster with": percent(choice.probability, 0),
@@ -297,9 +296,8 @@ def versions_tables(recommendation: Recommendation, names: Mapping[str, str]) ->
     return [Table.of("Versions, each with its own best split, the recommended one first", rows, (0, 1))]
 
 
-def _nodes(recommendation: Recommendation | None) -> str:
+def _nodes(used: Mapping[str, int]) -> str:
     """Say how many nodes, of which kinds where there are several."""
-    used = {} if recommendation is None else recommendation.used
     kinds = [f"{count} {key.removesuffix(' nodes')}" for key, count in used.items() if key.endswith(" nodes") and count]
     return " + ".join(kinds) or str(used.get("nodes", ""))
 
@@ -338,15 +336,15 @@ def _budget(recommendation: Recommendation) -> str:
 
 def plan_facts(recommendation: Recommendation) -> Iterator[tuple[str, str]]:
     """List what sets the window time, how sure the optimum is, and where more cores begin to pay less."""
-    if recommendation.critical:
-        yield "window time set by", recommendation.critical
+    if critical := recommendation.critical:
+        yield "window time set by", " → ".join((*critical, critical[0]) if len(critical) > 1 else critical)
     if recommendation.proof and not math.isnan(recommendation.gap):
         text = f"at most {percent(recommendation.gap)} above the least possible mean window time"
         if recommendation.gap < 5e-4:
             text = "no split has a shorter mean window time"
         yield "optimum", f"{text} ({recommendation.proof})"
     if recommendation.plan is not None:
-        knee, unit = recommendation.plan.tradeoff.knee, recommendation.counted
+        knee, unit = recommendation.plan.knee, recommendation.counted
         most = recommendation.plan.tradeoff.points[-1].budget
         beyond = f"none up to {most} {unit}" if knee is None else f"beyond {knee.budget} {unit} more of them pay less"
         yield "knee", beyond

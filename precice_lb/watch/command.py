@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from precice_lb.cli.app import app, named_values
 from precice_lb.cli.flow import print_result
@@ -19,7 +17,9 @@ from precice_lb.exceptions import CalibrationError, DataError
 from precice_lb.text import say
 
 if TYPE_CHECKING:
-    from precice_lb.report.blocks import Block, Story
+    from rich.live import Live
+
+    from precice_lb.report.blocks import Story
     from precice_lb.watch import Observer, Snapshot
 
 REACHED = 3
@@ -49,7 +49,7 @@ def watch(
 
     It reads the files that the run writes (stores, preCICE's profiling files for waits and for solvers without a
     recorder, and its logs of convergence), locks nothing, and may run on another node. On a terminal the view is live;
-    in a pipe each poll is a line. It ends when the run has ended, or of a chain of jobs, whose segments it shows one
+    else the last one is printed. It ends when the run has ended, or of a chain of jobs, whose segments it shows one
     after the other, with the chain. Exit code 3 says that a threshold was reached.
 
     Example: precice-lb watch precice-lb-store --measurements demo --restart-cost 600
@@ -64,7 +64,7 @@ def watch(
         Directory of stores, or CSV file, of earlier runs (given again, several): how the participants scale. Without it
         that is assumed, and said so.
     restart_cost
-        Seconds that a restart costs, with lost work and the time in the queue; by default what this run took to start.
+        Seconds that a restart costs, with lost work and the time in the queue: after how many windows it has paid.
     threshold
         End with exit code 3 when the gain of another split, the share of core time that waits, or the change of a
         participant's load reaches this share: gain=0.1 (10 %), waiting=0.3, drift=0.2; given again, any one will do.
@@ -75,7 +75,7 @@ def watch(
     wait
         Seconds to wait for a run to begin; then it is an error that there is none.
     format
-        A table to read, or JSON: one object, and without --once one per poll and line.
+        A table to read, or JSON: one object, of the last view.
     warmup
         Time windows to leave out; by default what the run says, else 1.
     """
@@ -87,80 +87,52 @@ def watch(
     if not wait >= 0:
         raise DataError(f"--wait: expected at least 0 seconds, found {wait:g}")
     observer = Observer(directory, measurements=measurements or (), restart_cost=restart_cost, warmup=warmup)
-    if once:
-        view = next(_polls(observer, every, wait=0.0, is_hasty=False))
-        print_result(format, view.blocks, view.values)
-        return REACHED if view.reaches(limits) else 0
-    with _screen(format) as show:
-        for view in _polls(observer, every, wait, is_hasty=True):
-            show(view)
-            if view.reaches(limits):
-                return REACHED
-    return 0
+    # Both take a while to load.
+    from precice_lb.report.render import console, rendered
+    from precice_lb.watch.view import watch_blocks
+
+    live: Live | None = None
+    if format == "table" and not once and sys.stdout.isatty():
+        from rich.live import Live
+
+        live = Live(console=console(), auto_refresh=False)
+    is_reached = False
+    with live or contextlib.nullcontext():
+        for snapshot, story in _polls(observer, every, 0.0 if once else wait, is_hasty=not once):
+            blocks = [*([] if story is None else story.progress()), *watch_blocks(snapshot)]
+            if live is not None:
+                live.update(rendered(blocks), refresh=True)
+            is_reached = any(snapshot.measures[name] >= limit for name, limit in limits.items())
+            if once or is_reached:
+                break
+    if live is None:
+        above = {} if story is None else {story.name: story.values}
+        print_result(format, lambda: blocks, lambda: {**snapshot.to_dict(), **above})
+    return REACHED if is_reached else 0
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    """What a poll found: the latest run, and what the directory says above it."""
-
-    snapshot: Snapshot
-    story: Story | None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is, or will be, more to see."""
-        return self.snapshot.is_running or (self.story is not None and not self.story.is_over)
-
-    def reaches(self, limits: dict[str, float]) -> bool:
-        """Whether a threshold was reached."""
-        return any(self.snapshot.measures[name] >= limit for name, limit in limits.items())
-
-    def blocks(self) -> list[Block]:
-        """Say all of it, the run last."""
-        from precice_lb.watch.view import watch_blocks
-
-        return [*([] if self.story is None else self.story.progress()), *watch_blocks(self.snapshot)]
-
-    def line(self) -> str:
-        """Say in one line what changes."""
-        from precice_lb.watch.view import watch_line
-
-        line = watch_line(self.snapshot)
-        return line if self.story is None else f"{self.story.line} | {line}"
-
-    def values(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        values = self.snapshot.to_dict()
-        return values if self.story is None else {**values, self.story.name: self.story.values}
-
-
-def _story_of(directory: Path) -> tuple[Story | None, tuple[str, ...]]:
-    """Read what the directory says above its runs, or why that cannot be read."""
-    from precice_lb.report.blocks import read_story
-
-    try:
-        return read_story(directory), ()
-    except CalibrationError as error:
-        return None, (str(error),)
-
-
-def _polls(observer: Observer, every: float, wait: float, *, is_hasty: bool) -> Iterator[_View]:
+def _polls(observer: Observer, every: float, wait: float, *, is_hasty: bool) -> Iterator[tuple[Snapshot, Story | None]]:
     """Poll until the run, or its chain, has ended; less often where polling takes long.
 
-    A hasty first view comes without what takes long, and before this process leaves the cores to the solvers.
+    A hasty first view comes without what takes long, and before this process leaves the cores to the solvers. With each
+    comes what the directory says above its runs.
     """
+    from precice_lb.report.blocks import read_story
     from precice_lb.watch.observer import no_run
 
-    began, was_told = time.monotonic(), False
+    began, is_first = time.monotonic(), True
     while True:
         begin = time.monotonic() - observer.searches.seconds
+        story, problems = None, list[str]()
         # Before the run: a chain that has come to its end meanwhile is looked at once more.
-        story, problem = _story_of(observer.directory)
+        try:
+            story = read_story(observer.directory)
+        except CalibrationError as error:
+            problems.append(str(error))
         snapshot = observer.poll(hasty=is_hasty)
         if snapshot is not None:
-            view = _View(dataclasses.replace(snapshot, notes=(*snapshot.notes, *problem)), story)
-            yield view
-            if not view.goes_on:
+            yield dataclasses.replace(snapshot, notes=(*snapshot.notes, *problems)), story
+            if not (snapshot.is_running or (story is not None and not story.is_over)):
                 return
             if is_hasty:
                 is_hasty = False
@@ -168,41 +140,10 @@ def _polls(observer: Observer, every: float, wait: float, *, is_hasty: bool) -> 
                 continue
         elif time.monotonic() - began >= wait:
             raise no_run(observer.directory, f" within {wait:g} s (--wait)" if wait else "")
-        elif not was_told:
-            was_told = True
+        elif is_first:
             say(f"no run in {observer.directory} yet", sys.stderr)
+        is_first = False
         time.sleep(max(every, (time.monotonic() - observer.searches.seconds - begin) / _SHARE))
-
-
-@contextlib.contextmanager
-def _screen(format: str) -> Iterator[Callable[[_View], None]]:
-    """Show polls: on a terminal the same screen anew, else a line or JSON object for each that found something new."""
-    from precice_lb.report.render import console, rendered
-    from precice_lb.watch.view import watch_facts
-
-    if format == "table" and sys.stdout.isatty():
-        from rich.live import Live
-
-        screen = console()
-        with Live(console=screen, auto_refresh=False) as live:
-            yield lambda view: live.update(rendered(view.blocks()), refresh=True)
-        return
-    last: object = None
-
-    def show(view: _View) -> None:
-        nonlocal last
-        snapshot = view.snapshot
-        coupled = [(one.windows, one.window, one.iteration) for one in snapshot.convergence]
-        story = view.story and view.story.values
-        state = (snapshot.windows, [part.state for part in snapshot.participants], coupled, story, snapshot.notes)
-        if state == last:
-            return
-        last = state
-        say(json.dumps(view.values()) if format == "json" else view.line())
-        if not snapshot.is_running and format != "json":
-            say("\n".join(watch_facts(snapshot)))
-
-    yield show
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

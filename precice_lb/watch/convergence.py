@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from precice_lb.case.config import ConvergenceMeasure, CouplingScheme
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, find_table, last_row
-from precice_lb.watch.run import LiveRun, Searches
+from precice_lb.watch.run import LATEST, LiveRun, Searches
 
 # Columns of the iterations log that every coupling has; what follows is of its acceleration.
 _COMMON = ("TimeWindow", "TotalIterations", "Iterations", "Convergence")
@@ -32,17 +32,21 @@ class Residual:
     residual: float | None
     limit: float
 
+    @classmethod
+    def of(cls, measure: ConvergenceMeasure, row: Mapping[str, float]) -> Residual:
+        """Find a measure in a row of the convergence log."""
+        residual = None if measure.kind == "absolute-or-relative" else row.get(measure.header)
+        return cls(measure.kind, measure.data, measure.mesh, residual, measure.limit)
+
 
 @dataclass(frozen=True)
 class Convergence:
     """Iterations of one implicit coupling, and how far the present time window is."""
 
-    # All, and the one that tells: it judges the iterations, unless only another one's files are there.
+    # All, and the one that judges the iterations, whose logs tell.
     participants: tuple[str, ...]
     participant: str
-    # ``log``, or ``store`` where there is no log: the recorder has counted.
-    source: str
-    # Time windows that count: those of the log.
+    # Time windows of the log.
     windows: int
     # Median over the latest windows, and over all; NaN before the first is complete.
     iterations_latest: float
@@ -60,15 +64,14 @@ class Convergence:
 
 
 class CouplingTail:
-    """Follows one implicit coupling of a run, whose logs may lie anywhere below a directory."""
+    """Follows the logs of one implicit coupling of a run, which may lie anywhere below a directory."""
 
-    def __init__(self, scheme: CouplingScheme, directory: Path, latest: int, searches: Searches) -> None:
+    def __init__(self, scheme: CouplingScheme, directory: Path, searches: Searches) -> None:
         #: Why the log could not be read just now; empty if it could.
         self.problem = ""
         self._scheme = scheme
         self._directory = directory
         self._searches = searches
-        self._size = latest
         self._tail: IterationsTail | None = None
         self._begin_anew()
 
@@ -79,30 +82,36 @@ class CouplingTail:
         self._last, self._acceleration = 0, dict[str, int]()
 
     def update(self, run: LiveRun) -> Convergence | None:
-        """Read what is new; None where nothing tells how often the coupling iterates."""
-        self.problem = ""
-        # Who judges knows most.
-        names = sorted(self._scheme.participants, key=lambda name: name != self._scheme.controller)
-        for name in names:
-            if (log := self._find(run, name)) is None:
-                continue
-            self._read(log)
-            if run.has_ended and name in run.ranks:
-                done = run.series[name].rows["iterations"]
-                if (len(self._iterations), self._iterations.sum()) != (len(done), done.sum()):
-                    # Of other windows than the participant has done.
-                    continue
-            row = last_row(log.with_name(f"precice-{name}-convergence.log")) if name == self._scheme.controller else {}
-            return self._result(name, "log", self._iterations, self._not_converged, row)
-        for name in names:
-            if name in run.ranks and run.ranks[name][0].is_recorded:
-                iterations = run.series[name].rows["iterations"].astype(np.int64)
-                most = math.inf if self._scheme.max_iterations is None else self._scheme.max_iterations
-                return self._result(name, "store", iterations, int((iterations >= most).sum()), {})
-        return None
+        """Read what is new; None where no log of this run is there."""
+        self.problem, scheme = "", self._scheme
+        log = self._find(run)
+        if log is None:
+            return None
+        self._read(log)
+        if run.has_ended and scheme.controller in run.ranks:
+            done = run.series[scheme.controller].rows["iterations"]
+            if (len(self._iterations), self._iterations.sum()) != (len(done), done.sum()):
+                # A later run has written over it.
+                return None
+        row = last_row(log.with_name(f"precice-{scheme.controller}-convergence.log"))
+        result = Convergence(
+            participants=scheme.participants,
+            participant=scheme.controller,
+            windows=len(self._iterations),
+            iterations_latest=median(self._iterations[-LATEST:]),
+            iterations=median(self._iterations),
+            max_iterations=scheme.max_iterations,
+            not_converged=self._not_converged if scheme.measures else None,
+            acceleration=self._acceleration,
+            window=int(row.get("TimeWindow", 0)),
+            iteration=int(row.get("Iteration", 0)),
+            residuals=tuple(Residual.of(measure, row) for measure in scheme.measures) if row else (),
+        )
+        return result if result.windows or result.window else None
 
-    def _find(self, run: LiveRun, name: str) -> Path | None:
-        """Find the iterations log of a participant, unless an earlier run has left it."""
+    def _find(self, run: LiveRun) -> Path | None:
+        """Find the iterations log of the participant that judges, unless an earlier run has left it."""
+        name = self._scheme.controller
         known = Path(run.metadata.get(name, {}).get("working_directory", self._directory))
         log = f"precice-{name}-iterations.log"
         try:
@@ -132,40 +141,8 @@ class CouplingTail:
         except DataError as error:
             self.problem = str(error)
 
-    def _result(
-        self,
-        name: str,
-        source: str,
-        iterations: NDArray[np.int64],
-        not_converged: int | None,
-        row: Mapping[str, float],
-    ) -> Convergence:
-        scheme = self._scheme
-        return Convergence(
-            participants=scheme.participants,
-            participant=name,
-            source=source,
-            windows=len(iterations),
-            iterations_latest=median(iterations[-self._size :]),
-            iterations=median(iterations),
-            max_iterations=scheme.max_iterations,
-            not_converged=not_converged if scheme.measures else None,
-            acceleration=self._acceleration if source == "log" else {},
-            window=int(row.get("TimeWindow", 0)),
-            iteration=int(row.get("Iteration", 0)),
-            residuals=tuple(_residual(measure, row) for measure in scheme.measures) if row else (),
-        )
-
 
 def median(values: NDArray[Any]) -> float:
     """Median of what is known; NaN of nothing."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else math.nan
-
-
-def _residual(measure: ConvergenceMeasure, row: Mapping[str, float]) -> Residual:
-    """Find a measure in a row of the convergence log, which named data without their mesh before preCICE 3."""
-    header = measure.header
-    value = row.get(header, row.get(header.replace(f"{measure.mesh}:", "")))
-    residual = None if measure.kind == "absolute-or-relative" else value
-    return Residual(measure.kind, measure.data, measure.mesh, residual, measure.limit)

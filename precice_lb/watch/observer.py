@@ -11,19 +11,12 @@ import numpy as np
 
 from precice_lb.dataset import Measurements
 from precice_lb.dataset.measurements import stated_parameters
-from precice_lb.dataset.records import mode_of, predictors_of
 from precice_lb.dataset.runs import DEFAULT_WARMUP_WINDOWS, transfer_floor
-from precice_lb.dataset.series import Drift, drift_of, shift_of, warmup_of
+from precice_lb.dataset.series import Drift, drift_of, shift_of
 from precice_lb.exceptions import DataError, PreciceLBError, StoreError
 from precice_lb.watch.convergence import CouplingTail, median
-from precice_lb.watch.run import Array, LiveRun, RunFiles, Searches
+from precice_lb.watch.run import LATEST, Array, LiveRun, RunFiles, Searches
 from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot, rebalance
-
-LATEST = 8
-"""Time windows that count as the latest ones."""
-
-BINS = 60
-"""Parts into which the course of a run is divided."""
 
 # A split is thought over anew when a compute time has changed by so much, or so many times more windows are there.
 _CHANGED, _MORE = 0.02, 1.5
@@ -39,10 +32,9 @@ class Observer:
         A store directory or a case, searched with everything below it; where nothing was recorded, preCICE's profiling
         files are taken.
     measurements : sequence of path
-        Stores or CSV files of earlier runs, for the models; by default other runs of the same case in the directory.
+        Stores or CSV files of earlier runs, for the models.
     restart_cost : float, optional
-        Seconds that a restart with another split costs, lost work and time in the queue included; by default what this
-        run's own start-up took, which is the least.
+        Seconds that a restart with another split costs, lost work and time in the queue included.
     warmup : int, optional
         Time windows to leave out; by default what the run says, else 1.
 
@@ -69,10 +61,13 @@ class Observer:
             raise DataError(f"expected seconds that a restart costs of at least 0, found {restart_cost!r}")
         if warmup is not None and warmup < 0:
             raise DataError(f"warmup: expected a number of time windows of at least 0, found {warmup}")
-        self._restart_cost = restart_cost
+        self._restart_cost = math.nan if restart_cost is None else restart_cost
         self._warmup = warmup
-        self._measured = self._load(measurements)
-        self._earlier: Measurements | None = None
+        self._measured: Measurements | None = None
+        if measurements:
+            from precice_lb.recommend import load_sources
+
+            self._measured = load_sources(measurements, warmup=warmup)
         #: Of whole directories, which take their own share of the time.
         self.searches = Searches()
         self._files = RunFiles(self.directory, self.searches)
@@ -102,19 +97,12 @@ class Observer:
             self._run, self._asked_for = run, ({}, 0)
             schemes = [] if run.parsed is None else run.parsed.coupling_schemes
             implicit = [scheme for scheme in schemes if scheme.is_implicit]
-            self._couplings = [CouplingTail(scheme, self.directory, LATEST, self.searches) for scheme in implicit]
+            self._couplings = [CouplingTail(scheme, self.directory, self.searches) for scheme in implicit]
         warmup = self._warmup
         if warmup is None:
             warmup = max(int(data.get("warmup_windows", DEFAULT_WARMUP_WINDOWS)) for data in run.metadata.values())
         run.update(warmup)
         return self._snapshot(run, warmup, hasty=hasty and any(run.state(name) == "running" for name in run.ranks))
-
-    def _load(self, paths: Sequence[str | Path]) -> Measurements | None:
-        if not paths:
-            return None
-        from precice_lb.recommend import load_sources
-
-        return load_sources(paths, warmup=self._warmup)
 
     def _snapshot(self, run: LiveRun, warmup: int, *, hasty: bool) -> Snapshot:
         floor = transfer_floor(
@@ -143,9 +131,7 @@ class Observer:
             windows_left=None if ending is None else max(ending - windows, 0),
             window_seconds=max((part.window_seconds for part in participants if part.windows), default=math.nan),
             waiting=float((waiting * cores).sum() / cores.sum()),
-            convergence=tuple(one for one in convergence if one is not None and (one.windows or one.window)),
-            guess=mode_of(run.metadata.values()),
-            predictors=predictors_of([series.guessed(warmup) for series in run.series.values()]),
+            convergence=tuple(one for one in convergence if one is not None),
             latest=LATEST,
             rebalance=None if isinstance(better, str) else better,
             notes=tuple(notes),
@@ -163,26 +149,16 @@ class Observer:
             return self._rebalance
         self._asked_for = seconds, windows
         measured = self._measured
-        if measured is None and not before:
-            # Other runs of the case count, where they can be read.
-            try:
-                self._earlier = self._load(self._files.earlier(run))
-            except PreciceLBError:
-                self._earlier = None
-        measured = measured or self._earlier
-        layouts = {part.participant: part.layout for part in participants}
         try:
             self._rebalance = rebalance(
                 run.configuration,
-                {name: layout.cores for name, layout in layouts.items()},
+                {part.participant: part.layout for part in participants},
                 seconds,
                 {name: float(series.rows["iterations"][-LATEST:].mean()) for name, series in run.series.items()},
                 measurements=measured,
                 parameters=stated_parameters(run.metadata.values(), measured) if measured else {},
-                restart_seconds=run.start_up_seconds if self._restart_cost is None else self._restart_cost,
-                restart_measured=self._restart_cost is None,
-                layouts=layouts,
                 versions={name: str(data.get("version", "")) for name, data in run.metadata.items()},
+                restart_seconds=self._restart_cost,
             )
         except PreciceLBError as error:
             self._rebalance = str(error)
@@ -195,15 +171,11 @@ def _state(run: LiveRun, name: str, floor: float, warmup: int, *, hasty: bool) -
     steady = rows["window"] > warmup
     compute = series.compute(floor)
     seconds, wait, wall = compute[steady], rows["wait"][steady], rows["wall"][steady]
-    drift, shift, settled = _UNKNOWN, _UNKNOWN, 0
+    drift, shift = _UNKNOWN, _UNKNOWN
     if not hasty:
         known = seconds[np.isfinite(seconds)]
         drift, shift = drift_of(known), shift_of(known[:-LATEST], known[-LATEST:])
-        # What the first windows take is no load that a run has now; that it has changed since is looked for in all.
-        if len(known) == len(seconds):
-            settled = warmup_of(seconds / np.maximum(rows["iterations"][steady], 1.0))
-    latest = slice(max(len(seconds) - LATEST, settled), None)
-    parts = [part for part in np.array_split(np.arange(len(rows)), BINS) if len(part)]
+    latest = slice(-LATEST, None)
     return ParticipantState(
         participant=name,
         ranks=int(metadata["size"]),
@@ -218,7 +190,6 @@ def _state(run: LiveRun, name: str, floor: float, warmup: int, *, hasty: bool) -
         wait_share_so_far=_share(wait, wall),
         drift=drift,
         shift=shift,
-        history_wait_share=np.array([_share(rows["wait"][part], rows["wall"][part]) for part in parts]),
         problems=series.problems,
     )
 

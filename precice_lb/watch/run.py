@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precice_lb.case import Configuration, parse_configuration
-from precice_lb.dataset.records import GUESSED, Columns, Guesses
 from precice_lb.dataset.windows import Ranks, Reduction
 from precice_lb.exceptions import ConfigurationError, DataError, StoreError
 from precice_lb.ingest.profiling import find_profiles
@@ -25,6 +24,12 @@ from precice_lb.store.reader import distinct_ranks, group_interval, group_runs, 
 from precice_lb.store.records import RankFile
 from precice_lb.store.schema import SPOOL_SUFFIX
 
+LATEST = 8
+"""Time windows that count as the latest ones."""
+
+# Rows of all ranks of a participant that are read at once, where its files are complete.
+_AT_ONCE = 1 << 23
+
 # Windows whose rows are kept, so that what a rank of one participant records late still meets that of the others.
 _KEPT = 32
 
@@ -34,10 +39,8 @@ SEARCH_SHARE = 0.02
 _QUICK_SECONDS = 0.05
 
 # Of a time window that all ranks have completed: seconds without waiting for partners and without the transfer floor,
-# seconds of waiting, wall seconds, coupling iterations, and its first guess; NaN where not measured.
-_ROW = np.dtype(
-    [("window", "<i8"), *((name, "<f8") for name in ("busy", "wait", "wall", "iterations")), ("guess", GUESSED)]
-)
+# seconds of waiting, wall seconds, and coupling iterations; NaN where not measured.
+_ROW = np.dtype([("window", "<i8"), *((name, "<f8") for name in ("busy", "wait", "wall", "iterations"))])
 
 T = TypeVar("T")
 Array = NDArray[np.float64]
@@ -82,19 +85,8 @@ class Series:
             rows[name] = ranks.of_windows(values)[new]
         rows["wall"] = np.where(np.isfinite(rows["busy"]), rows["busy"] + rows["wait"], rows["wall"])
         self.rows = np.concatenate([self.rows, rows])
-        # How well a window was guessed may be written after its rows.
-        latest = self.rows[np.searchsorted(self.rows["window"], ranks.windows[0]) :]
-        guesses = Guesses(latest["window"])
-        for store in group:
-            guesses.add(store)
-        latest["guess"] = guesses.rows
         self.least_wait = float(np.fmin(self.least_wait, times.least_wait))
         self.least_overhead = float(np.fmin(self.least_overhead, times.least_overhead))
-
-    def guessed(self, warmup: int) -> Columns:
-        """Return what tells the predictors of windows after warm-up."""
-        rows = self.rows[self.rows["window"] > warmup]
-        return rows["window"], rows["iterations"], rows["wall"], rows["guess"]
 
     def compute(self, floor: float) -> Array:
         """Compute seconds of each window, shape (W,), with the transfer floor in seconds per iteration."""
@@ -103,13 +95,13 @@ class Series:
 
 
 class LiveRun:
-    """A coupled run, read as it goes on; its ranks by participant were updated once."""
+    """A coupled run, read as it goes on."""
 
     def __init__(self, ranks: Sequence[Sequence[Tail]], notes: Sequence[str]) -> None:
         by_name = {str(group[0].store.metadata["participant"]): list(group) for group in ranks}
         self.ranks = dict(sorted(by_name.items()))
-        self._all = [rank for group in ranks for rank in group]
-        self.key = _key(rank.path for rank in self._all)
+        self.all_ranks = [rank for group in ranks for rank in group]
+        self.key = _key(rank.path for rank in self.all_ranks)
         self.series = {name: Series() for name in self.ranks}
         self._notes = tuple(notes)
         first = next(iter(self.ranks.values()))[0].store
@@ -137,28 +129,13 @@ class LiveRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be read, and why."""
-        problems = [rank.problem for rank in self._all if rank.problem]
-        if not problems:
-            return self._notes
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return (*self._notes, f"{problems[0]}{more}")
-
-    @property
-    def start_up_seconds(self) -> float:
-        """From the construction of the slowest participant to the end of its ``initialize``; NaN where unknown."""
-        seconds = []
-        for store in (group[0].store for group in self.ranks.values()):
-            if len(store.initialize):
-                row = store.initialize[0]
-                end = int(row["begin_ns"]) + int(row["initialize_ns"])
-                seconds.append((end - int(store.metadata["started_clock_ns"])) * 1e-9)
-        return max(seconds, default=math.nan)
+        """What could not be read, and why: of its ranks the first."""
+        return (*self._notes, *[rank.problem for rank in self.all_ranks if rank.problem][:1])
 
     @property
     def begun_unix_ns(self) -> int:
         """When its first rank was started."""
-        return min(int(rank.store.metadata["started_unix_ns"]) for rank in self._all)
+        return min(int(rank.store.metadata["started_unix_ns"]) for rank in self.all_ranks)
 
     @property
     def has_ended(self) -> bool:
@@ -171,22 +148,16 @@ class LiveRun:
         return next(state for state in ("running", "stopped", "ended") if state in states)
 
     def update(self, warmup: int) -> None:
-        """Take into the series what the ranks have read, until nothing is left in their files."""
-        while True:
-            for name, group in self.ranks.items():
-                series = self.series[name]
+        """Read on, one participant after the other, until nothing is left in their files."""
+        for name, group in self.ranks.items():
+            series, is_more = self.series[name], True
+            while is_more:
+                for rank in group:
+                    rank.update()
                 series.add([rank.store for rank in group], warmup)
                 for rank in group:
                     rank.forget(series.last_window - _KEPT)
-            if not (more := [rank for rank in self._all if rank.has_more]):
-                return
-            for rank in more:
-                rank.update()
-
-    def read(self) -> None:
-        """Read the files once more."""
-        for rank in self._all:
-            rank.update()
+                is_more = any(rank.has_more for rank in group)
 
 
 class Searches:
@@ -218,68 +189,43 @@ class RunFiles:
     def __init__(self, directory: Path, searches: Searches) -> None:
         self._directory = directory
         self._searches = searches
-        self._heads: dict[Path, list[RankFile]] = {}
+        self._files: frozenset[Path] = frozenset()
         self._run: LiveRun | None = None
 
     def latest(self) -> LiveRun | None:
-        """Find the latest run, where there is one, and read on in its files."""
-        if self._run is not None and any(group[0].is_replaced for group in self._run.ranks.values()):
-            self._run = None
-        before = frozenset(self._heads)
-        is_complete = self._run is not None and not self._run.missing
-        problems = self._find(again=not is_complete)
-        is_known = is_complete and before == frozenset(self._heads)
-        groups = [] if is_known else self._groups()
-        key = _key(rank.path for group in groups for rank in group)
-        if self._run is not None and (is_known or self._run.key == key):
-            self._run.read()
-            return self._run
-        for group in groups:
-            for rank in group:
-                rank.update()
-        known = [[rank for rank in group if rank.head is not None] for group in groups]
-        self._run = LiveRun([group for group in known if group], problems) if any(known) else None
-        return self._run
-
-    def earlier(self, run: LiveRun) -> list[Path]:
-        """Find the stores of other runs of the same case, that all its participants took part in."""
-        case = next(iter(run.metadata.values()))["case"]
-        stores = [store for store in self._stores() if store.metadata["case"] == case]
-        others: dict[Path, None] = {}
-        for other in group_runs(stores):
-            paths = [store.path for group in other for store in group]
-            whole = {str(group[0].metadata["participant"]) for group in other} >= set(run.ranks)
-            if whole and run.key.isdisjoint(_key(paths)):
-                others.update(dict.fromkeys(paths))
-        return list(others)
-
-    def _find(self, *, again: bool) -> list[str]:
-        """Read the heads of new files, ``again`` also of those not closed; what cannot be read is tried again."""
-        problems = []
+        """Find the latest run, where there is one."""
         paths = self._searches("stores", lambda: stores_below(self._directory))
-        self._heads = {path: self._heads[path] for path in paths if path in self._heads}
+        files, run = _key(paths), self._run
+        if run is not None and any(group[0].is_replaced for group in run.ranks.values()):
+            run = None
+        if run is None or run.missing or files != self._files:
+            self._files = files
+            groups, problems = self._newest(paths)
+            ranks = [rank for group in groups for rank in group]
+            if run is None or run.key != _key(rank.path for rank in ranks):
+                for rank in ranks:
+                    if rank.head is None:
+                        rank.update()
+                known = [[rank for rank in group if rank.head is not None] for group in groups]
+                self._run = LiveRun([group for group in known if group], problems) if any(known) else None
+                return self._run
+        return run
+
+    def _newest(self, paths: Iterable[Path]) -> tuple[list[list[Tail]], list[str]]:
+        """Group the ranks of the run that began last, unread, and say which files cannot be read."""
+        stores: list[RankFile] = []
+        problems = []
         for path in paths:
-            known = self._heads.get(path)
-            if known is not None and not (again and any("ended_unix_ns" not in store.metadata for store in known)):
-                continue
             try:
-                self._heads[path] = read_file(path)
+                stores += read_file(path)
             except (StoreError, OSError) as error:
                 problems.append(str(error))
-        return problems
-
-    def _stores(self) -> list[RankFile]:
-        """Every rank of every launch once."""
-        return distinct_ranks(store for heads in self._heads.values() for store in heads)
-
-    def _groups(self) -> list[list[Tail]]:
-        runs = group_runs(self._stores())
-        latest = [list(group) for group in runs[-1]] if runs else []
-        sources = [[it.path if it.path.suffix == SPOOL_SUFFIX else it for it in group] for group in latest]
-        groups = [[Tail(source, WaitsFiller, tables=["guesses"]) for source in group] for group in sources]
-        seen = {str(group[0].metadata["participant"]) for group in latest}
+        runs = group_runs(distinct_ranks(stores))
+        latest = runs[-1] if runs else []
+        groups = [[_tail(store, len(group)) for store in group] for group in latest]
+        recorded = {str(group[0].metadata["participant"]) for group in latest}
         begun = min((group_interval(group)[0] for group in latest), default=None)
-        return [*groups, *self._profiled(seen, begun)]
+        return [*groups, *self._profiled(recorded, begun)], problems
 
     def _profiled(self, recorded: set[str], begun: int | None) -> list[list[Tail]]:
         """Ranks without a recorder, from preCICE's profiling files that were written to since the run began."""
@@ -307,6 +253,13 @@ class RunFiles:
             return find_profiles([self._directory])[0]
         except DataError:
             return []
+
+
+def _tail(store: RankFile, ranks: int) -> Tail:
+    """Follow a recorded rank; a spool is read for its head before any other participant's rows are forgotten."""
+    if store.path.suffix == SPOOL_SUFFIX:
+        return Tail(store.path, WaitsFiller)
+    return Tail(store, WaitsFiller, most=max(_AT_ONCE // ranks, 4096))
 
 
 def _key(paths: Iterable[Path]) -> frozenset[Path]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precice_lb.case import parse_configuration
 from precice_lb.dataset import Measurements, Samples
-from precice_lb.dataset.records import GuessedWindows
 from precice_lb.dataset.series import Drift
 from precice_lb.exceptions import DataError, ModelError
 from precice_lb.layout import Layout, Layouts
@@ -21,7 +19,7 @@ from precice_lb.text import to_jsonable
 from precice_lb.watch.convergence import Convergence
 
 #: Version of what `Snapshot.to_dict` gives.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 DRIFT = 0.05
 """A load that changed by this share counts as drifting, where chance would hardly give it."""
 
@@ -48,8 +46,6 @@ class ParticipantState:
     # Trend of its compute seconds over all windows after warm-up, and the latest windows beside those before.
     drift: Drift
     shift: Drift
-    # The course so far: the share of waiting in at most `precice_lb.watch.observer.BINS` parts of the run, shape (k,).
-    history_wait_share: NDArray[np.float64]
     # Why waits were not measured, with the number of ranks.
     problems: dict[str, int]
     # Of each rank.
@@ -85,11 +81,8 @@ class Rebalance:
     # ``1 - window_seconds / present_seconds``, and the probability that the recommended split is faster.
     gain: float
     probability: float
-    # What a restart costs, and whether that is what this run's own start-up took, since nothing else was said: the
-    # least that a restart costs.
+    # What a restart costs, and after how many further windows it has paid for that; infinite where it never does.
     restart_seconds: float
-    restart_measured: bool
-    # After how many further windows a restart has paid for its cost; infinite where it never does.
     windows_to_pay: float
     # What the models rest on, in words, and what speaks against trusting this blindly.
     basis: str
@@ -120,10 +113,6 @@ class Snapshot:
         Share of all core time that was waiting for partners in the latest windows; NaN where not measured.
     convergence : tuple of Convergence
         How the implicit couplings converge, in the order of the configuration; none of an explicit one.
-    guess : str
-        The first guess that was asked for; empty where none was.
-    predictors : tuple of GuessedWindows
-        What came of it over the run, by predictor.
     latest : int
         How many windows the latest ones are, at most.
     rebalance : Rebalance or None
@@ -140,8 +129,6 @@ class Snapshot:
     window_seconds: float
     waiting: float
     convergence: tuple[Convergence, ...]
-    guess: str
-    predictors: tuple[GuessedWindows, ...]
     latest: int
     rebalance: Rebalance | None
     notes: tuple[str, ...] = ()
@@ -174,16 +161,14 @@ class Snapshot:
 
 def rebalance(
     configuration: str,
-    cores: Mapping[str, int],
+    layouts: Mapping[str, Layout],
     compute_seconds: Mapping[str, float],
     iterations: Mapping[str, float],
     *,
     measurements: Measurements | None = None,
     parameters: Mapping[str, float | str | None] | None = None,
-    restart_seconds: float = math.nan,
-    restart_measured: bool = False,
-    layouts: Mapping[str, Layout] | None = None,
     versions: Mapping[str, str] | None = None,
+    restart_seconds: float = math.nan,
 ) -> Rebalance:
     """Recommend for the load that a run has now.
 
@@ -195,53 +180,50 @@ def rebalance(
     from precice_lb.recommend import Recommendation, recommend
     from precice_lb.schedule import Schedule
 
-    parsed, total = parse_configuration(configuration), sum(cores.values())
+    parsed, cores = parse_configuration(configuration), {name: layout.cores for name, layout in layouts.items()}
+    total = sum(cores.values())
 
     def recommended(samples: Measurements) -> Recommendation:
         schedule = Schedule.from_config(parsed, dict(iterations), samples.overhead)
         return recommend(samples, total, schedule=schedule, parameters=parameters, present=cores)
 
+    frames: dict[str, Samples] = {}
     if measurements is None:
-        ran = {name: (layouts or {}).get(name, Layout(count)) for name, count in cores.items()}
-        frames = {
-            name: Samples([layout.ranks], [compute_seconds[name]], layout.threads) for name, layout in ran.items()
-        }
+        for name, layout in layouts.items():
+            frames[name] = Samples([layout.ranks], [compute_seconds[name]], layout.threads)
         result = recommended(Measurements(frames, configuration, iterations=dict(iterations)))
         basis = "this run alone, at one split"
     else:
         measurements = _of_running_versions(measurements, versions or {})
-        before, frames = recommended(measurements), {}
+        models = recommended(measurements).models
         for name, frame in measurements.frames.items():
-            expected = before.models[name].predict(np.array([[float(cores[name])]]))
-            factor = compute_seconds[name] / float(np.asarray(expected)[0])
+            factor = compute_seconds[name] / float(models[name].predict(np.array([[float(cores[name])]]))[0])
             error = frame.standard_error * factor
             frames[name] = dataclasses.replace(
                 frame, seconds=frame.seconds * factor, standard_error=error, communication=math.nan
             )
         # What windows of other runs differed by belongs to another load.
         result = recommended(dataclasses.replace(measurements, frames=frames, recorded=(), runs=()))
-        counts = ", ".join(f"{len(frame)} of {name}" for name, frame in frames.items())
-        basis = f"earlier measurements ({counts}), scaled to the load of the latest windows"
+        basis = "earlier measurements, scaled to the load of the latest windows"
     present = result.alternatives.get("present")
     if present is None:
-        raise ModelError(" ".join(result.warnings) or "what is known says nothing about the present split")
+        raise ModelError(" ".join(map(str, result.warnings)) or "what is known says nothing about the present split")
     better = result.used.get("cores", result.used["ranks"]) * result.window_seconds
     saved = total * present.window_seconds - better
     # Less than rounding is never paid back; a restart that takes an unknown time, NaN, after NaN windows.
     windows = np.ceil(restart_seconds * total / saved - 1e-9) if saved > 1e-12 * better else restart_seconds + math.inf
     return Rebalance(
         split=dict(result.split),
-        present=dict(cores),
+        present=cores,
         window_seconds=result.window_seconds,
         present_seconds=present.window_seconds,
         interval=result.interval,
         gain=present.gain,
         probability=present.probability,
         restart_seconds=restart_seconds,
-        restart_measured=restart_measured,
         windows_to_pay=float(windows),
         basis=basis,
-        warnings=result.warnings,
+        warnings=tuple(map(str, result.warnings)),
         layouts=result.layouts,
     )
 

@@ -1,15 +1,14 @@
-"""A running simulation on a terminal, and as lines for a pipe."""
+"""A running simulation as blocks: a table of its participants, residuals, and what follows in sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precice_lb.report.blocks import (
     Block,
     Paragraph,
-    SecondsUnit,
     Table,
     listed,
     percent,
@@ -17,26 +16,16 @@ from precice_lb.report.blocks import (
     seconds_unit,
     short_names,
 )
-from precice_lb.rooms import hooks
 from precice_lb.text import plural, visible
 
 if TYPE_CHECKING:
     from precice_lb.watch.convergence import Convergence
     from precice_lb.watch.snapshot import ParticipantState, Rebalance, Snapshot
 
-_LEVELS = "▁▂▃▄▅▆▇█"
-_COURSE = 12
-
-
-def watch_blocks(snapshot: Snapshot) -> list[Block]:
-    """Say all of a snapshot."""
-    residuals = [_residuals(coupling) for coupling in snapshot.convergence if coupling.residuals]
-    return [watch_table(snapshot), *residuals, *_sentences(snapshot)]
-
 
 def watch_table(snapshot: Snapshot) -> Table:
-    """Tabulate the participants: seconds per window, shares of waiting, change of load, course of the waiting."""
-    names, unit = _names(snapshot), _unit(snapshot)
+    """Tabulate the participants: seconds per window, shares of waiting, change of load."""
+    names, unit = _names(snapshot), seconds_unit([part.window_seconds for part in snapshot.participants])
     rows = [
         (
             names[part.participant] + ("" if part.state == "running" else f" ({part.state})"),
@@ -46,7 +35,6 @@ def watch_table(snapshot: Snapshot) -> Table:
             percent(part.wait_share, 0),
             percent(part.wait_share_so_far, 0),
             "–" if math.isnan(part.drift.change) else f"{100 * part.change:+.0f} %" if part.is_drifting else "steady",
-            _course(part.history_wait_share.tolist()),
         )
         for part in snapshot.participants
     ]
@@ -56,49 +44,25 @@ def watch_table(snapshot: Snapshot) -> Table:
         f"{percent(snapshot.waiting, 0)} of all core time waits for partners"
     )
     header = ("participant", "ranks", f"wall ({unit.symbol})", f"compute ({unit.symbol})")
-    return Table(title, (*header, "waits", "so far", "load", "course"), tuple(rows))
+    return Table(title, (*header, "waits", "so far", "load"), tuple(rows))
 
 
-def watch_facts(snapshot: Snapshot) -> list[str]:
-    """Say in sentences what follows: iterations, drift, what another split would bring, and what is missing."""
-    return [visible(sentence.text) for sentence in _sentences(snapshot)]
-
-
-def watch_line(snapshot: Snapshot) -> str:
-    """Write what changes in one line, for a pipe or a log."""
-    names, unit = _names(snapshot), _unit(snapshot)
-    parts = [f"window {snapshot.windows}", unit.text(snapshot.window_seconds)]
-    parts.append(f"{percent(snapshot.waiting, 0)} of core time waits")
-    for part in snapshot.participants:
-        seconds, state = unit.text(part.compute_seconds), "" if part.state == "running" else f", {part.state}"
-        parts.append(f"{names[part.participant]} computes {seconds}, waits {percent(part.wait_share, 0)}{state}")
-    return " | ".join([*parts, *(visible(sentence.text) for sentence in _changing(snapshot))])
-
-
-def _changing(snapshot: Snapshot) -> list[Paragraph]:
-    """Say what follows from a snapshot and may be otherwise in the next one."""
+def watch_blocks(snapshot: Snapshot) -> list[Block]:
+    """Say all of a snapshot."""
     names = _names(snapshot)
-    sentences = [_iterations(coupling, snapshot.latest) for coupling in snapshot.convergence if coupling.windows]
-    facts = (fact for run_facts in hooks("run_facts") for fact in run_facts(snapshot))
-    sentences += [Paragraph(f"{key.capitalize()}: {text}.") for key, text in facts]
-    drifting = [part for part in snapshot.participants if part.is_drifting]
-    sentences += [Paragraph(_drift(part, names[part.participant], snapshot.latest), "warning") for part in drifting]
+    blocks: list[Block] = [watch_table(snapshot)]
+    blocks += [_residuals(coupling) for coupling in snapshot.convergence if coupling.residuals]
+    blocks += [_iterations(coupling, snapshot.latest) for coupling in snapshot.convergence if coupling.windows]
+    warnings = [_drift(part, names[part.participant], snapshot.latest) for part in snapshot.participants]
     if (better := snapshot.rebalance) is not None:
-        sentences += [Paragraph(lead, "lead") for lead in _better(better, snapshot)]
-    return sentences
-
-
-def _sentences(snapshot: Snapshot) -> list[Paragraph]:
-    """Say all that follows from a snapshot."""
-    names, problems = _names(snapshot), []
+        blocks += [Paragraph(lead, "lead") for lead in _better(better, snapshot)]
+        blocks.append(Paragraph(f"Judged from {better.basis}."))
+        warnings += better.warnings
     for part in snapshot.participants:
         if part.state == "stopped":
-            problems.append(f"{names[part.participant]} stopped before the coupling ended: killed, or failed.")
-        problems += [f"{names[part.participant]}: {problem}" for problem in part.problems]
-    better = snapshot.rebalance
-    basis = [] if better is None else [Paragraph(f"Judged from {better.basis}.")]
-    warnings = [*(better.warnings if better else ()), *problems, *snapshot.notes]
-    return [*_changing(snapshot), *basis, *(Paragraph(text, "warning") for text in warnings)]
+            warnings.append(f"{names[part.participant]} stopped before the coupling ended: killed, or failed.")
+        warnings += [f"{names[part.participant]}: {problem}" for problem in part.problems]
+    return [*blocks, *(Paragraph(text, "warning") for text in (*warnings, *snapshot.notes) if text)]
 
 
 def _residuals(coupling: Convergence) -> Table:
@@ -136,6 +100,9 @@ def _coupled(coupling: Convergence) -> str:
 
 
 def _drift(part: ParticipantState, name: str, latest: int) -> str:
+    """Say how the load of a participant has changed; empty where it has not."""
+    if not part.is_drifting:
+        return ""
     recent = part.change == part.shift.change
     # A trend is relative to the median, of which a load may lose more than all of it.
     where = f"in the latest {plural(latest, 'window')} against those before" if recent else "of its median so far"
@@ -146,43 +113,25 @@ def _drift(part: ParticipantState, name: str, latest: int) -> str:
     )
 
 
-def _better(better: Rebalance, snapshot: Snapshot) -> list[str]:
+def _better(better: Rebalance, snapshot: Snapshot) -> Iterator[str]:
     if better.split == better.present:
         total = plural(sum(better.present.values()), "core" if better.layouts else "rank")
-        return [f"The present split is the best one known for {total}."]
+        yield f"The present split is the best one known for {total}."
+        return
     unit = seconds_unit([better.present_seconds])
     shorter = percent(1 - better.window_seconds / better.present_seconds, 0)
     sure = "" if math.isnan(better.probability) else f", with a probability of {percent(better.probability, 0)}"
-    return [
+    yield (
         f"{ranks_text(better.split, _names(snapshot), better.layouts)} would take {unit.text(better.window_seconds)} "
-        f"per window instead of {unit.text(better.present_seconds)}: {shorter} shorter{sure}.",
-        f"A restart {_pays(better, snapshot)}.",
-    ]
-
-
-def _pays(better: Rebalance, snapshot: Snapshot) -> str:
-    """Say when a restart has paid for itself, and whether the run lasts so long."""
-    if math.isnan(better.windows_to_pay):
-        return "costs nobody knows what (say --restart-cost)"
-    cost = f"at {better.restart_seconds:.3g} s{', its start-up alone' if better.restart_measured else ''}"
+        f"per window instead of {unit.text(better.present_seconds)}: {shorter} shorter{sure}."
+    )
     if math.isinf(better.windows_to_pay):
-        return f"never pays ({cost})"
-    windows, left = int(better.windows_to_pay), snapshot.windows_left
-    text = f"pays after {plural(windows, 'more window')} ({cost})"
-    if left is None or not snapshot.is_running:
-        return text
-    return f"{text}, {left} are left" + ("" if windows < left else ": it does not")
-
-
-def _course(shares: Sequence[float]) -> str:
-    """Draw shares of one as a line of blocks."""
-    picked = shares[:: -(-len(shares) // _COURSE) or 1]
-    return "".join(" " if math.isnan(share) else _LEVELS[min(int(share * 8), 7)] for share in picked)
+        yield f"A restart of {better.restart_seconds:.3g} s never pays."
+    elif math.isfinite(better.windows_to_pay):
+        left = f"; {snapshot.windows_left} are left" if snapshot.windows_left else ""
+        windows = plural(int(better.windows_to_pay), "more window")
+        yield f"A restart of {better.restart_seconds:.3g} s pays after {windows}{left}."
 
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
     return short_names([part.participant for part in snapshot.participants], 24)
-
-
-def _unit(snapshot: Snapshot) -> SecondsUnit:
-    return seconds_unit([part.window_seconds for part in snapshot.participants])

@@ -38,7 +38,7 @@ def imported(place: Path) -> list[str]:
 def xml(place: Path) -> list[str]:
     text = CONFIG.format(f'<participant name="A\x9b\u202e"><x:{visible("x")}/></participant>')
     place.joinpath("precice-config.xml").write_text(text, encoding="utf-8")
-    return ["guess", "check", str(place / "precice-config.xml")]
+    return ["guess", "patch", str(place / "precice-config.xml"), "-o", str(place / "guess.xml")]
 
 
 def profiling(place: Path) -> list[str]:

@@ -96,11 +96,11 @@ def table(directory: Path, names: str) -> list[str]:
 def _sound(values: dict[str, Any]) -> None:
     """What no recommendation may contradict itself in."""
     window, interval = values["window_seconds"], values["interval"]
-    if interval["low"] is not None:
-        assert interval["low"] <= window <= interval["high"]
-    waits, between, split = values["wait_seconds"], values["rank_intervals"], values["split"]
+    if interval[0] is not None:
+        assert interval[0] <= window <= interval[1]
+    waits, between, split = values["waits"], values["rank_intervals"], values["split"]
     assert all(0 <= wait <= window for wait in waits.values())
-    assert all(each["low"] <= split[name] <= each["high"] for name, each in between.items())
+    assert all(low <= split[name] <= high for name, (low, high) in between.items())
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_killed_runs_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "(short) is not used: no window is left after a warm-up of 1 window; Inner and Outer did" in said[1]
     assert [dict(run.remarks).get("not finished", "") for run in summarise(runs)] == [unfinished(run) for run in runs]
     result = recommend_split(measurements_from_runs(runs), 4)
-    assert result.warnings[:2] == said
+    assert [str(warning) for warning in result.warnings[:2]] == list(said)
     assert main(["summary", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("not finished: Inner and Outer did not come") == 2
 

@@ -148,7 +148,7 @@ def test_a_campaign_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert values["alternatives"]["degrees-of-freedom"]["split"] == {"Inner": 2, "Outer": 4}
     # Worth their ranks: 4 and 2, by the law 0.512 s.
     assert values["split"] == {"Inner": 4, "Outer": 2}
-    measured = {tuple(run["split"].items()): run["measured"] for run in values["measured_splits"]}
+    measured = {tuple(run["split"].items()): run["measured"] for run in values["comparisons"]}
     splits = [{"Inner": 4, "Outer": 1}, {"Inner": 2, "Outer": 2}, {"Inner": 3, "Outer": 3}]
     assert measured == {
         tuple(split.items()): pytest.approx(max(law(*count) for count in split.items()), rel=0.03) for split in splits

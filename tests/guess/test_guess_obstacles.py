@@ -9,9 +9,9 @@ from calibrate_helpers import refusals
 from guess_helpers import MEASURE, edited, refused_by_libprecice
 
 from precice_lb.case import parse_configuration
-from precice_lb.guess.config import notes, obstacles
+from precice_lb.guess.config import obstacles
 
-# By name: edits of `guess_helpers.CASE`, a line each, and then what is said, notes behind obstacles; often nothing.
+# By name: edits of `guess_helpers.CASE`, a line each, and then what is said; often nothing.
 CASES = {block.split("\n")[0].removeprefix("# "): block.split("\n")[1:] for block in refusals("guess-obstacles.txt")}
 
 
@@ -21,9 +21,7 @@ def configured(name: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_in_the_way_is_said_with_its_line_and_nothing_else(name: str) -> None:
-    read = parse_configuration(configured(name))
-    said = [*obstacles(read), *(f"note: {text}" for text in notes(read))]
-    assert said == [line for line in CASES[name] if " -> " not in line]
+    assert obstacles(parse_configuration(configured(name))) == [line for line in CASES[name] if " -> " not in line]
 
 
 @pytest.mark.precice

@@ -75,14 +75,6 @@ def test_a_linear_map_between_the_ends_changes_nothing(seed: int) -> None:
             np.testing.assert_allclose(received.at(part), mapping @ sent.at(part), atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(0,), (5,), (4, 2), (0, 3)])
-def test_a_shift_has_the_shape_of_its_field(shape: tuple[int, ...]) -> None:
-    delta = Delta(shape, 1)
-    delta.start_window(np.ones(shape), np.zeros(shape))
-    for part in (0.0, 0.5, 1.0):
-        np.testing.assert_array_equal(delta.at(part), np.full(shape, part))
-
-
 # --- where in the window -------------------------------------------------------------------------------------------
 
 
@@ -137,18 +129,6 @@ def test_values_are_taken_in_the_forms_that_precice_takes(ids: object, values: o
     sent = Sent((3,), 1, relaxed=False, relative=False)
     sent.write(ids, values)
     assert sent.values.tolist() == [1.0, 0.0, 3.0]
-
-
-def test_pieces_add_up_until_the_step_is_over() -> None:
-    sent = Sent((3, 2), 1, relaxed=False, relative=False)
-    sent.write([0], [[1.0, 2.0]])
-    sent.write([2, 1], [[5.0, 6.0], [3.0, 4.0]])
-    kept = sent.values
-    assert kept.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-    sent.clear()
-    assert not sent.values.any()
-    # What has converged is kept elsewhere by then.
-    assert kept[2, 1] == 6.0
 
 
 @pytest.mark.parametrize(("norm", "astray"), [(1.0, False), (2.9, False), (3.1, True), (0.34, False), (0.32, True)])

@@ -19,10 +19,9 @@ def test_in_turns_is_what_shared_cores_would_take() -> None:
     shared = recommend_split(TABLE, 300, coupling="serial", shared=[SharedCores([["Inner"], ["Outer"]])])
     assert other.split == shared.split == {"Inner": 300, "Outer": 300}
     assert other.window_seconds == pytest.approx(shared.window_seconds, rel=1e-9)
-    (said,) = (text for text in found.warnings if "in turns" in text)
-    percent = round(100 * (1 - other.window_seconds / found.window_seconds))
-    assert f"{percent} % less" in said
-    assert "machine.shared=Inner/Outer" in said
+    (turns,) = (warning.values for warning in found.warnings if warning.code == "in-turns")
+    assert turns["percent"] == pytest.approx(100 * (1 - other.window_seconds / found.window_seconds))
+    assert turns["shared"] == "Inner/Outer"
     assert "in-turns" not in shared.alternatives
 
 
@@ -38,7 +37,7 @@ def test_who_works_at_the_same_time_takes_no_turns() -> None:
 def test_where_more_ranks_do_not_help_nothing_is_said() -> None:
     flat = {name: [(p, 1.0 + 0.02 * p) for p in (1, 2, 4, 8)] for name in ("A", "B")}
     found = recommend_split(flat, 8, coupling="serial")
-    assert not [text for text in found.warnings if "in turns" in text]
+    assert "in-turns" not in {warning.code for warning in found.warnings}
 
 
 @pytest.mark.parametrize("budget", [("--ranks", "300"), ("--nodes", "6", "--cores-per-node", "48")])

@@ -77,8 +77,9 @@ def test_two_versions_may_use_one_number_of_cores_in_two_ways(tmp_path: Path) ->
     layouts = {"Fluid": Layouts(), "Solid:mpi": Layouts(), "Solid:omp": Layouts(1, None)}
     assert read_csv(path).layouts == read_csv(again).layouts == load_sources([path, again]).layouts == layouts
     found = recommend_split(path, 24, learner="bayes")
-    by_version = {choice.versions["Solid"]: choice.result.layouts for choice in found.choices}
-    assert by_version == {"mpi": {}, "omp": {"Solid": Layouts(1, None)}}
+    by_version = {choice.versions["Solid"]: choice for choice in found.choices}
+    assert by_version["mpi"].layouts == {}
+    assert by_version["omp"].layouts == {"Solid": Layout(1, by_version["omp"].split["Solid"])}
 
 
 def test_stores_tell_the_threads_of_their_ranks(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from store_helpers import PARALLEL, metadata
 from precice_lb.cli import app
 from precice_lb.cli.commands import at_end
 from precice_lb.record import recorder as module
-from precice_lb.record.launch import at_end_action, user_metadata
+from precice_lb.record.launch import at_end_action, run_metadata
+from precice_lb.record.participant import load_backend
 from precice_lb.record.recorder import flush_after
 from precice_lb.store.reader import find_stores
 from precice_lb.store.spool import StoreWriter
@@ -95,16 +96,19 @@ def test_wrong_settings_are_one_warning(tmp_path: Path, variables: dict[str, str
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[1]", "expected a JSON object or a mapping, found '[1]'"),
+        ("[1]", "expected a JSON object, found '[1]'"),
         ('{"rank": 5}', "rank: expected one of run"),
         ('{"parameters": ' + _nested(60) + "}", "parameters: expected an object that JSON can hold, of less than 50"),
     ],
 )
 def test_wrong_metadata_are_left_out_with_one_warning(
-    text: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PRECICE_LB_METADATA", text)
-    assert [user_metadata(None), user_metadata({"run": "r"})] == [{}, {"run": "r"}]
+    monkeypatch.setenv("PRECICE_LB_BACKEND", "embedded")
+    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
+    values, _ = run_metadata("A", tmp_path / "precice-config.xml", 0, 1, load_backend())
+    assert (values["rank"], "parameters" in values) == (0, False)
     printed = capsys.readouterr().err
     assert (printed.count("\n"), words in printed) == (1, True)
 
@@ -218,7 +222,7 @@ def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) 
     for switch in "01":
         results = run_pair(tmp_path / switch, solver=solver, PRECICE_LB_BACKEND="embedded", PRECICE_LB_RECORD=switch)
         assert_fine(results)
-        assert [line for each in results.values() for line in warnings_of(each)] == []
+        assert [line for result in results.values() for line in warnings_of(result)] == []
     assert _results(tmp_path / "0") == _results(tmp_path / "1")
     for name in "AB":
         assert (tmp_path / "1" / f"{name}.nc").stat().st_size > 0
@@ -228,26 +232,13 @@ def test_a_solver_with_an_hdf5_library_of_its_own(tmp_path: Path, library: str) 
 
 
 def test_spools_stay_where_they_are_wanted(tmp_path: Path) -> None:
-    assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", PRECICE_LB_STORE="spool"))
+    variables = {"PRECICE_LB_STORE": "spool", "PRECICE_LB_METADATA": '{"run": "r7", "parameters": {"order": 3}}'}
+    assert_fine(run_pair(tmp_path, PRECICE_LB_BACKEND="embedded", **variables))
     files = sorted(path.relative_to(tmp_path).as_posix() for path in find_stores([tmp_path]))
     assert files == [f"precice-lb-store/{name}-1/{name}-0-1.spool" for name in "AB"]
     assert_whole(tmp_path)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_metadata_can_be_given_by_the_solver(tmp_path: Path, backend: str) -> None:
-    solver = SOLVER.replace(
-        '"precice-config.xml", rank, ranks)',
-        '"precice-config.xml", rank, ranks, metadata={"parameters": {"order": 3}})',
-    ).replace("import precice\n", "import precice_lb as precice\n")
-    results = run_pair(
-        tmp_path, solver=solver, recorded=False, PRECICE_LB_BACKEND=backend, PRECICE_LB_METADATA='{"run": "r7"}'
-    )
-    assert_fine(results)
     for store in rank_stores(tmp_path).values():
-        assert store.metadata["parameters"] == {"order": 3}
-        assert store.metadata["run"] == "r7"
-        assert "metadata" not in store.metadata["command"]
+        assert (store.metadata["run"], store.metadata["parameters"]) == ("r7", {"order": 3})
 
 
 def test_a_communicator_reaches_the_embedded_backend(tmp_path: Path) -> None:

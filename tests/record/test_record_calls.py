@@ -1,12 +1,8 @@
-"""What the recording ``Participant`` adds to preCICE's: running sums, profiling sections, and which arguments pass."""
+"""What the recording ``Participant`` adds to preCICE's: profiling sections, and guesses."""
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +10,6 @@ from record_helpers import (
     BACKENDS,
     SOLVER,
     WINDOWS,
-    StandIn,
     assert_fine,
     new_recorder,
     only_store,
@@ -22,76 +17,12 @@ from record_helpers import (
     run_pair,
     warnings_of,
 )
-from store_helpers import contents, row, rows
+from store_helpers import contents
 
 from precice_lb.dataset.windows import rank_values
-from precice_lb.exceptions import BackendError
 from precice_lb.export import export_merged
-from precice_lb.record.participant import Backend, recording_class
-from precice_lb.record.recorder import NO_SUMS, summary, sums
 from precice_lb.store.columns import NAME_BYTES
 from precice_lb.store.reader import find_stores, read_store, read_stores
-
-SUMMARISED = SOLVER.replace("import sys\n", "import json, sys, time\n").replace(
-    "    participant.advance(dt)",
-    """    if name == "A": time.sleep(0.05)
-    participant.advance(dt)
-    summaries.append(participant.timing_summary())""",
-)
-SUMMARISED = SUMMARISED.replace(
-    "participant.initialize()", "summaries = [participant.timing_summary()]\nparticipant.initialize()"
-)
-SUMMARISED += 'json.dump(summaries + [participant.timing_summary()], open(f"{name}.json", "w"))\n'
-
-
-def _summaries(directory: Path, name: str) -> list[dict[str, float]]:
-    values: list[dict[str, float]] = json.loads((directory / f"{name}.json").read_text())
-    return values
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_running_solver_sees_its_shares(tmp_path: Path, backend: str) -> None:
-    # Without compiled code in between, what the solver sees can be exact.
-    emulated = backend == "embedded"
-    results = run_pair(tmp_path, "parallel-explicit", solver=SUMMARISED, emulated=emulated, PRECICE_LB_BACKEND=backend)
-    assert_fine(results)
-    for (name, _), store in rank_stores(tmp_path).items():
-        first, *running, last = _summaries(tmp_path, name)
-        assert first.keys() == last.keys() == summary(NO_SUMS).keys()
-        assert first["windows"] == first["advances"] == 0
-        assert math.isnan(first["solve_seconds"])
-        assert [each["windows"] for each in running] == list(range(1, WINDOWS + 1))
-        assert last == pytest.approx(running[-1], nan_ok=True)
-        for count, each in enumerate(running, start=1):
-            assert each["solve_seconds"] == pytest.approx(store.advances["solve_ns"][:count].sum() / 1e9)
-            assert each["advance_seconds"] == pytest.approx(store.advances["advance_ns"][:count].sum() / 1e9)
-            assert each["solve_share"] + each["advance_share"] == pytest.approx(1.0)
-    assert _summaries(tmp_path, "A")[-1]["solve_seconds"] >= 0.05 * WINDOWS
-    if emulated:
-        assert _summaries(tmp_path, "B")[-1]["solve_seconds"] < 1e-4
-        assert _summaries(tmp_path, "B")[-1]["advance_seconds"] == pytest.approx(0.05 * WINDOWS, abs=1e-4)
-
-
-@pytest.mark.parametrize("variables", [{"PRECICE_LB_DIR": "/proc/nowhere"}, {"PRECICE_LB_RECORD": "0"}])
-def test_shares_need_no_store_and_are_missing_where_recording_is_off(tmp_path: Path, variables: dict[str, str]) -> None:
-    assert_fine(run_pair(tmp_path, solver=SUMMARISED, PRECICE_LB_BACKEND="embedded", **variables))
-    for name in "AB":
-        last = _summaries(tmp_path, name)[-1]
-        if "PRECICE_LB_RECORD" in variables:
-            assert last == pytest.approx(summary(NO_SUMS), nan_ok=True)
-        else:
-            assert last["windows"] == WINDOWS
-            assert last["solve_share"] + last["advance_share"] == pytest.approx(1.0)
-
-
-def test_running_sums_are_exact() -> None:
-    table = rows([row(w, 1.0 + w * 1e-9, 0.5, 0.25, 0.125, complete=w % 2 == 0) for w in range(1, 11)])
-    so_far = NO_SUMS + sums(table[:3]) + sums(table[3:3])
-    found = summary(so_far + sums(table[3:]))
-    assert (found["windows"], found["advances"]) == (5, 10)
-    assert found["solve_seconds"] == pytest.approx(10 + 55e-9, rel=1e-15)
-    assert found["advance_seconds"] == pytest.approx(5.0)
-
 
 SECTIONED = SOLVER.replace("import sys\n", "import sys, time\n").replace(
     '    participant.write_data(mesh, f"{name}-Data", ids, value)\n',
@@ -147,7 +78,6 @@ def test_sections_stay_within_their_memory(tmp_path: Path, capsys: pytest.Captur
         recorder.section_started(b"bytes" if number % 2 else f"step {number % 2400}")
         recorder.section_stopped(2**47)
     recorder.section_stopped(0)
-    assert recorder.timing_summary()["windows"] == 0
     recorder.close(finished=False)
     store = only_store(tmp_path)
     assert len(store.names("sections")) == len(set(store.names("sections"))) == 1000
@@ -197,35 +127,6 @@ def test_any_names_of_sections_are_kept_apart(tmp_path: Path) -> None:
     assert contents(read_stores([tmp_path / "merged"])[0])[1:] == contents(store)[1:]
 
 
-class _Participant(StandIn):
-    """The constructor of a pyprecice that takes a communicator."""
-
-    def __init__(self, name: str, configuration: str, rank: int, size: int, communicator: Any = None) -> None:
-        self.given = (name, configuration, rank, size, communicator)
-
-
-@pytest.mark.parametrize(
-    ("version", "passes"),
-    [("3.4.1", True), ("3.5.0.dev2+g1", True), ("4.0", True), ("3.4.0", False), ("3.4", False), ("3.2.1", False)],
-)
-def test_a_communicator_passes_from_the_first_pyprecice_that_takes_it(
-    version: str, passes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECICE_LB_RECORD", "0")
-    module = ModuleType("precice")
-    module.__dict__["__version__"] = version
-    recording = recording_class(Backend("libprecice", module, _Participant))
-    communicator = object()
-    if passes:
-        assert recording("A", "c.xml", 0, 1, communicator).given[-1] is communicator
-        assert recording("A", "c.xml", 0, 1, communicator=communicator, metadata={}).given[-1] is communicator
-    else:
-        for keywords in ({"communicator": communicator}, {"communicator": communicator, "metadata": {}}):
-            with pytest.raises(BackendError, match=f"no communicator= with pyprecice {version}, found one"):
-                recording("A", "c.xml", 0, 1, **keywords)
-    assert recording("A", "c.xml", 0, 1, None).given[-1] is None
-
-
 def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_next(tmp_path: Path) -> None:
     recorder, advance = new_recorder(tmp_path)
     planted = []
@@ -234,7 +135,7 @@ def test_guesses_are_written_with_the_flush_and_what_comes_after_it_with_the_nex
         planted.append((window, ("hold", "reduced", "linear")[window % 7 // 3], 1000 * window, window / 10))
         recorder.guessed(*planted[-1])
     # After window 96 the rows up to it were written, and what was known then.
-    assert [each["window"] for each in only_store(tmp_path).rows("guesses")] == list(range(1, 96))
+    assert only_store(tmp_path).rows("guesses")["window"].tolist() == list(range(1, 96))
     recorder.section_started("s")
     recorder.close(finished=True)
     store = only_store(tmp_path)

@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from record_helpers import (
     BACKENDS,
     SOLVER,
     assert_fine,
-    configuration,
     environment,
     new_recorder,
     only_store,
@@ -27,10 +25,8 @@ from store_helpers import PARALLEL, metadata
 
 from precice_lb.dataset import load_runs
 from precice_lb.dataset.windows import rank_values
-from precice_lb.embedded import Participant
 from precice_lb.export import export_merged
 from precice_lb.record import recorder as module
-from precice_lb.record.participant import Backend, recording_class
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import find_stores, read_store
 from precice_lb.store.spool import StoreWriter
@@ -57,13 +53,14 @@ def test_every_rank_s_counts_are_kept_and_merged(tmp_path: Path, mpiexec: str, b
     store = rank_stores(tmp_path)["A", 0]
     # The last number counts, and the windows say from when on.
     porous = store.rows("counts")[store.rows("counts")["name"] == store.names("counts").index("porous")]
-    assert [(each["window"], each["count"]) for each in porous] == [(w, max(w - 2, 0)) for w in (1, 3, 4, 5, 6, 7, 8)]
+    assert [(row["window"], row["count"]) for row in porous] == [(w, max(w - 2, 0)) for w in (1, 3, 4, 5, 6, 7, 8)]
     for merged in (False, True):
         if merged:
             export_merged([tmp_path], tmp_path / "merged")
         (run,) = load_runs([tmp_path / "merged" if merged else tmp_path])
         part = run.participants["A"]
-        assert {name: each.tolist() for name, each in part.rank_counts.items()} == {"cells": [6, 5], "porous": [6, 10]}
+        counts = {name: values.tolist() for name, values in part.rank_counts.items()}
+        assert counts == {"cells": [6, 5], "porous": [6, 10]}
         assert part.rank_vertices.tolist() == run.participants["B"].rank_vertices.tolist() == [6, 5]
         assert run.participants["B"].rank_counts == {}
         assert np.isnan(part.rank_mpi).all()
@@ -91,17 +88,10 @@ WRONG: list[tuple[Any, Any]] = [
 def test_wrong_arguments_are_one_warning_and_no_exception(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorder, advance = new_recorder(tmp_path)
     for feature, number in WRONG:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "_warned", set())
-            recorder.count(feature, number)
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("precice-lb: warning: a call of count() is ignored: expected the name of a feature and ")
-    for number in range(1000):
-        recorder.count(number, 1)
-        recorder.count(f"feature {number}", -number - 1)
-    expected = "the name of a feature and how much of it this rank holds, at least 0"
+        recorder.count(feature, number)
     assert capsys.readouterr().err == (
-        f"precice-lb: warning: a call of count() is ignored: expected {expected}, found 0 and 1\n"
+        "precice-lb: warning: a call of count() is ignored: expected the name of a feature and how much of it this "
+        "rank holds, a number of at least 0, found others\n"
     )
     recorder.count(b"porous", np.int32(3))
     recorder.count("sm\udcffall \N{GREEK SMALL LETTER PSI}" + 200 * "x", True)
@@ -132,21 +122,6 @@ def test_what_stays_the_same_is_written_once_and_names_are_not_kept_without_end(
     assert len(store.names("counts")) == 1000
     assert len(store.rows("counts")) == 2 + 999
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_a_method_of_the_backend_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "precice-config.xml").write_text(configuration("serial-explicit"))
-    monkeypatch.chdir(tmp_path)
-
-    class Later(Participant):
-        def count(self) -> str:
-            return "preCICE's"
-
-    module = ModuleType("later")
-    module.get_version_information = lambda: "4"  # type: ignore[attr-defined]
-    for participant, expected in ((Later, "preCICE's"), (Participant, None)):
-        made = recording_class(Backend("embedded", module, participant))("A", "precice-config.xml", 0, 1)
-        assert made.count(*([] if expected else ["cells", 1])) == expected
 
 
 def test_only_our_own_variable_tells_threads(tmp_path: Path) -> None:
@@ -238,7 +213,7 @@ def test_planted_waits_of_real_ranks_are_found(tmp_path: Path, mpiexec: str, bac
 
 
 UNCHANGED = """
-import json, pickle, sys
+import pickle
 from mpi4py import MPI
 from mpi4py.MPI import COMM_WORLD as known_before
 import numpy as np
@@ -249,53 +224,38 @@ def facts():
     cart = comm.Create_cart([comm.size])
     request = comm.Irecv(np.zeros(1), comm.rank)
     comm.Send(np.ones(1), comm.rank)
-    found = [
-        comm is known_before, comm is MPI.COMM_WORLD, own == comm, own != comm, type(own).__name__,
-        type(comm) is MPI.Intracomm, isinstance(cart, MPI.Cartcomm), type(request) is MPI.Request,
-        pickle.loads(pickle.dumps(comm)) is comm, issubclass(MPI.Cartcomm, MPI.Comm),
-        MPI._handleof(comm) == comm.handle, MPI._sizeof(comm), MPI.Comm.f2py(comm.py2f()) == comm, bool(MPI.COMM_NULL),
-        MPI.Comm.Allreduce.__name__, (MPI.Comm.Allreduce.__doc__ or "")[:20], MPI.Request.Waitall.__name__,
-        request.Wait(), comm.allreduce(comm.rank, MPI.SUM), comm.allgather("x"), cart.Get_coords(comm.rank),
+    known = [
+        comm is known_before, own == comm, type(comm) is MPI.Intracomm, isinstance(cart, MPI.Cartcomm),
+        type(request) is MPI.Request, pickle.loads(pickle.dumps(comm)) is comm, MPI.Comm.f2py(comm.py2f()) == comm,
+        MPI.Comm.Allreduce.__name__, (MPI.Comm.Allreduce.__doc__ or "")[:20], request.Wait(), comm.allgather("x"),
     ]
     class Own(MPI.Intracomm):
         def Barrier(self):
             super().Barrier()
             return "own"
-    found += [Own(own).Barrier(), isinstance(Own(own), MPI.Comm)]
+    known += [Own(own).Barrier(), isinstance(Own(own), MPI.Comm)]
     cart.Free(); own.Free()
-    found.append(own == MPI.COMM_NULL)
     for wrong in (lambda: comm.Send(), lambda: comm.Bcast(object()), lambda: comm.Send(np.ones(1), dest=99)):
         try:
             wrong()
         except Exception as error:
-            found.append([type(error).__name__, str(error)[:20]])
-    return found
+            known.append([type(error).__name__, str(error)[:20]])
+    return known
 
 before = facts()
 timer = _mpi_time()
 assert timer is _mpi_time() and timer is not None
 assert facts() == before, (facts(), before)
-assert len(before) > 20 and before[0] is True
 assert timer.ns > 0 and not timer.inside
-
-# A call within a call counts once; a call that fails counts and ends.
-timer.ns = 0
+# A call within a call counts once.
 nested = MPI.Op.Create(lambda a, b, t: MPI.COMM_SELF.Barrier())
 MPI.COMM_WORLD.Allreduce(np.ones(1), np.zeros(1), nested)
 assert not timer.inside
-try:
-    MPI.COMM_WORLD.Send(np.ones(1), dest=99)
-except Exception:
-    pass
-assert not timer.inside
-
 # Whatever waits is timed, whatever is local is not.
 for call, timed in {
-    "MPI.COMM_SELF.Get_rank()": False, "MPI.COMM_SELF.size": False, "MPI.COMM_SELF.Get_name()": False,
-    "MPI.COMM_SELF.Is_inter()": False, "MPI.COMM_SELF.Barrier()": True, "MPI.COMM_SELF.bcast(1)": True,
-    "MPI.COMM_SELF.Ibarrier().wait()": True, "MPI.COMM_SELF.Split(0).Free()": True, "MPI.COMM_SELF.Iprobe()": True,
-    "MPI.COMM_SELF.scan(1)": True, "MPI.Request.waitall([])": True,
-    "MPI.COMM_SELF.Create_cart([1]).Neighbor_allgather(np.ones(1), np.ones(2))": True,
+    "MPI.COMM_SELF.Get_rank()": False, "MPI.COMM_SELF.size": False, "MPI.COMM_SELF.Is_inter()": False,
+    "MPI.COMM_SELF.Barrier()": True, "MPI.COMM_SELF.bcast(1)": True, "MPI.COMM_SELF.Ibarrier().wait()": True,
+    "MPI.COMM_SELF.Split(0).Free()": True, "MPI.COMM_SELF.Iprobe()": True, "MPI.Request.waitall([])": True,
     "MPI.Win.Create(None, comm=MPI.COMM_SELF).Free()": True,
 }.items():
     timer.ns = 0

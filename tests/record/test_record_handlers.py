@@ -14,7 +14,7 @@ from conftest import FULL_COUNTS
 from record_helpers import new_recorder
 from store_helpers import contents
 
-from precice_lb.record.meshes import mesh_notes
+from precice_lb.record.meshes import MeshNotes
 from precice_lb.record.recorder import Recorder
 from precice_lb.store.reader import read_stores
 
@@ -62,7 +62,7 @@ def _window(recorder: Recorder, window: int) -> None:
 
 
 def _meshes(recorder: Recorder) -> None:
-    notes = mesh_notes()
+    notes = MeshNotes(keep_points=False)
     notes.take("set_mesh_vertices", "A-Mesh", [[0.0, 1.0], [2.0, 3.0]])
     recorder.write_meshes(notes)
 

@@ -61,7 +61,8 @@ def test_a_solver_sees_what_python_shows_it(tmp_path: Path, where: str) -> None:
     # The probe shows its path under sys.path; that of python includes the archive.
     with zipfile.ZipFile(tmp_path / "solver.pyz", "w") as archive:
         archive.writestr("__main__.py", PROBE)
-    (tmp_path / "solver").write_text("#!/usr/bin/env -S python3 -u\n" + PROBE)
+    (tmp_path / "solver").write_text(f"#!{sys.executable} -u\n{PROBE}")
+    (tmp_path / "solver").chmod(0o755)
     arguments = {
         "file": ["probe.py"],
         "directory": ["sub/probe.py"],
@@ -124,40 +125,6 @@ def test_a_python_that_would_not_record_is_refused(tmp_path: Path, option: str) 
 
 def _ours(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return python(directory, "-m", "precice_lb", "run", *arguments, **variables)
-
-
-# What installers write for a console script: as it is, and where the path of python is too long or has a space.
-CONSOLE_SCRIPTS = {
-    "plain": "#!{python}\nimport sys\nfrom stand_in.cli import main\n"
-    "if __name__ == '__main__':\n    sys.exit(main())\n",
-    "by env": "#!/usr/bin/env python3\nimport sys\nfrom stand_in.cli import main\nsys.exit(main())\n",
-    "long path": "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nimport sys\nfrom stand_in.cli import main\n"
-    "sys.exit(main())\n",
-}
-
-
-def _install_stand_in(directory: Path) -> None:
-    """A package with a console script, as installers lay it out."""
-    (directory / "stand_in").mkdir()
-    (directory / "stand_in" / "__init__.py").write_text("")
-    (directory / "stand_in" / "cli.py").write_text(
-        "import sys\nimport precice as p\n\ndef couple(participant: p.Participant) -> None: ...\n\n"
-        "def main():\n    print(sys.argv, p.Participant.__module__)\n    return 4\n"
-    )
-
-
-@pytest.mark.parametrize("kind", CONSOLE_SCRIPTS)
-def test_a_console_script_is_run_by_its_name(tmp_path: Path, kind: str) -> None:
-    _install_stand_in(tmp_path)
-    script = tmp_path / "bin" / "stand-in-solver"
-    script.parent.mkdir()
-    script.write_text(CONSOLE_SCRIPTS[kind].format(python=sys.executable))
-    script.chmod(0o755)
-    paths = [str(script.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
-    variables = {"PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    ours = _ours(tmp_path, "stand-in-solver", "config.json", PRECICE_LB_BACKEND="embedded", **variables)
-    assert (ours.returncode, ours.stderr) == (4, "")
-    assert ours.stdout == f"[{str(script)!r}, 'config.json'] precice_lb\n"
 
 
 def test_a_program_of_the_path_comes_before_a_file_of_its_name(tmp_path: Path) -> None:

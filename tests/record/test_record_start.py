@@ -7,11 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
-from record_helpers import environment, python
+from record_helpers import python
 
 PROBE = """import precice, sys
 # In one piece, as several ranks write at once.
@@ -81,59 +80,21 @@ def test_signals_end_a_program_as_without_us(tmp_path: Path, number: signal.Sign
     assert _run(tmp_path, "sh", "-c", f"kill -{number.value} $$").returncode == -number
 
 
-def test_a_run_within_a_run_and_a_path_of_the_user_s_change_nothing_more(tmp_path: Path) -> None:
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "helper.py").write_text("")
-    paths = os.pathsep.join([str(tmp_path / "theirs"), *filter(None, sys.path)])
-    show = "import helper, os, precice, sys; print(sys.path, os.environ['PYTHONPATH'].split(':'), precice.Participant)"
-    plain = python(tmp_path, "-c", "import sys; print(sys.path)", PYTHONPATH=paths).stdout.strip()
-    once = _run(tmp_path, "-c", show, PYTHONPATH=paths)
-    twice = _run(tmp_path, sys.executable, "-m", "precice_lb", "run", "-c", show, PYTHONPATH=paths)
-    assert once.stderr == ""
-    assert once.stdout == twice.stdout
-    ours, *rest = once.stdout.removeprefix(f"{plain} [").split("]")[0].split(", ")
-    assert ours.endswith("startup'")
-    assert rest == [repr(path) for path in paths.split(os.pathsep)]
-
-
-def _machines_own() -> bool:
-    """Whether the Python that this environment is made of has a sitecustomize, as Debian's has."""
-    command = [sys.executable, "-I", "-c", "import sys; print('sitecustomize' in sys.modules)"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
-
-
 @pytest.mark.parametrize(
     "text", ["print('theirs', __file__[-8:])", "raise ValueError('broken')", "import nowhere", None]
 )
-@pytest.mark.parametrize("where", ["path", "environment"])
-def test_another_sitecustomize_is_loaded_as_without_us(tmp_path: Path, text: str | None, where: str) -> None:
-    directory, program, paths = tmp_path / "theirs", sys.executable, list(filter(None, sys.path))
-    if where == "environment":
-        venv.create(tmp_path / "environment", symlinks=True)
-        (directory,) = tmp_path.glob("environment/lib/python3*/site-packages")
-        program = str(tmp_path / "environment" / "bin" / "python")
-    else:
-        directory.mkdir()
-        paths.insert(0, str(directory))
+def test_another_sitecustomize_is_loaded_as_without_us(tmp_path: Path, text: str | None) -> None:
+    (tmp_path / "theirs").mkdir()
     if text is not None:
         # The process that is replaced loads it as well.
-        (directory / "sitecustomize.py").write_text(f"import sys\nif 'run' not in sys.orig_argv:\n    {text}\n")
-    command = [program, "-c", "import sys, sitecustomize; print(sitecustomize.__file__)"]
-    plain, ours = (
-        subprocess.run(
-            [*before, *command],
-            cwd=tmp_path,
-            env={**environment(), "PYTHONPATH": os.pathsep.join(paths)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for before in ([], [sys.executable, "-m", "precice_lb", "run"])
-    )
+        module = tmp_path / "theirs" / "sitecustomize.py"
+        module.write_text(f"import sys\nif 'run' not in sys.orig_argv:\n    {text}\n")
+    paths = os.pathsep.join([str(tmp_path / "theirs"), *filter(None, sys.path)])
+    show = ["-c", "import sys, sitecustomize; print(sitecustomize.__file__)"]
+    plain = python(tmp_path, *show, PYTHONPATH=paths)
+    ours = _run(tmp_path, sys.executable, *show, PYTHONPATH=paths)
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
     assert ours.stderr == plain.stderr
-    if where == "environment" and _machines_own():
-        pytest.skip("this machine's Python has a sitecustomize of its own, which comes before those of environments")
     assert ("theirs" in ours.stdout) == (text is not None and text.startswith("print"))
 
 

@@ -15,7 +15,6 @@ from conftest import FULL_COUNTS
 from record_helpers import (
     BACKENDS,
     SOLVER,
-    WINDOWS,
     assert_fine,
     assert_whole,
     new_recorder,
@@ -67,7 +66,6 @@ def _record(directory: Path) -> Recorder:
     recorder.initialized(1, 2)
     for window in range(1, 71):
         advance(window, window + 1, True)
-    assert recorder.timing_summary()["windows"] == 70
     return recorder
 
 
@@ -212,8 +210,7 @@ def test_whatever_writing_raises(
     for window in range(1, 101):
         advance(window, window + 1, True)
     recorder.close(finished=True)
-    assert recorder.timing_summary()["windows"] == 100
-    assert capsys.readouterr().err.count("recording stops before window 3 of") == 1
+    assert capsys.readouterr().err.count("precice-lb: warning: recording into ") == 1
     store = only_store(tmp_path)
     assert (store.metadata["finished"], store.advances["window"].tolist()) == (False, [1, 2])
 
@@ -241,17 +238,6 @@ def test_every_ending_is_silent_and_finished(tmp_path: Path, backend: str, endin
     )
     assert _compare(tmp_path, solver, backend=backend) == []
     assert_whole(tmp_path / "1")
-
-
-def test_a_destructor_of_the_solver_that_forgets_ours(tmp_path: Path) -> None:
-    solver = UNFINALIZED.replace(
-        "participant = precice.Participant(",
-        "class Own(precice.Participant):\n    def __del__(self): pass\nparticipant = Own(",
-    ).replace("np.save(", "del participant\nnp.save(")
-    assert _compare(tmp_path, solver) == []
-    for store in rank_stores(tmp_path / "1").values():
-        assert len(store.advances) == WINDOWS
-        assert "ended_unix_ns" in store.metadata
 
 
 def test_a_solver_that_stops_early_is_not_finished(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_optimiser_takes_no_others() -> None:
 def test_the_recommendation_names_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
     found = recommend_split(TABLE, 300, grid={"Inner": (720, 360)})
     assert found.split["Inner"] in good_counts((720, 360), 300)
-    (remark,) = (text for text in found.warnings if "evenly" in text)
+    (remark,) = (str(warning) for warning in found.warnings if warning.code == "grid")
     assert f"Inner: {found.split['Inner']} ranks cut its grid of 720 x 360 evenly; so do " in remark
     assert main(["recommend", str(TABLE), "--ranks", "300", "--set", "participants.Inner.grid=[720, 360]"]) == 0
     assert f"Give Inner {found.split['Inner']} ranks" in capsys.readouterr().out

@@ -23,9 +23,10 @@ from store_helpers import row, write_store
 from precice_lb.cli import main
 from precice_lb.exceptions import DataError
 from precice_lb.ingest.profiling.tables import IterationsTail, last_row
+from precice_lb.report.blocks import Paragraph
 from precice_lb.watch import Observer, watch_run
 from precice_lb.watch.convergence import Convergence, Residual
-from precice_lb.watch.view import watch_facts, watch_line
+from precice_lb.watch.view import watch_blocks
 
 pytestmark = pytest.mark.usefixtures("own_priority")
 
@@ -64,11 +65,15 @@ def recorded(directory: Path, text: str = IMPLICIT, names: str = "AB", *, finish
     return Observer(directory)
 
 
+def convergence(directory: Path) -> tuple[Convergence, ...]:
+    return watch_run(directory).convergence
+
+
 def poll(observer: Observer) -> Convergence:
     seen = observer.poll()
     assert seen is not None
-    (found,) = seen.convergence
-    return found
+    (coupling,) = seen.convergence
+    return coupling
 
 
 # --------------------------------------------------------------------------------------------------- planted logs
@@ -76,7 +81,6 @@ def poll(observer: Observer) -> Convergence:
 
 def test_a_log_that_grows_is_followed_window_by_window(tmp_path: Path) -> None:
     observer = recorded(tmp_path)
-    assert poll(observer).source == "store"
     counts = [20, 20, 9, 7, 5, 5, 4, 4, 4, 3, 3, 2]
     # The participant that does not judge has a log, too, without columns of the acceleration.
     (tmp_path / "precice-A-iterations.log").write_text(table(COLUMNS, [(1, 99, 99, 1)]))
@@ -89,7 +93,6 @@ def test_a_log_that_grows_is_followed_window_by_window(tmp_path: Path) -> None:
         assert seen == Convergence(
             participants=("A", "B"),
             participant="B",
-            source="log",
             windows=done,
             iterations_latest=float(np.median(counts[max(done - 8, 0) : done])),
             iterations=float(np.median(counts[:done])),
@@ -127,20 +130,6 @@ def test_a_table_is_read_in_whole_lines_only(tmp_path: Path) -> None:
     assert {(1.0, "0.5"), (2.0, "nan"), (3.0, "1e-12")} <= rows
 
 
-def test_residuals_that_are_no_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded(tmp_path)
-    iterations_log(tmp_path / "precice-B-iterations.log", [3])
-    (tmp_path / "precice-B-convergence.log").write_text(table(MEASURES, [(2, 1, math.inf, math.nan)]))
-    assert main(["watch", str(tmp_path), "--once"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "Convergence of A and B: window 2, iteration 1 of at most 20" in lines
-    assert [line.split()[3] for line in lines if line.split()[1:2] in (["A-Mesh"], ["B-Mesh"])] == ["inf", "nan"]
-    assert main(["watch", str(tmp_path), "--once", "--format", "json"]) == 0
-    (coupling,) = json.loads(capsys.readouterr().out)["convergence"]
-    assert [entry["residual"] for entry in coupling["residuals"]] == [None, None]
-    assert (coupling["window"], coupling["iteration"], coupling["iterations_latest"]) == (2, 1, 3.0)
-
-
 def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_path: Path) -> None:
     observer = recorded(tmp_path)
     iterations, residuals = (tmp_path / f"precice-B-{name}.log" for name in ("iterations", "convergence"))
@@ -150,7 +139,6 @@ def test_logs_that_are_empty_foreign_or_without_measures_say_what_they_can(tmp_p
     first = observer.poll()
     assert first is not None
     assert first.convergence == ()
-    assert "iteration" not in watch_line(first)
     residuals.write_text(table(MEASURES, [(1, 4, 0.25, 0.5)]))
     seen = poll(observer)
     assert (seen.windows, seen.window, seen.iteration) == (0, 1, 4)
@@ -172,15 +160,13 @@ def test_only_what_this_run_has_written_counts(tmp_path: Path) -> None:
     for name, counts in (("A", [4]), ("B", [5])):
         log = iterations_log(tmp_path / f"precice-{name}-iterations.log", counts)
         os.utime(log, (1_600_000_000, 1_600_000_000))
-    seen = poll(Observer(tmp_path))
-    assert (seen.source, seen.windows, seen.iterations, seen.not_converged) == ("store", 2, 3.0, 0)
+    assert convergence(tmp_path) == ()
     # Of a run that has ended, the log has as many windows and iterations; one of a later run has others.
     shutil.rmtree(tmp_path / "precice-lb-store")
     recorded(tmp_path, finished=True)
-    for counts, source in (([3, 4], "store"), ([3, 3, 3], "store"), ([3, 3], "log")):
-        for name in "AB":
-            iterations_log(tmp_path / f"precice-{name}-iterations.log", counts)
-        assert poll(Observer(tmp_path)).source == source
+    for counts, windows in (([3, 4], []), ([3, 3, 3], []), ([3, 3], [2])):
+        iterations_log(tmp_path / "precice-B-iterations.log", counts)
+        assert [coupling.windows for coupling in convergence(tmp_path)] == windows
 
 
 def test_logs_below_the_directory_are_found_where_the_case_has_moved(tmp_path: Path) -> None:
@@ -191,7 +177,7 @@ def test_logs_below_the_directory_are_found_where_the_case_has_moved(tmp_path: P
     assert poll(Observer(tmp_path / "second")).windows == 3
     iterations_log(tmp_path / "second" / "precice-B-iterations.log", [7])
     # Which of two it is nobody knows.
-    assert poll(Observer(tmp_path / "second")).source == "store"
+    assert convergence(tmp_path / "second") == ()
 
 
 def test_a_restarted_run_begins_to_count_anew_and_a_reset_mesh_does_not(tmp_path: Path) -> None:
@@ -232,7 +218,7 @@ def test_explicit_couplings_and_couplings_without_measures_do_not_converge(tmp_p
     assert (multi.window, multi.iteration) == (6, 1)
 
 
-def test_older_headers_and_what_preCICE_does_not_write_in_80_columns(
+def test_what_preCICE_does_not_write_in_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -241,17 +227,19 @@ def test_older_headers_and_what_preCICE_does_not_write_in_80_columns(
     )
     recorded(tmp_path, text)
     iterations_log(tmp_path / "precice-B-iterations.log", [20] * 7 + [4, 3])
-    header = [*MEASURES[:2], "ResAbsOrRel(B-Data)", "ResRel(A-Data)"]
-    (tmp_path / "precice-B-convergence.log").write_text(table(header, [(10, 2, 0.0, 0.125)]))
+    header = [*MEASURES[:2], "ResAbsOrRel(B-Mesh:B-Data)", "ResRel(A-Mesh:A-Data)"]
+    (tmp_path / "precice-B-convergence.log").write_text(table(header, [(10, 2, 0.0, math.inf)]))
     assert main(["watch", str(tmp_path), "--once"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     start = lines.index("Convergence of A and B: window 10, iteration 2 of at most 20")
     assert [line.split() for line in lines[start + 3 : start + 5]] == [
         ["B-Data", "B-Mesh", "absolute-or-relative", "–", "1"],
-        ["A-Data", "A-Mesh", "relative", "1.25e-01", "1e-06"],
+        ["A-Data", "A-Mesh", "relative", "inf", "1e-06"],
     ]
-    assert watch_facts(watch_run(tmp_path))[0] == (
+    assert [residual.residual for residual in convergence(tmp_path)[0].residuals] == [None, math.inf]
+    text = next(block.text for block in watch_blocks(watch_run(tmp_path)) if isinstance(block, Paragraph))
+    assert text == (
         "A and B: 20 iterations per time window (median of the latest 8; 20 over the run, 20 at most); 7 of 9 windows "
         "did not converge. QNColumns 6, DeletedQNColumns 0, DroppedQNColumns 12."
     )
@@ -260,8 +248,8 @@ def test_older_headers_and_what_preCICE_does_not_write_in_80_columns(
 def test_a_solver_without_a_recorder_is_told_of_by_its_logs_alone(tmp_path: Path) -> None:
     followed(tmp_path, "all-implicit")
     counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1, ndmin=2)
-    (seen,) = watch_run(tmp_path).convergence
-    assert (seen.source, seen.windows) == ("log", len(counts))
+    (seen,) = convergence(tmp_path)
+    assert seen.windows == len(counts)
     assert seen.iterations == np.median(counts[:, 2])
     for log in tmp_path.glob("*.log"):
         log.unlink()
@@ -324,7 +312,7 @@ def test_a_live_run_is_followed(tmp_path: Path, backend: str) -> None:
             assert time.monotonic() < deadline, [process.poll() for process in started]
             time.sleep(0.01)
             snapshot = observer.poll()
-            if snapshot is not None and snapshot.convergence and snapshot.convergence[0].source == "log":
+            if snapshot is not None and snapshot.convergence:
                 (middle,) = snapshot.convergence
                 windows = middle.windows
         assert snapshot is not None
@@ -346,12 +334,6 @@ def test_a_live_run_is_followed(tmp_path: Path, backend: str) -> None:
                 process.communicate()
     end = poll(observer)
     counts = np.loadtxt(tmp_path / "precice-B-iterations.log", skiprows=1)[:, 2]
-    assert (end.source, end.windows, end.not_converged) == ("log", 7, 0)
+    assert (end.windows, end.not_converged) == (7, 0)
     assert end.iterations == np.median(counts)
     assert (end.window, end.iteration) == (7, counts[-1])
-    # The recorder has counted the same.
-    for log in tmp_path.glob("*.log"):
-        log.unlink()
-    store = poll(Observer(tmp_path))
-    assert (store.source, store.windows, store.iterations) == ("store", 7, end.iterations)
-    assert (store.iterations_latest, store.not_converged) == (end.iterations_latest, 0)
